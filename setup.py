@@ -1,0 +1,60 @@
+"""Compiles the hot files with mypyc. Without mypyc or a C compiler the same files run as Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from setuptools import setup
+
+COMPILED = [
+    "model.py",
+    "heap.py",
+    "cluster/bitset.py",
+    "cluster/topology.py",
+    "cluster/capacity.py",
+    "perf/base.py",
+    "policies/queue.py",
+    "policies/base.py",
+    "policies/ordering/base.py",
+    "policies/ordering/submit.py",
+    "policies/ordering/oracle.py",
+    "policies/ordering/service.py",
+    "policies/placement/base.py",
+    "policies/placement/best_fit.py",
+    "policies/preemption/base.py",
+    "policies/preemption/event.py",
+    "policies/preemption/lease.py",
+    "policies/composed.py",
+    "policies/backfill.py",
+    "engine/log.py",
+    "engine/rates.py",
+    "engine/state.py",
+    "engine/failures.py",
+    "engine/cycle.py",
+    "engine/simulate.py",
+    "metrics/bounds.py",
+]
+
+
+def extensions() -> list[object]:
+    if os.environ.get("DALLY_COMPILE") == "0":
+        return []
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        print("mypyc is not installed: dally will run as plain Python", file=sys.stderr)
+        return []
+    found = mypycify(
+        ["--config-file=pyproject.toml", *(f"src/dally/{name}" for name in COMPILED)],
+        opt_level="3",
+        group_name="dally",
+    )
+    for extension in found:
+        extension.optional = True
+        # A fused multiply-add rounds once instead of twice: results would differ from plain Python's.
+        extension.extra_compile_args.append("-ffp-contract=off")
+    return list(found)
+
+
+setup(ext_modules=extensions())

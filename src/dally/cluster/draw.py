@@ -1,0 +1,55 @@
+"""A topology drawn as a tree of text, runs of equal siblings folded into one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from dally.cluster.topology import Topology
+
+
+def draw(topology: Topology) -> str:
+    """The tree, one line per domain or per run of equal ones, with GPUs and links."""
+    top = len(topology.tiers) - 1
+    lines = [f"{topology.tiers[top]}: {_size(topology, top, 0)}"]
+    lines += _children(topology, top, 0, "")
+    return "\n".join(lines)
+
+
+def _children(topology: Topology, tier: int, domain: int, indent: str) -> Iterator[str]:
+    if tier == 0:
+        return
+    first = int(topology.first_children[tier][domain])
+    members = range(first, first + int(topology.child_counts[tier][domain]))
+    runs = [list(run) for _, run in groupby(members, key=lambda child: _shape(topology, tier - 1, child))]
+    for place, run in enumerate(runs):
+        last = place == len(runs) - 1
+        yield f"{indent}{'└── ' if last else '├── '}{_label(topology, tier - 1, run)}"
+        yield from _children(topology, tier - 1, run[0], indent + ("    " if last else "│   "))
+
+
+def _label(topology: Topology, tier: int, run: list[int]) -> str:
+    names = topology.names[tier]
+    if len(run) == 1:
+        text = f"{names[run[0]]}: {_size(topology, tier, run[0])}"
+    else:
+        text = f"{names[run[0]]} … {names[run[-1]]}: {len(run)} × {_size(topology, tier, run[0])}"
+    link = topology.links[tier][run[0]]
+    facts = [f"{link.capacity_gbps:g} GB/s"] if link.capacity_gbps else []
+    facts += [f"{link.latency_s * 1e6:g} µs"] if link.latency_s else []
+    return text + (f"  [link {', '.join(facts)}]" if facts else "")
+
+
+def _size(topology: Topology, tier: int, domain: int) -> str:
+    return f"{int(topology.gpus[tier][domain])} GPUs"
+
+
+def _shape(topology: Topology, tier: int, domain: int) -> tuple[object, ...]:
+    """Equal for domains that look alike all the way down."""
+    link = topology.links[tier][domain]
+    first = int(topology.first_children[tier][domain])
+    inside: tuple[object, ...] = ()
+    if tier > 0:
+        members = range(first, first + int(topology.child_counts[tier][domain]))
+        inside = tuple(_shape(topology, tier - 1, child) for child in members)
+    return (int(topology.gpus[tier][domain]), link.capacity_gbps, link.latency_s, inside)

@@ -1,0 +1,174 @@
+"""Topology files in TOML: tiers with their links, machines by where they hang, exceptions by domain."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dally.cluster.hostlist import expand
+from dally.cluster.topology import Link, Machine, Topology, machine_name
+from dally.errors import InputError, at
+
+LINK_KEYS = ("capacity_gbps", "latency_s")
+MOST_GPUS_PER_MACHINE = 1024
+
+
+def read_toml(path: Path) -> Topology:
+    """The topology that the file describes, or an InputError that names file, line, field and value."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text in UTF-8") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    return _Reader(path, text, tables).topology()
+
+
+class _Reader:
+    """Walks the tables of one file and says where it stumbles."""
+
+    def __init__(self, path: Path, text: str, tables: dict[str, Any]) -> None:
+        self._path = path
+        self._lines = text.splitlines()
+        self._tables = tables
+
+    def topology(self) -> Topology:
+        for key in self._tables:
+            if key not in ("tiers", "machines", "domains"):
+                raise at(self._path, self._line_starting(key), key, "unknown; known: tiers, machines, domains")
+        tiers = self._rows("tiers")
+        names = [self._text("tiers", index, row, "name") for index, row in enumerate(tiers)]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
+        for index, row in enumerate(tiers):
+            self._known("tiers", index, row, ("name", *LINK_KEYS))
+        defaults = [self._link("tiers", index, row, Link()) for index, row in enumerate(tiers)]
+        machines = self._machines(len(names))
+        paths = {machine.path + (machine.name,) for machine in machines}
+        paths |= {path[:length] for path in paths for length in range(1, len(path))}
+        links = {path: defaults[len(names) - 1 - len(path)] for path in paths}
+        self._exceptions(links)
+        return Topology(names, machines, links)
+
+    def _machines(self, depth: int) -> list[Machine]:
+        found: list[Machine] = []
+        seen: set[str] = set()
+        for index, row in enumerate(self._rows("machines")):
+            self._known("machines", index, row, ("path", "count", "names", "gpus"))
+            paths = self._paths(index, row, depth)
+            gpus = self._count("machines", index, row, "gpus", MOST_GPUS_PER_MACHINE)
+            for path, name in self._named(index, row, paths):
+                if name in seen:
+                    self._fail("machines", index, "names", name, "two machines have this name")
+                seen.add(name)
+                found.append(Machine(path, name, gpus))
+        if not found:
+            raise at(self._path, None, "machines", "none given")
+        return found
+
+    def _paths(self, index: int, row: dict[str, Any], depth: int) -> list[tuple[str, ...]]:
+        """The domains this row's machines hang in, from the top down."""
+        text = row.get("path", "")
+        if not isinstance(text, str):
+            self._fail("machines", index, "path", text, "must be text")
+        parts = text.split("/") if text else []
+        if len(parts) != depth - 2:
+            self._fail("machines", index, "path", text, f"must name {depth - 2} domain(s) separated by /")
+        paths: list[tuple[str, ...]] = [()]
+        for part in parts:
+            names = self._expanded("machines", index, "path", part)
+            paths = [(*path, name) for path in paths for name in names]
+        return paths
+
+    def _named(
+        self, index: int, row: dict[str, Any], paths: list[tuple[str, ...]]
+    ) -> list[tuple[tuple[str, ...], str]]:
+        if ("count" in row) == ("names" in row):
+            self._fail("machines", index, "count", row.get("count"), "give either count or names")
+        if "count" in row:
+            count = self._count("machines", index, row, "count", 1_000_000)
+            return [(path, machine_name(path, number)) for path in paths for number in range(count)]
+        if len(paths) > 1:
+            self._fail("machines", index, "names", row["names"], "a path that is a pattern needs count instead")
+        return [(paths[0], name) for name in self._expanded("machines", index, "names", row["names"])]
+
+    def _exceptions(self, links: dict[tuple[str, ...], Link]) -> None:
+        """Links of single domains that differ from their tier's."""
+        for index, row in enumerate(self._rows("domains") if "domains" in self._tables else []):
+            self._known("domains", index, row, ("path", *LINK_KEYS))
+            text = self._text("domains", index, row, "path")
+            path = tuple(text.split("/"))
+            if path not in links:
+                self._fail("domains", index, "path", text, "no such domain")
+            links[path] = self._link("domains", index, row, links[path])
+
+    def _link(self, table: str, index: int, row: dict[str, Any], default: Link) -> Link:
+        values = {"capacity_gbps": default.capacity_gbps, "latency_s": default.latency_s}
+        for key in LINK_KEYS:
+            value = row.get(key, 0)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+                self._fail(table, index, key, value, "must be a number, not negative")
+            if key in row:
+                values[key] = float(value)
+        return Link(**values)
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        rows = self._tables.get(table)
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise at(self._path, self._line_starting(table), table, f"give one or more [[{table}]] tables")
+        return rows
+
+    def _known(self, table: str, index: int, row: dict[str, Any], keys: tuple[str, ...]) -> None:
+        for key in row:
+            if key not in keys:
+                self._fail(table, index, key, row[key], f"unknown; known: {', '.join(keys)}")
+
+    def _text(self, table: str, index: int, row: dict[str, Any], key: str) -> str:
+        value = row.get(key)
+        if not isinstance(value, str) or not value:
+            self._fail(table, index, key, value, "must be text")
+        return value
+
+    def _count(self, table: str, index: int, row: dict[str, Any], key: str, most: int) -> int:
+        value = row.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            self._fail(table, index, key, value, f"must be a whole number from 1 to {most}")
+        return value
+
+    def _expanded(self, table: str, index: int, key: str, value: object) -> list[str]:
+        try:
+            if not isinstance(value, str):
+                raise ValueError("must be text")
+            return expand(value)
+        except ValueError as error:
+            self._fail(table, index, key, value, str(error))
+
+    def _fail(self, table: str, index: int, key: str, value: object, problem: str) -> NoReturn:
+        shown = "missing" if value is None else repr(value)
+        raise at(self._path, self._line_of(table, index, key), f"{table}[{index}].{key}", f"{shown}: {problem}")
+
+    def _line_of(self, table: str, index: int, key: str) -> int | None:
+        """The line of a key of the index-th [[table]], or of its header when the key is missing."""
+        header = re.compile(rf"\s*\[\[\s*{re.escape(table)}\s*\]\]")
+        starts = [number for number, line in enumerate(self._lines) if header.match(line)]
+        if index >= len(starts):
+            return None
+        for number in range(starts[index] + 1, len(self._lines)):
+            if self._lines[number].lstrip().startswith("["):
+                break
+            if re.match(rf"\s*{re.escape(key)}\s*=", self._lines[number]):
+                return number + 1
+        return starts[index] + 1
+
+    def _line_starting(self, key: str) -> int | None:
+        pattern = re.compile(rf"\s*\[*\s*{re.escape(key)}\b")
+        for number, line in enumerate(self._lines):
+            if pattern.match(line):
+                return number + 1
+        return None

@@ -1,0 +1,141 @@
+"""The topology tree: tiers of domains, from machines up to the whole network."""
+
+from __future__ import annotations
+
+from librt.vecs import vec
+from mypy_extensions import i64
+
+DEFAULT_TIERS = {
+    2: ["machine", "network"],
+    3: ["machine", "rack", "network"],
+    4: ["machine", "rack", "pod", "network"],
+}
+
+
+def default_tiers(depth: int) -> list[str]:
+    """Names for a tree of that many tiers, closest first."""
+    if depth in DEFAULT_TIERS:
+        return list(DEFAULT_TIERS[depth])
+    return ["machine", "rack", *(f"tier{k}" for k in range(2, depth - 1)), "network"]
+
+
+class Link:
+    """What joins a domain to its parent, each direction; 0 = not stated."""
+
+    __slots__ = ("capacity_gbps", "latency_s")
+
+    def __init__(self, capacity_gbps: float = 0.0, latency_s: float = 0.0) -> None:
+        self.capacity_gbps = capacity_gbps  # GB/s, 10^9 bytes
+        self.latency_s = latency_s
+
+
+class Machine:
+    """One machine as a topology file states it: the domains above it from the top down, then its own name."""
+
+    __slots__ = ("gpus", "name", "path")
+
+    def __init__(self, path: tuple[str, ...], name: str, gpus: int) -> None:
+        self.path = path
+        self.name = name
+        self.gpus = gpus
+
+
+class Topology:
+    """An immutable tree. Tier 0 holds the machines, the last tier the one domain that is everything.
+
+    Domains of a tier are numbered so that the children of each are consecutive: machines rack by rack.
+    """
+
+    __slots__ = ("child_counts", "first_children", "gpus", "largest", "links", "names", "parents", "tiers")
+
+    def __init__(
+        self, tiers: list[str], machines: list[Machine], links: dict[tuple[str, ...], Link] | None = None
+    ) -> None:
+        """`links` maps a domain's path (its own name last) to its uplink."""
+        depth = len(tiers)
+        self.tiers: list[str] = tiers
+        paths = _grouped([machine.path + (machine.name,) for machine in machines])
+        gpus_of = {machine.path + (machine.name,): machine.gpus for machine in machines}
+        self.names: list[list[str]] = []
+        self.parents: list[vec[i64]] = []
+        self.first_children: list[vec[i64]] = []
+        self.child_counts: list[vec[i64]] = []
+        self.gpus: list[vec[i64]] = []
+        self.links: list[list[Link]] = []
+        sizes = [gpus_of[path] for path in paths]
+        first: list[int] = [0] * len(paths)
+        counts: list[int] = [0] * len(paths)
+        for tier in range(depth):
+            self.names.append([path[-1] if path else tiers[-1] for path in paths])
+            self.gpus.append(vec[i64](sizes))
+            self.first_children.append(vec[i64](first))
+            self.child_counts.append(vec[i64](counts))
+            self.links.append([links[path] if links and path in links else Link() for path in paths])
+            above: list[tuple[str, ...]] = []
+            parents: list[int] = []
+            above_sizes: list[int] = []
+            first = []
+            counts = []
+            for index, path in enumerate(paths):
+                if not above or above[-1] != path[:-1]:
+                    above.append(path[:-1])
+                    above_sizes.append(0)
+                    first.append(index)
+                    counts.append(0)
+                parents.append(len(above) - 1)
+                above_sizes[-1] += sizes[index]
+                counts[-1] += 1
+            self.parents.append(vec[i64](parents if tier < depth - 1 else [-1]))
+            paths, sizes = above, above_sizes
+        self.largest: vec[i64] = vec[i64]([int(max(gpus)) for gpus in self.gpus])
+
+    def total_gpus(self) -> int:
+        return int(self.gpus[-1][0])
+
+    def machine_count(self) -> int:
+        return len(self.names[0])
+
+    def closest_tier(self, gpus: i64) -> i64:
+        """tier*(g): the closest tier where one empty domain holds that many GPUs, or -1."""
+        for tier in range(len(self.largest)):
+            if self.largest[tier] >= gpus:
+                return tier
+        return -1
+
+    def machine_named(self, name: str) -> int:
+        """The number of the machine with that name or number, or -1."""
+        if name in self.names[0]:
+            return self.names[0].index(name)
+        if name.isascii() and name.isdigit() and int(name) < self.machine_count():
+            return int(name)
+        return -1
+
+
+def _grouped(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The paths with the children of each domain together, domains in the order they first appear."""
+    rank: dict[tuple[str, ...], int] = {}
+    for path in paths:
+        for length in range(1, len(path) + 1):
+            rank.setdefault(path[:length], len(rank))
+    return sorted(paths, key=lambda path: [rank[path[:length]] for length in range(1, len(path) + 1)])
+
+
+def grid(*counts: int) -> Topology:
+    """Domains per domain from the top down, GPUs per machine last: `grid(racks, machines, gpus)`."""
+    tiers = default_tiers(len(counts))
+    paths: list[tuple[str, ...]] = [()]
+    for tier, count in zip(reversed(tiers[1:-1]), counts, strict=False):
+        paths = [(*path, f"{tier}{index}") for path in paths for index in range(count)]
+    return Topology(
+        tiers,
+        [
+            Machine(path, machine_name(path, index), counts[-1])
+            for path in paths
+            for index in range(counts[-2])
+        ],
+    )
+
+
+def machine_name(path: tuple[str, ...], index: int) -> str:
+    """The name of a domain's machine when nobody gave it one."""
+    return "-".join((*path, f"m{index}"))

@@ -1,0 +1,87 @@
+"""When machines fail and come back: from a list, or at a rate."""
+
+from __future__ import annotations
+
+from math import log1p
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.model import INFINITY
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Failures:
+    """No failures. Subclasses say when a machine next goes down and comes up."""
+
+    def next_fail_s(self, machine: i64, now: float) -> float:
+        """When a machine that is up since `now` fails next."""
+        return INFINITY
+
+    def next_repair_s(self, machine: i64, now: float) -> float:
+        """When a machine that failed at `now` is back."""
+        return INFINITY
+
+
+class ListedFailures(Failures):
+    """Outages (machine, fail_s, repair_s) as an operator's log gives them."""
+
+    def __init__(self, outages: list[tuple[int, float, float]]) -> None:
+        self._outages: dict[int, list[tuple[float, float]]] = {}
+        for machine, fail_s, repair_s in outages:
+            self._outages.setdefault(machine, []).append((fail_s, repair_s))
+        for rows in self._outages.values():
+            rows.sort()
+
+    def next_fail_s(self, machine: i64, now: float) -> float:
+        for fail_s, _ in self._outages.get(int(machine), []):
+            if fail_s >= now:
+                return fail_s
+        return INFINITY
+
+    def next_repair_s(self, machine: i64, now: float) -> float:
+        """Overlapping outages are one: the machine is back when the last of them ends."""
+        back = now
+        for fail_s, repair_s in self._outages.get(int(machine), []):
+            if fail_s <= back and repair_s > back:
+                back = repair_s
+        return back
+
+
+class RandomFailures(Failures):
+    """Each machine fails after exponentially distributed times, and is back after `repair_s`.
+
+    Draws depend on seed, machine and count alone, so failures fall the same under every policy.
+    """
+
+    def __init__(self, per_machine_day: float, repair_s: float, seed: i64) -> None:
+        self._mean_s: float = 86400.0 / per_machine_day
+        self._repair_s: float = repair_s
+        self._seed: i64 = seed
+        self._counts: dict[int, int] = {}
+
+    def next_fail_s(self, machine: i64, now: float) -> float:
+        count = self._counts.get(int(machine), 0)
+        self._counts[int(machine)] = count + 1
+        return now - self._mean_s * log1p(-_uniform(self._seed, machine, count))
+
+    def next_repair_s(self, machine: i64, now: float) -> float:
+        return now + self._repair_s
+
+
+def _uniform(seed: i64, machine: i64, count: i64) -> float:
+    """A number in [0, 1) that depends on these three alone (splitmix64's mixing, in 32-bit steps)."""
+    state = seed & 0xFFFFFFFF
+    for value in (machine, count, 0x9E3779B9):
+        state = _mix((state ^ (value & 0xFFFFFFFF)) & 0xFFFFFFFF)
+    low = _mix(state ^ 0x85EBCA6B)
+    return (float(state) * 67108864.0 + float(low >> 6)) / (4294967296.0 * 67108864.0)
+
+
+def _mix(word: i64) -> i64:
+    """A bijection of 32-bit words that leaves no pattern (the finaliser of MurmurHash3)."""
+    word = (word + 0x9E3779B9) & 0xFFFFFFFF
+    word ^= word >> 16
+    word = (word * 0x85EBCA6B) & 0xFFFFFFFF
+    word ^= word >> 13
+    word = (word * 0xC2B2AE35) & 0xFFFFFFFF
+    return word ^ (word >> 16)

@@ -1,0 +1,48 @@
+"""The event log: everything that happened, in columns."""
+
+from __future__ import annotations
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+from dally.model import Allocation
+
+
+class EventLog:
+    """One row per event. Rows of kind start and migrate also say where: a run of parts."""
+
+    __slots__ = ("jobs", "kinds", "machines", "part_ends", "part_gpus", "part_machines", "tiers", "times")
+
+    def __init__(self) -> None:
+        self.times: vec[float] = vec[float]()
+        self.kinds: vec[i64] = vec[i64]()
+        self.jobs: vec[i64] = vec[i64]()  # job index, or -1
+        self.machines: vec[i64] = vec[i64]()  # machine that failed or was repaired, or -1
+        self.tiers: vec[i64] = vec[i64]()  # of the new allocation, or -1
+        self.part_ends: vec[i64] = vec[i64]()  # where the row's parts end in the two below
+        self.part_machines: vec[i64] = vec[i64]()
+        self.part_gpus: vec[i64] = vec[i64]()
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def add(self, time_s: float, kind: i64, job: i64, machine: i64, allocation: Allocation | None) -> None:
+        self.times = append(self.times, time_s)
+        self.kinds = append(self.kinds, kind)
+        self.jobs = append(self.jobs, job)
+        self.machines = append(self.machines, machine)
+        tier: i64 = -1
+        if allocation is not None:
+            tier = allocation.tier
+            for part in range(len(allocation.machines)):
+                self.part_machines = append(self.part_machines, allocation.machines[part])
+                self.part_gpus = append(self.part_gpus, allocation.gpus[part])
+        self.tiers = append(self.tiers, tier)
+        self.part_ends = append(self.part_ends, len(self.part_machines))
+
+    def parts(self, row: i64) -> list[tuple[int, int]]:
+        """(machine, GPUs) pairs of one row."""
+        first: i64 = self.part_ends[row - 1] if row > 0 else 0
+        return [
+            (int(self.part_machines[i]), int(self.part_gpus[i])) for i in range(first, self.part_ends[row])
+        ]

@@ -1,0 +1,210 @@
+"""The state of a cluster at work. The only place where jobs, queue and capacity change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mypy_extensions import i64
+
+from dally.cluster.capacity import Cluster
+from dally.engine.log import EventLog
+from dally.engine.rates import advance, begin, end, roll_back, save
+from dally.errors import PolicyError
+from dally.heap import IndexedHeap
+from dally.model import (
+    EVICT,
+    FAIL,
+    FINISH,
+    FINISHED,
+    INFINITY,
+    LEASE,
+    MIGRATE,
+    PENDING,
+    PREEMPT,
+    RENEW,
+    REPAIR,
+    RUNNING,
+    START,
+    SUBMIT,
+    TIMER,
+    WAITING,
+    Action,
+    Allocation,
+    Event,
+    Job,
+    Migrate,
+    Preempt,
+    Start,
+)
+from dally.perf.base import Speed, SpeedModel
+from dally.policies.base import Policy
+from dally.policies.queue import Queue
+
+
+class Costs(NamedTuple):
+    """What losing GPUs costs a gang."""
+
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
+
+
+class State:
+    """Jobs, queue, capacity, and for each running job the moment its finish or lease end is due."""
+
+    __slots__ = (
+        "checkpoint_every_s", "cluster", "costs", "due", "ended", "finished", "lease_s", "log",
+        "policy", "queue", "speed",
+    )  # fmt: skip
+
+    def __init__(self, cluster: Cluster, policy: Policy, speed: SpeedModel, costs: Costs) -> None:
+        self.cluster: Cluster = cluster
+        self.policy: Policy = policy
+        self.speed: SpeedModel = speed
+        self.costs: Costs = costs
+        self.checkpoint_every_s: float = costs.checkpoint_every_s
+        self.lease_s: float = policy.lease_s()
+        self.queue: Queue = Queue()
+        self.log: EventLog = EventLog()
+        self.due: IndexedHeap = IndexedHeap()  # by job index; the tie is FINISH or LEASE
+        self.ended: list[Job] = []  # leases that ended in this cycle
+        self.finished: i64 = 0
+
+    # What happens to us.
+
+    def happen(self, event: Event, now: float) -> None:
+        """Take note of one event."""
+        kind = event.kind
+        job = event.job
+        if job is None:
+            if kind == FAIL:
+                self._fail(event.machine, now)
+            elif kind == REPAIR:
+                self.cluster.repair(event.machine)
+                self.log.add(now, REPAIR, -1, event.machine, None)
+            else:
+                self.log.add(now, TIMER, -1, -1, None)
+        elif kind == SUBMIT:
+            assert job.status == PENDING
+            self._enqueue(job, SUBMIT, now)
+        elif kind == FINISH:
+            self._finish(job, now)
+        elif job.status == RUNNING:  # and not evicted at this very instant
+            assert kind == LEASE
+            self.ended.append(job)
+            self.policy.lease_ended(job, now)
+
+    def _finish(self, job: Job, now: float) -> None:
+        self._release(job, now)
+        job.work_s = job.duration_s
+        job.status = FINISHED
+        job.finish_s = now
+        self.finished += 1
+        self.log.add(now, FINISH, job.index, -1, None)
+
+    def _fail(self, machine: i64, now: float) -> None:
+        self.log.add(now, FAIL, -1, machine, None)
+        for job in list(self.cluster.jobs_on[machine]):
+            self._release(job, now)
+            if self.checkpoint_every_s > 0.0:
+                roll_back(job)
+            self._lose(job, EVICT, now)
+        self.cluster.fail(machine)
+
+    # What the policy asks for.
+
+    def apply(self, action: Action, now: float) -> None:
+        """Carry out one action of the policy, or raise PolicyError."""
+        job = action.job
+        if isinstance(action, Start):
+            if job.status != WAITING:
+                raise PolicyError(f"{job!r} was started but does not wait")
+            self.queue.remove(job)
+            self._place(job, action.allocation, START, now)
+            if job.start_s < 0.0:
+                job.start_s = now
+            return
+        if job.status != RUNNING:
+            raise PolicyError(f"{job!r} was preempted or migrated but does not run")
+        self._release(job, now)
+        save(job)
+        if isinstance(action, Migrate):
+            job.migrations += 1
+            job.restart_due_s = self._restart_s(job)
+            self._place(job, action.allocation, MIGRATE, now)
+        else:
+            assert isinstance(action, Preempt)
+            job.preemptions += 1
+            self._lose(job, PREEMPT, now)
+
+    def renew(self, now: float) -> None:
+        """Jobs whose lease ended and who still hold their GPUs go on: no checkpoint, no restart."""
+        for job in self.ended:
+            if job.status == RUNNING and job.lease_end_s <= now:
+                job.renewals += 1
+                job.lease_end_s = now + self.lease_s
+                self.log.add(now, RENEW, job.index, -1, None)
+                self._expect(job)
+        self.ended.clear()
+
+    def catch_up(self, now: float) -> None:
+        """Bring the progress of all running jobs up to `now`."""
+        for job in self.cluster.running.values():
+            advance(job, now, self.checkpoint_every_s)
+
+    # The small steps these are made of.
+
+    def _enqueue(self, job: Job, kind: i64, now: float) -> None:
+        job.status = WAITING
+        self.log.add(now, kind, job.index, -1, None)
+        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+        self.policy.queued(job, now)
+
+    def _lose(self, job: Job, kind: i64, now: float) -> None:
+        job.lost_s = now
+        job.restart_due_s = self._restart_s(job)
+        self._enqueue(job, kind, now)
+
+    def _restart_s(self, job: Job) -> float:
+        return self.costs.restart_s + self.costs.restart_per_gpu_s * float(job.gpus)
+
+    def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
+        self.cluster.take(job, allocation)
+        self.log.add(now, kind, job.index, -1, allocation)
+        job.status = RUNNING
+        job.allocation = allocation
+        job.tier = allocation.tier
+        job.lease_end_s = now + self.lease_s
+        begin(job, now)
+        self._expect(job)
+        self._rerate(self.speed.placed(job), now)
+        self.policy.started(job, now)
+
+    def _release(self, job: Job, now: float) -> None:
+        advance(job, now, self.checkpoint_every_s)
+        end(job, now)
+        self.due.discard(job.index)
+        allocation = job.allocation
+        assert allocation is not None
+        self.cluster.give_back(job, allocation)
+        self._rerate(self.speed.removed(job), now)
+        self.policy.stopped(job, now)
+        job.allocation = None
+        job.lease_end_s = INFINITY
+
+    def _rerate(self, changes: list[Speed], now: float) -> None:
+        for change in changes:
+            job = change.job
+            advance(job, now, self.checkpoint_every_s)
+            job.rate = change.rate
+            job.comm_rate = change.comm_rate
+            self._expect(job)
+            self.policy.rerated(job, now)
+
+    def _expect(self, job: Job) -> None:
+        finish_s = job.expected_finish_s()
+        if finish_s <= job.lease_end_s:
+            self.due.put(job.index, finish_s, float(FINISH))
+        else:
+            self.due.put(job.index, job.lease_end_s, float(LEASE))
+

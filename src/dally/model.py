@@ -1,0 +1,218 @@
+"""The words every part of Dally shares: jobs, allocations, actions and what can happen to them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+INFINITY: Final = float("inf")
+NEVER: Final = -1.0  # a time that has not come yet, e.g. the start of a job that still waits
+
+# Job.status
+PENDING: Final = 0  # not submitted yet
+WAITING: Final = 1
+RUNNING: Final = 2
+FINISHED: Final = 3
+STATUS_NAMES: Final = ("pending", "waiting", "running", "finished")
+
+# Event kinds, in the order in which events of one instant are handled: GPUs come back before leases
+# are judged, and newcomers are seen last.
+FINISH: Final = 0
+FAIL: Final = 1
+REPAIR: Final = 2
+LEASE: Final = 3
+TIMER: Final = 4
+SUBMIT: Final = 5
+# What the engine did about them. These appear in the log only.
+START: Final = 6
+PREEMPT: Final = 7
+EVICT: Final = 8  # lost its GPUs to a machine failure
+RENEW: Final = 9
+MIGRATE: Final = 10
+KIND_NAMES: Final = (
+    "finish", "fail", "repair", "lease", "timer", "submit",
+    "start", "preempt", "evict", "renew", "migrate",
+)  # fmt: skip
+
+
+class Allocation:
+    """Where a gang sits: GPUs per machine, and the closest tier whose one domain holds them all."""
+
+    __slots__ = ("gpus", "machines", "tier")
+
+    def __init__(self, tier: i64) -> None:
+        self.tier: i64 = tier
+        self.machines: vec[i64] = vec[i64]()
+        self.gpus: vec[i64] = vec[i64]()
+
+    def add(self, machine: i64, gpus: i64) -> None:
+        self.machines = append(self.machines, machine)
+        self.gpus = append(self.gpus, gpus)
+
+    def parts(self) -> list[tuple[int, int]]:
+        """(machine, GPUs) pairs."""
+        return [(int(self.machines[i]), int(self.gpus[i])) for i in range(len(self.machines))]
+
+    def total(self) -> i64:
+        """GPUs in all."""
+        count: i64 = 0
+        for gpus in self.gpus:
+            count += gpus
+        return count
+
+    def __repr__(self) -> str:
+        where = "+".join(f"m{machine}:{gpus}" for machine, gpus in self.parts())
+        return f"Allocation(tier={int(self.tier)}, {where})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (make_allocation, (int(self.tier), self.parts()))
+
+
+def make_allocation(tier: int, parts: list[tuple[int, int]]) -> Allocation:
+    """The allocation with these (machine, GPUs) pairs."""
+    allocation = Allocation(tier)
+    for machine, gpus in parts:
+        allocation.add(machine, gpus)
+    return allocation
+
+
+class Job:
+    """One training job: what the trace says of it, and how far it has come.
+
+    Policies read jobs and never write them; only the engine does. `index` is its place in order of
+    submission, so comparing indexes breaks ties the same way in every run.
+    """
+
+    __slots__ = (
+        "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "held_s",
+        "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "overhead_s", "placed_s",
+        "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
+        "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status", "submit_s", "tier",
+        "user", "work_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        index: i64,
+        job_id: str,
+        submit_s: float,
+        gpus: i64,
+        duration_s: float,
+        model: str = "",
+        user: str = "",
+        priority: float = 0.0,
+    ) -> None:
+        self.index: i64 = index
+        self.job_id: str = job_id
+        self.submit_s: float = submit_s
+        self.gpus: i64 = gpus
+        self.duration_s: float = duration_s  # running time at its closest placement, alone
+        self.model: str = model
+        self.user: str = user
+        self.priority: float = priority
+
+        self.status: i64 = PENDING
+        self.allocation: Allocation | None = None
+        self.tier: i64 = -1  # of its latest allocation
+        self.slot: i64 = -1  # its place in the queue's class of equal demand
+        self.start_s: float = NEVER  # first start
+        self.placed_s: float = NEVER  # start of the current allocation
+        self.finish_s: float = NEVER
+        self.lost_s: float = submit_s  # submit, or the moment it last lost its GPUs (t_last)
+        self.lease_end_s: float = INFINITY
+
+        # Progress, integrated lazily: true as of `since_s`, which lies ahead of the clock while the
+        # gang is still restarting.
+        self.since_s: float = submit_s
+        self.rate: float = 0.0  # seconds of work per second
+        self.comm_rate: float = 0.0  # share of that time spent in exposed communication
+        self.work_s: float = 0.0  # of duration_s
+        self.held_s: float = 0.0  # time with GPUs before the current allocation
+        self.compute_s: float = 0.0
+        self.comm_s: float = 0.0
+        self.overhead_s: float = 0.0  # restarts, and work that a failure undid
+        self.restart_due_s: float = 0.0  # what the next start costs before work goes on
+        self.saved_work_s: float = 0.0  # the latest checkpoint
+        self.saved_compute_s: float = 0.0
+        self.saved_comm_s: float = 0.0
+        self.preemptions: i64 = 0
+        self.renewals: i64 = 0
+        self.migrations: i64 = 0
+
+    def run_s(self, now: float) -> float:
+        """Seconds it has held GPUs so far."""
+        if self.status == RUNNING:
+            return self.held_s + (now - self.placed_s)
+        return self.held_s
+
+    def overhead_so_far_s(self, now: float) -> float:
+        """Seconds spent on restarts and on work that a failure undid; a restart under way counts up to now."""
+        if self.status == RUNNING and self.since_s > now:
+            return self.overhead_s - (self.since_s - now)
+        return self.overhead_s
+
+    def remaining_s(self, now: float) -> float:
+        """Seconds of work left at full speed. The scheduler knows this only as an oracle."""
+        done = self.work_s
+        if self.status == RUNNING and now > self.since_s:
+            done += (now - self.since_s) * self.rate
+        left = self.duration_s - done
+        return left if left > 0.0 else 0.0
+
+    def expected_finish_s(self) -> float:
+        """When a running job ends if nothing changes."""
+        return self.since_s + (self.duration_s - self.work_s) / self.rate
+
+    def __repr__(self) -> str:
+        return f"Job({self.job_id}, {int(self.gpus)} GPUs, {STATUS_NAMES[self.status]})"
+
+
+class Action:
+    """What a policy asks for: one of Start, Preempt, Migrate."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+
+class Start(Action):
+    """Give a waiting job these GPUs."""
+
+    __slots__ = ("allocation",)
+
+    def __init__(self, job: Job, allocation: Allocation) -> None:
+        super().__init__(job)
+        self.allocation = allocation
+
+
+class Preempt(Action):
+    """Take a running job's GPUs; it is checkpointed and waits again."""
+
+    __slots__ = ()
+
+
+class Migrate(Action):
+    """Move a running job to other GPUs, at the cost of a restart.
+
+    Its own GPUs count as free for the new allocation.
+    """
+
+    __slots__ = ("allocation",)
+
+    def __init__(self, job: Job, allocation: Allocation) -> None:
+        super().__init__(job)
+        self.allocation = allocation
+
+
+class Event:
+    """Something that happened at one instant: to a job, or to a machine."""
+
+    __slots__ = ("job", "kind", "machine")
+
+    def __init__(self, kind: i64, job: Job | None = None, machine: i64 = -1) -> None:
+        self.kind: i64 = kind
+        self.job = job
+        self.machine: i64 = machine

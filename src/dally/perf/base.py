@@ -1,0 +1,34 @@
+"""The interface between the engine and a model of speed, and the model that knows no network."""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from dally.model import Job
+
+
+class Speed:
+    """A running job's speed from now on."""
+
+    __slots__ = ("comm_rate", "job", "rate")
+
+    def __init__(self, job: Job, rate: float, comm_rate: float) -> None:
+        self.job = job
+        self.rate = rate  # seconds of work (of the job's duration_s) per second
+        self.comm_rate = comm_rate  # share of the time that is exposed communication
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SpeedModel:
+    """Says whose speed changes when a gang is placed or removed. A job starts at speed 1.
+
+    This base is the model `none`: a job takes exactly its `duration_s` anywhere.
+    """
+
+    def placed(self, job: Job) -> list[Speed]:
+        """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
+        return []
+
+    def removed(self, job: Job) -> list[Speed]:
+        """The gang left `job.allocation`: the new speeds of those who shared links with it."""
+        return []

@@ -1,0 +1,1 @@
+"""Policies: who runs next, where, and at whose expense."""

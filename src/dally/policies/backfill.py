@@ -1,0 +1,176 @@
+"""EASY backfilling: later jobs may go first, but never delay the head of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+from dally.cluster.capacity import Cluster
+from dally.heap import IndexedHeap
+from dally.model import INFINITY, Action, Job, Start
+from dally.policies.base import Policy
+from dally.policies.placement.base import Placement
+from dally.policies.queue import DemandClass, Queue
+
+
+class LengthTree:
+    """Lengths of waiting jobs by slot; finds the first slot whose length is at most a limit.
+
+    A binary tree of minima, doubled when full.
+    """
+
+    def __init__(self) -> None:
+        self._leaves: i64 = 1
+        self._least: vec[float] = vec[float]([INFINITY, INFINITY])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (rebuild, ([self._least[int(self._leaves) + i] for i in range(int(self._leaves))],))
+
+    def set(self, slot: i64, length_s: float) -> None:
+        while slot >= self._leaves:
+            self._double()
+        place = self._leaves + slot
+        self._least[place] = length_s
+        while place > 1:
+            place >>= 1
+            self._least[place] = min(self._least[2 * place], self._least[2 * place + 1])
+
+    def first_at_most(self, limit_s: float) -> i64:
+        """The first slot with a length of at most `limit_s`, or -1."""
+        if self._least[1] > limit_s:
+            return -1
+        place: i64 = 1
+        while place < self._leaves:
+            place *= 2
+            if self._least[place] > limit_s:
+                place += 1
+        return place - self._leaves
+
+    def _double(self) -> None:
+        old = self._leaves
+        leaves = [self._least[int(old) + i] for i in range(int(old))]
+        self._leaves = 2 * old
+        least = vec[float]()
+        for _ in range(4 * old):
+            least = append(least, INFINITY)
+        self._least = least
+        for slot, length_s in enumerate(leaves):
+            if length_s < INFINITY:
+                self.set(slot, length_s)
+
+
+def rebuild(lengths: list[float]) -> LengthTree:
+    """The tree of these lengths: how it is unpickled."""
+    tree = LengthTree()
+    for slot, length_s in enumerate(lengths):
+        tree.set(slot, length_s)
+    return tree
+
+
+class EasyBackfill(Policy):
+    """First come, first served; the first job that does not fit gets a reservation.
+
+    Later jobs start only where that reservation stands: they end before it, or need GPUs the head
+    will not. Ends are foreseen from the durations of the running jobs (an oracle in simulation, the
+    time limit on a live cluster).
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement: Placement = placement
+        self._lengths: dict[int, LengthTree] = {}  # by demand
+        self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
+        self._running: dict[int, Job] = {}
+
+    def queued(self, job: Job, now: float) -> None:
+        tree = self._lengths.setdefault(int(job.gpus), LengthTree())
+        tree.set(job.slot, _length_s(job))
+
+    def started(self, job: Job, now: float) -> None:
+        self._lengths[int(job.gpus)].set(job.slot, INFINITY)
+        self._running[int(job.index)] = job
+        self._ends.put(job.index, job.expected_finish_s(), 0.0)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self._ends.put(job.index, job.expected_finish_s(), 0.0)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._ends.remove(job.index)
+        del self._running[int(job.index)]
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        if len(queue) == 0:
+            return []
+        return self._offer(now, queue, cluster)
+
+    def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        while True:
+            head = queue.best()
+            if head is None:
+                return
+            allocation = self._placement.place(head, now, cluster)
+            if allocation is None:
+                break
+            yield Start(head, allocation)
+        reserved_s, spare = self._reserve(head, cluster.free_gpus)
+        while True:
+            job = self._candidate(queue, head, cluster.free_gpus, spare, reserved_s - now)
+            if job is None:
+                return
+            allocation = self._placement.place(job, now, cluster)
+            if allocation is None:
+                queue.close(job.gpus)
+                continue
+            if now + _length_s(job) > reserved_s:
+                spare -= job.gpus
+            yield Start(job, allocation)
+
+    def _reserve(self, head: Job, free: i64) -> tuple[float, i64]:
+        """When the head will have enough GPUs, and how many will then be spare."""
+        popped: list[Job] = []
+        reserved_s = INFINITY
+        while free < head.gpus and len(self._ends) > 0:
+            job = self._running[int(self._ends.pop())]
+            popped.append(job)
+            free += job.gpus
+            reserved_s = self._ends.key(job.index)
+        # Whoever else ends at that very moment leaves GPUs for the spare too.
+        while free >= head.gpus and len(self._ends) > 0 and self._ends.key(self._ends.first()) <= reserved_s:
+            job = self._running[int(self._ends.pop())]
+            popped.append(job)
+            free += job.gpus
+        for job in popped:
+            self._ends.put(job.index, self._ends.key(job.index), 0.0)
+        if free < head.gpus:
+            return INFINITY, 0  # not before a machine is repaired: nobody can delay it
+        return reserved_s, free - head.gpus
+
+    def _candidate(self, queue: Queue, head: Job, free: i64, spare: i64, within_s: float) -> Job | None:
+        """The first job behind the head that fits now and leaves its reservation standing."""
+        found: Job | None = None
+        for group in queue.classes:
+            if group.gpus > free:
+                break
+            if queue.is_closed(group):
+                continue
+            job = self._first(group, head, INFINITY if group.gpus <= spare else within_s)
+            if job is not None and (found is None or job.index < found.index):
+                found = job
+        return found
+
+    def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
+        if limit_s == INFINITY:
+            slot = group.heap.first()
+        elif int(group.gpus) in self._lengths:
+            slot = self._lengths[int(group.gpus)].first_at_most(limit_s)
+        else:
+            return None
+        if slot < 0 or group.jobs[slot] is head:
+            return None  # the head itself: it asks for more than is free, and so does its class
+        return group.jobs[slot]
+
+
+def _length_s(job: Job) -> float:
+    """How long a waiting job will hold its GPUs."""
+    return job.restart_due_s + job.duration_s - job.work_s

@@ -1,0 +1,75 @@
+"""The contract of a policy, and of the parameters it shows to users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.model import INFINITY, Action, Job
+from dally.policies.queue import Queue
+
+
+class Param(NamedTuple):
+    """A parameter that `--set name=value` changes; its default also gives its type."""
+
+    name: str
+    default: float | int | str | bool
+    about: str
+    least: float = 0.0  # numbers below this are refused
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Policy:
+    """Decides who runs where. Subclass it and write `schedule`; everything else has a default.
+
+    A policy has no clock, no engine and no I/O: what it knows is what it is handed. The same object
+    runs in the simulator and on a live cluster.
+    """
+
+    def key(self, job: Job, now: float) -> float:
+        """The rank under which a job waits, lowest first. Asked once, when the job enters the queue."""
+        return job.submit_s
+
+    def tie(self, job: Job) -> float:
+        """Breaks equal keys, lowest first; what is still equal goes by order of submission."""
+        return 0.0
+
+    def lease_s(self) -> float:
+        """For how long GPUs are granted before the job must defend them again."""
+        return INFINITY
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""
+        return []
+
+    def next_wakeup(self, now: float) -> float:
+        """When to be asked again even if nothing happens until then; infinity: not needed."""
+        return INFINITY
+
+    # What happens to jobs, for policies that keep books. Nothing needs to be done here.
+    def queued(self, job: Job, now: float) -> None:
+        """The job was submitted, or lost its GPUs, and waits."""
+
+    def started(self, job: Job, now: float) -> None:
+        """The job got GPUs (also by migration)."""
+
+    def stopped(self, job: Job, now: float) -> None:
+        """The job gave its GPUs back: finished, preempted, evicted or about to migrate."""
+
+    def rerated(self, job: Job, now: float) -> None:
+        """A running job's speed changed."""
+
+    def lease_ended(self, job: Job, now: float) -> None:
+        """The job's lease is over; it is renewed unless this pass preempts it."""
+
+
+def ahead(key: float, tie: float, index: i64, other_key: float, other_tie: float, other_index: i64) -> bool:
+    """Whether the first rank comes before the second."""
+    if key != other_key:
+        return key < other_key
+    if tie != other_tie:
+        return tie < other_tie
+    return index < other_index

@@ -1,0 +1,120 @@
+"""A policy put together from an order, a placement and a preemption rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.model import INFINITY, Action, Job, Preempt, Start
+from dally.policies.base import Policy
+from dally.policies.ordering.base import Order
+from dally.policies.placement.base import Placement
+from dally.policies.preemption.base import Preemption
+from dally.policies.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ComposedPolicy(Policy):
+    """Offers GPUs down the order; later jobs may start where earlier ones do not fit, unless told to block."""
+
+    def __init__(
+        self, order: Order, placement: Placement, preemption: Preemption, head_blocks: bool = False
+    ) -> None:
+        self.order: Order = order
+        self.placement: Placement = placement
+        self.preemption: Preemption = preemption
+        self.head_blocks: bool = head_blocks
+
+    def key(self, job: Job, now: float) -> float:
+        return self.order.key(job, now)
+
+    def tie(self, job: Job) -> float:
+        return self.order.tie(job)
+
+    def lease_s(self) -> float:
+        return self.preemption.lease_s()
+
+    def started(self, job: Job, now: float) -> None:
+        self.preemption.started(job, self.order, now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self.preemption.stopped(job)
+
+    def lease_ended(self, job: Job, now: float) -> None:
+        self.preemption.lease_ended(job)
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        if len(queue) == 0:
+            self.preemption.end_pass()
+            return []
+        self.preemption.begin_pass(self.order, now)
+        if self.preemption.worst(self.order, now) is None:
+            return self._offer_free(now, queue, cluster)
+        return self._offer_all(now, queue, cluster)
+
+    def _offer_free(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Nobody can be preempted: start whoever fits, in order."""
+        while True:
+            job = queue.best(INFINITY if self.head_blocks else float(cluster.free_gpus))
+            if job is None:
+                return
+            allocation = self.placement.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+            elif self.head_blocks:
+                return
+            else:
+                queue.close(job.gpus)
+
+    def _offer_all(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Share out free and preemptible GPUs as if all were free, but leave winners where they are.
+
+        Running jobs are weighed worst-ranked first and only as many as the waiting ones need: the
+        outcome is that of walking all jobs in order and keeping each that fits, at less cost.
+        """
+        chosen: list[Job] = []
+        weighed: list[Job] = []  # running jobs set aside, best-ranked last
+        losers: list[Job] = []
+        room = cluster.free_gpus
+        while True:
+            job = queue.best()
+            if job is None:
+                break
+            room = self._settle(weighed, losers, room, queue.key(job), now)
+            while room < job.gpus:
+                worst = self.preemption.worst(self.order, now)
+                # On a tie the running job stays: moving it would gain nothing.
+                if worst is None or self.order.key(worst, now) <= queue.key(job):
+                    break
+                self.preemption.set_aside(worst)
+                weighed.append(worst)
+                room += worst.gpus
+            if room >= job.gpus:
+                room -= job.gpus
+                queue.take(job)
+                chosen.append(job)
+            elif self.head_blocks:
+                break
+            else:
+                queue.close(job.gpus)
+        self._settle(weighed, losers, room, INFINITY, now)
+        for job in losers:
+            yield Preempt(job)
+        for job in chosen:
+            allocation = self.placement.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+        self.preemption.end_pass()
+
+    def _settle(self, weighed: list[Job], losers: list[Job], room: i64, key: float, now: float) -> i64:
+        """Decide the fate of weighed jobs ranked at or ahead of `key`; returns the room left."""
+        while weighed and (key == INFINITY or self.order.key(weighed[-1], now) <= key):
+            job = weighed.pop()
+            if job.gpus <= room:
+                room -= job.gpus
+                self.preemption.keep(job, self.order, now)
+            else:
+                losers.append(job)
+        return room

@@ -1,0 +1,1 @@
+"""Orders: in which order waiting jobs are offered GPUs."""

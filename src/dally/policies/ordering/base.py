@@ -1,0 +1,23 @@
+"""What an order is."""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from dally.model import Job
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Order:
+    """Ranks jobs, lowest key first.
+
+    A waiting job's key stays as it was when it began to wait. A running job's key may only fall
+    while it runs (it gets closer to done), or stand still: preemption at every event relies on it.
+    """
+
+    def key(self, job: Job, now: float) -> float:
+        raise NotImplementedError
+
+    def tie(self, job: Job) -> float:
+        """Breaks equal keys; then order of submission decides."""
+        return 0.0

@@ -1,0 +1,1 @@
+"""Preemption: which running jobs may lose their GPUs now."""

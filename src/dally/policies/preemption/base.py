@@ -1,0 +1,46 @@
+"""What a preemption rule is."""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from dally.model import INFINITY, Job
+from dally.policies.ordering.base import Order
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Preemption:
+    """Hands out the running jobs that may lose their GPUs now, worst-ranked first."""
+
+    def lease_s(self) -> float:
+        """For how long GPUs are granted."""
+        return INFINITY
+
+    def begin_pass(self, order: Order, now: float) -> None:
+        """A scheduling pass begins."""
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        """The worst-ranked job that may be preempted and was not set aside yet."""
+        return None
+
+    def set_aside(self, job: Job) -> None:
+        """The job that `worst` named is being weighed against those who wait."""
+
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        """A job set aside keeps its GPUs after all."""
+
+    def end_pass(self) -> None:
+        """The pass is over."""
+
+    def started(self, job: Job, order: Order, now: float) -> None:
+        """The job runs."""
+
+    def stopped(self, job: Job) -> None:
+        """The job runs no more."""
+
+    def lease_ended(self, job: Job) -> None:
+        """The job's lease is over."""
+
+
+class NoPreemption(Preemption):
+    """Whoever runs, runs to the end."""

@@ -1,0 +1,36 @@
+"""Preemption when a lease ends."""
+
+from __future__ import annotations
+
+from dally.model import Job
+from dally.policies.ordering.base import Order
+from dally.policies.preemption.base import Preemption
+
+
+class LeasePreemption(Preemption):
+    """GPUs are granted for `lease_s`; when that is over, better-ranked jobs may take them."""
+
+    def __init__(self, lease_s: float) -> None:
+        self._lease_s: float = lease_s
+        self._ended: list[Job] = []  # leases that ended at this instant, worst rank last
+
+    def lease_s(self) -> float:
+        return self._lease_s
+
+    def lease_ended(self, job: Job) -> None:
+        self._ended.append(job)
+
+    def begin_pass(self, order: Order, now: float) -> None:
+        if len(self._ended) > 1:
+            rows = [(order.key(job, now), order.tie(job), int(job.index), job) for job in self._ended]
+            rows.sort(key=lambda row: row[:3])
+            self._ended = [row[3] for row in rows]
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        return self._ended[-1] if self._ended else None
+
+    def set_aside(self, job: Job) -> None:
+        self._ended.pop()
+
+    def end_pass(self) -> None:
+        self._ended.clear()

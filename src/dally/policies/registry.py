@@ -1,0 +1,118 @@
+"""The named policies, one line each, and how a name with settings becomes a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from dally.errors import InputError
+from dally.policies.backfill import EasyBackfill
+from dally.policies.base import Param, Policy
+from dally.policies.composed import ComposedPolicy
+from dally.policies.ordering.base import Order
+from dally.policies.ordering.oracle import ShortestJob, ShortestRemaining, SmallestRemaining
+from dally.policies.ordering.service import LeastAttained
+from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.placement.best_fit import BestFit
+from dally.policies.preemption.base import NoPreemption, Preemption
+from dally.policies.preemption.event import EventPreemption
+from dally.policies.preemption.lease import LeasePreemption
+
+Settings = Mapping[str, Any]
+
+LEASE = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
+
+
+class NamedPolicy(NamedTuple):
+    """A row of `dally policies`."""
+
+    build: Callable[[Settings], Policy]
+    order: str
+    placement: str
+    preemption: str
+    paper: str
+    params: tuple[Param, ...] = ()
+
+
+def _never(settings: Settings) -> Preemption:
+    return NoPreemption()
+
+
+def _leased(settings: Settings) -> Preemption:
+    return LeasePreemption(settings["lease_s"])
+
+
+def _any_event(settings: Settings) -> Preemption:
+    return EventPreemption()
+
+
+def _composed(
+    order: Callable[[], Order], preemption: Callable[[Settings], Preemption] = _never, head_blocks: bool = False
+) -> Callable[[Settings], Policy]:
+    return lambda settings: ComposedPolicy(order(), BestFit(), preemption(settings), head_blocks)
+
+
+def _easy(settings: Settings) -> Policy:
+    return EasyBackfill(BestFit())
+
+
+FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
+TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
+SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
+TEXTBOOK = "textbook"
+
+POLICIES: dict[str, NamedPolicy] = {
+    "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
+    "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", "best fit", "never", TEXTBOOK),
+    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", "best fit", "never", FEITELSON),
+    "sjf": NamedPolicy(_composed(ShortestJob), "duration (oracle)", "best fit", "never", TEXTBOOK),
+    "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE),
+    "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS),
+    "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", "best fit", "lease end", TIRESIAS, (LEASE,)),
+}  # fmt: skip
+
+
+def find(name: str) -> NamedPolicy:
+    """The named policy, or an InputError that suggests the nearest name."""
+    if name in POLICIES:
+        return POLICIES[name]
+    near = get_close_matches(name, POLICIES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(POLICIES)}"
+    raise InputError(f"unknown policy {name!r}; {hint}")
+
+
+def build(name: str, given: Mapping[str, str] | None = None) -> Policy:
+    """A new policy of that name with these settings, as `--set` gives them."""
+    named = find(name)
+    return named.build(settings_for(name, named.params, given or {}))
+
+
+def settings_for(policy: str, params: tuple[Param, ...], given: Mapping[str, str]) -> dict[str, Any]:
+    """Every parameter's value: as given, checked and converted, else its default."""
+    values: dict[str, Any] = {param.name: param.default for param in params}
+    known = {param.name: param for param in params}
+    for key, text in given.items():
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known) or 'none'}"
+            raise InputError(f"--set {key}={text}: policy {policy!r} has no parameter {key!r}; {hint}")
+        values[key] = _convert(known[key], text)
+    return values
+
+
+SWITCH = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+
+
+def _convert(param: Param, text: str) -> float | int | str | bool:
+    wanted = type(param.default)
+    try:
+        if wanted is bool:
+            return SWITCH[text.lower()]
+        value = wanted(text)
+    except (KeyError, ValueError):
+        names = {bool: "on or off", int: "a whole number", float: "a number"}
+        raise InputError(f"--set {param.name}={text}: must be {names[wanted]}") from None
+    if isinstance(value, (int, float)) and not value >= param.least:  # also refuses NaN
+        raise InputError(f"--set {param.name}={text}: must be at least {param.least:g}")
+    return value

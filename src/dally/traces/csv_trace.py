@@ -1,0 +1,102 @@
+"""The plain trace: csv or csv.gz with job_id, submit_s, gpus, duration_s and more if known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from dally.errors import InputError, at
+from dally.model import Job
+from dally.traces.table import number, rows_of
+
+NEEDED = {
+    "job_id": ("job_id",),
+    "submit_s": ("submit_s", "submit_time"),
+    "gpus": ("gpus", "num_gpu"),
+    "duration_s": ("duration_s", "duration"),
+}
+OPTIONAL = ("model", "user", "priority")
+
+
+class Trace(NamedTuple):
+    """Jobs in order of submission, and how many were left out because no cluster state could run them."""
+
+    jobs: list[Job]
+    skipped: int
+
+
+def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:
+    """The jobs of a trace for a cluster of `most_gpus` GPUs.
+
+    Rows go straight into jobs, so that a long trace is held in memory once.
+    """
+    jobs: list[Job] = []
+    lines: dict[str, int] = {}
+    words: dict[str, str] = {}  # model and user names, each kept once
+    skipped = 0
+    rows = rows_of(path)
+    _, header = next(rows, (0, []))
+    if not header:
+        raise InputError(f"{path}: is empty; expected a csv with columns {', '.join(NEEDED)}")
+    columns = _columns(path, header)
+    id_at, submit_at, gpus_at, duration_at = (columns[name] for name in NEEDED)
+    model_at, user_at, priority_at = (columns.get(name, -1) for name in OPTIONAL)
+    for line, row in rows:
+        if len(row) < len(header):
+            raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
+        job_id = row[id_at].strip()
+        if not job_id:
+            raise at(path, line, "job_id", "empty: every job needs a name")
+        if job_id in lines:
+            raise at(path, line, "job_id", f"{job_id!r} stands already in line {lines[job_id]}")
+        lines[job_id] = line
+        gpus = number(path, line, header[gpus_at], row[gpus_at])
+        if gpus < 1 or gpus != int(gpus):
+            raise at(path, line, header[gpus_at], f"{row[gpus_at]!r}: must be a whole number, at least 1")
+        submit_s = number(path, line, header[submit_at], row[submit_at])
+        duration_s = number(path, line, header[duration_at], row[duration_at])
+        if gpus > most_gpus:
+            if not skip_impossible:
+                raise at(
+                    path, line, header[gpus_at],
+                    f"job {job_id!r} asks for {int(gpus)} GPUs and the cluster has {most_gpus}; "
+                    "--skip-impossible leaves such jobs out",
+                )  # fmt: skip
+            skipped += 1
+            continue
+        model = row[model_at].strip() if model_at >= 0 else ""
+        user = row[user_at].strip() if user_at >= 0 else ""
+        priority = 0.0
+        if priority_at >= 0 and row[priority_at].strip():
+            priority = number(path, line, "priority", row[priority_at])
+        jobs.append(
+            Job(
+                len(jobs), job_id, submit_s, int(gpus), duration_s,
+                words.setdefault(model, model), words.setdefault(user, user), priority,
+            )  # fmt: skip
+        )
+    if not jobs:
+        why = f"; {skipped} jobs were larger than the cluster" if skipped else ""
+        raise InputError(f"{path}: holds no jobs{why}")
+    return Trace(_by_submission(jobs), skipped)
+
+
+def _columns(path: Path, header: list[str]) -> dict[str, int]:
+    """Where each field stands; the header's own names are kept for messages."""
+    header[:] = [name.strip() for name in header]
+    found = {name: header.index(name) for name in OPTIONAL if name in header}
+    for name, spellings in NEEDED.items():
+        present = [header.index(spelling) for spelling in spellings if spelling in header]
+        if not present:
+            raise at(path, 1, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
+        found[name] = present[0]
+    return found
+
+
+def _by_submission(jobs: list[Job]) -> list[Job]:
+    """The jobs in order of submission, those of one instant in the file's order, numbered by it."""
+    if any(later.submit_s < job.submit_s for job, later in zip(jobs, jobs[1:], strict=False)):
+        jobs.sort(key=lambda job: job.submit_s)
+        for index, job in enumerate(jobs):
+            job.index = index
+    return jobs

@@ -1,0 +1,38 @@
+"""Machine failures from a file: csv with machine, fail_s, repair_s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dally.cluster.topology import Topology
+from dally.errors import InputError, at
+from dally.traces.table import number, rows_of
+
+COLUMNS = ["machine", "fail_s", "repair_s"]
+
+
+def read_outages(path: Path, topology: Topology) -> list[tuple[int, float, float]]:
+    """(machine, fail_s, repair_s) rows; an empty repair_s means it never comes back."""
+    found: list[tuple[int, float, float]] = []
+    rows = rows_of(path)
+    _, header = next(rows, (0, []))
+    header = [name.strip() for name in header]
+    if not header:
+        raise InputError(f"{path}: is empty; expected a csv with columns {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        if name not in header:
+            raise at(path, 1, name, f"no such column; the header has {', '.join(header)}")
+    places = [header.index(name) for name in COLUMNS]
+    for line, row in rows:
+        if len(row) < len(header):
+            raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
+        name, fail, repair = (row[place].strip() for place in places)
+        machine = topology.machine_named(name)
+        if machine < 0:
+            raise at(path, line, "machine", f"{name!r}: the cluster has no such machine")
+        fail_s = number(path, line, "fail_s", fail)
+        repair_s = number(path, line, "repair_s", repair) if repair else float("inf")
+        if repair_s <= fail_s:
+            raise at(path, line, "repair_s", f"{repair!r}: must come after fail_s, {fail!r}")
+        found.append((machine, fail_s, repair_s))
+    return found
