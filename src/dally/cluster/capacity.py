@@ -17,7 +17,10 @@ class Cluster:
     Policies read it; the engine calls `take`, `give_back`, `fail` and `repair`.
     """
 
-    __slots__ = ("children", "down", "free", "free_gpus", "jobs_on", "root", "running", "tier_buckets", "topology")
+    __slots__ = (
+        "children", "down", "free", "free_gpus", "jobs_on", "root",
+        "running", "tier_buckets", "topology",
+    )  # fmt: skip
 
     def __init__(self, topology: Topology) -> None:
         self.topology: Topology = topology

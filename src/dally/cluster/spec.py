@@ -14,6 +14,7 @@ _GRID = re.compile(r"\d+(x\d+)+")
 
 
 def is_grid(spec: str) -> bool:
+    """Whether it reads as RxMxG."""
     return _GRID.fullmatch(spec) is not None
 
 

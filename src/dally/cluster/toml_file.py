@@ -50,7 +50,7 @@ class _Reader:
             self._known("tiers", index, row, ("name", *LINK_KEYS))
         defaults = [self._link("tiers", index, row, Link()) for index, row in enumerate(tiers)]
         machines = self._machines(len(names))
-        paths = {machine.path + (machine.name,) for machine in machines}
+        paths = {(*machine.path, machine.name) for machine in machines}
         paths |= {path[:length] for path in paths for length in range(1, len(path))}
         links = {path: defaults[len(names) - 1 - len(path)] for path in paths}
         self._exceptions(links)

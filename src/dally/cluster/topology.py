@@ -54,8 +54,8 @@ class Topology:
         """`links` maps a domain's path (its own name last) to its uplink."""
         depth = len(tiers)
         self.tiers: list[str] = tiers
-        paths = _grouped([machine.path + (machine.name,) for machine in machines])
-        gpus_of = {machine.path + (machine.name,): machine.gpus for machine in machines}
+        paths = _grouped([(*machine.path, machine.name) for machine in machines])
+        gpus_of = {(*machine.path, machine.name): machine.gpus for machine in machines}
         self.names: list[list[str]] = []
         self.parents: list[vec[i64]] = []
         self.first_children: list[vec[i64]] = []
@@ -102,13 +102,11 @@ class Topology:
                 return tier
         return -1
 
-    def machine_named(self, name: str) -> int:
-        """The number of the machine with that name or number, or -1."""
-        if name in self.names[0]:
-            return self.names[0].index(name)
-        if name.isascii() and name.isdigit() and int(name) < self.machine_count():
-            return int(name)
-        return -1
+    def machine_numbers(self) -> dict[str, int]:
+        """Each machine's number by its name, and by the number itself as text."""
+        found = {str(number): number for number in range(self.machine_count())}
+        found.update({name: number for number, name in enumerate(self.names[0])})
+        return found
 
 
 def _grouped(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -128,11 +126,7 @@ def grid(*counts: int) -> Topology:
         paths = [(*path, f"{tier}{index}") for path in paths for index in range(count)]
     return Topology(
         tiers,
-        [
-            Machine(path, machine_name(path, index), counts[-1])
-            for path in paths
-            for index in range(counts[-2])
-        ],
+        [Machine(path, machine_name(path, index), counts[-1]) for path in paths for index in range(counts[-2])],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from librt.vecs import append, vec
-from mypy_extensions import i64
+from mypy_extensions import i16, i32, i64, u8
 
 from dally.model import Allocation
 
@@ -15,34 +15,34 @@ class EventLog:
 
     def __init__(self) -> None:
         self.times: vec[float] = vec[float]()
-        self.kinds: vec[i64] = vec[i64]()
-        self.jobs: vec[i64] = vec[i64]()  # job index, or -1
-        self.machines: vec[i64] = vec[i64]()  # machine that failed or was repaired, or -1
-        self.tiers: vec[i64] = vec[i64]()  # of the new allocation, or -1
-        self.part_ends: vec[i64] = vec[i64]()  # where the row's parts end in the two below
-        self.part_machines: vec[i64] = vec[i64]()
-        self.part_gpus: vec[i64] = vec[i64]()
+        self.kinds: vec[u8] = vec[u8]()
+        self.jobs: vec[i32] = vec[i32]()  # job index, or -1
+        self.machines: vec[i32] = vec[i32]()  # machine that failed or was repaired, or -1
+        self.tiers: vec[i16] = vec[i16]()  # of the new allocation, or -1
+        self.part_ends: vec[i32] = vec[i32]()  # where the row's parts end in the two below
+        self.part_machines: vec[i32] = vec[i32]()
+        self.part_gpus: vec[i32] = vec[i32]()
 
     def __len__(self) -> int:
         return len(self.times)
 
     def add(self, time_s: float, kind: i64, job: i64, machine: i64, allocation: Allocation | None) -> None:
         self.times = append(self.times, time_s)
-        self.kinds = append(self.kinds, kind)
-        self.jobs = append(self.jobs, job)
-        self.machines = append(self.machines, machine)
+        self.kinds = append(self.kinds, u8(kind))
+        self.jobs = append(self.jobs, i32(job))
+        self.machines = append(self.machines, i32(machine))
         tier: i64 = -1
         if allocation is not None:
             tier = allocation.tier
             for part in range(len(allocation.machines)):
-                self.part_machines = append(self.part_machines, allocation.machines[part])
-                self.part_gpus = append(self.part_gpus, allocation.gpus[part])
-        self.tiers = append(self.tiers, tier)
-        self.part_ends = append(self.part_ends, len(self.part_machines))
+                self.part_machines = append(self.part_machines, i32(allocation.machines[part]))
+                self.part_gpus = append(self.part_gpus, i32(allocation.gpus[part]))
+        self.tiers = append(self.tiers, i16(tier))
+        self.part_ends = append(self.part_ends, i32(len(self.part_machines)))
 
     def parts(self, row: i64) -> list[tuple[int, int]]:
         """(machine, GPUs) pairs of one row."""
-        first: i64 = self.part_ends[row - 1] if row > 0 else 0
+        first = int(self.part_ends[row - 1]) if row > 0 else 0
         return [
-            (int(self.part_machines[i]), int(self.part_gpus[i])) for i in range(first, self.part_ends[row])
+            (int(self.part_machines[i]), int(self.part_gpus[i])) for i in range(first, int(self.part_ends[row]))
         ]

@@ -207,4 +207,3 @@ class State:
             self.due.put(job.index, finish_s, float(FINISH))
         else:
             self.due.put(job.index, job.lease_end_s, float(LEASE))
-

@@ -1,1 +1,1 @@
-"""x"""
+"""What a run amounts to: summaries, tables and lower bounds. Pure functions of a finished run."""

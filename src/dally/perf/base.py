@@ -32,3 +32,7 @@ class SpeedModel:
     def removed(self, job: Job) -> list[Speed]:
         """The gang left `job.allocation`: the new speeds of those who shared links with it."""
         return []
+
+    def comm_floor_s(self, job: Job) -> float:
+        """Exposed communication the job cannot avoid: alone, at its closest placement, in seconds."""
+        return 0.0

@@ -101,7 +101,16 @@ def settings_for(policy: str, params: tuple[Param, ...], given: Mapping[str, str
     return values
 
 
-SWITCH = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+SWITCH = {
+    "on": True,
+    "true": True,
+    "yes": True,
+    "1": True,
+    "off": False,
+    "false": False,
+    "no": False,
+    "0": False,
+}
 
 
 def _convert(param: Param, text: str) -> float | int | str | bool:

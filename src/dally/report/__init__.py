@@ -1,1 +1,1 @@
-"""x"""
+"""What a person or a script gets to see of a run."""

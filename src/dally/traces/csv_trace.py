@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,11 +58,8 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
         duration_s = number(path, line, header[duration_at], row[duration_at])
         if gpus > most_gpus:
             if not skip_impossible:
-                raise at(
-                    path, line, header[gpus_at],
-                    f"job {job_id!r} asks for {int(gpus)} GPUs and the cluster has {most_gpus}; "
-                    "--skip-impossible leaves such jobs out",
-                )  # fmt: skip
+                problem = f"job {job_id!r} asks for {int(gpus)} GPUs and the cluster has {most_gpus}"
+                raise at(path, line, header[gpus_at], f"{problem}; --skip-impossible leaves such jobs out")
             skipped += 1
             continue
         model = row[model_at].strip() if model_at >= 0 else ""
@@ -71,9 +69,15 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
             priority = number(path, line, "priority", row[priority_at])
         jobs.append(
             Job(
-                len(jobs), job_id, submit_s, int(gpus), duration_s,
-                words.setdefault(model, model), words.setdefault(user, user), priority,
-            )  # fmt: skip
+                index=len(jobs),
+                job_id=job_id,
+                submit_s=submit_s,
+                gpus=int(gpus),
+                duration_s=duration_s,
+                model=words.setdefault(model, model),
+                user=words.setdefault(user, user),
+                priority=priority,
+            )
         )
     if not jobs:
         why = f"; {skipped} jobs were larger than the cluster" if skipped else ""
@@ -95,7 +99,7 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
 
 def _by_submission(jobs: list[Job]) -> list[Job]:
     """The jobs in order of submission, those of one instant in the file's order, numbered by it."""
-    if any(later.submit_s < job.submit_s for job, later in zip(jobs, jobs[1:], strict=False)):
+    if any(later.submit_s < job.submit_s for job, later in pairwise(jobs)):
         jobs.sort(key=lambda job: job.submit_s)
         for index, job in enumerate(jobs):
             job.index = index

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from dally.cluster.topology import Topology
 from dally.errors import InputError, at
 from dally.traces.table import number, rows_of
 
 COLUMNS = ["machine", "fail_s", "repair_s"]
 
 
-def read_outages(path: Path, topology: Topology) -> list[tuple[int, float, float]]:
-    """(machine, fail_s, repair_s) rows; an empty repair_s means it never comes back."""
+def read_outages(path: Path, machines: Mapping[str, int]) -> list[tuple[int, float, float]]:
+    """(machine number, fail_s, repair_s) rows; an empty repair_s means it never comes back."""
     found: list[tuple[int, float, float]] = []
     rows = rows_of(path)
     _, header = next(rows, (0, []))
@@ -27,12 +27,11 @@ def read_outages(path: Path, topology: Topology) -> list[tuple[int, float, float
         if len(row) < len(header):
             raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
         name, fail, repair = (row[place].strip() for place in places)
-        machine = topology.machine_named(name)
-        if machine < 0:
+        if name not in machines:
             raise at(path, line, "machine", f"{name!r}: the cluster has no such machine")
         fail_s = number(path, line, "fail_s", fail)
         repair_s = number(path, line, "repair_s", repair) if repair else float("inf")
         if repair_s <= fail_s:
             raise at(path, line, "repair_s", f"{repair!r}: must come after fail_s, {fail!r}")
-        found.append((machine, fail_s, repair_s))
+        found.append((machines[name], fail_s, repair_s))
     return found

@@ -37,7 +37,7 @@ def _open(path: Path) -> TextIO:
     """The file as text; gzip is known by its first two bytes, not by its name."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    binary = gzip.open(path, "rb") if zipped else path.open("rb")
+    binary = gzip.GzipFile(path) if zipped else path.open("rb")
     return io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
 
 

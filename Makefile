@@ -1,0 +1,48 @@
+# make demo and make test set up everything they need: a virtual environment, pinned packages, the compiled engine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' -o -name '*.csv')
+
+.PHONY: install demo test lint bench docs clean
+
+install: $(VENV)/installed
+
+$(VENV)/packages: constraints.txt pyproject.toml
+	./scripts/system-packages
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		setuptools wheel "mypy[mypyc]" librt mypy_extensions
+	$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt
+	touch $@
+
+# The installed package is the compiled one; src/ itself always runs uncompiled.
+$(VENV)/installed: $(VENV)/packages $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--force-reinstall .
+	touch $@
+
+demo: install
+	$(BIN)/dally demo
+
+lint: $(VENV)/packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports
+
+test: install lint
+	@echo "== uncompiled"
+	PYTHONPATH=src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2
+	@echo "== compiled"
+	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
+
+bench: install
+	$(BIN)/python benchmarks/engine.py
+
+docs: install
+	$(BIN)/python scripts/cli_reference.py > docs/cli.md
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,49 @@
+"""`dally demo`."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import typer
+
+from dally.cli.output import print_table, progress_of, span
+from dally.metrics.summary import summarize
+from dally.scenario import Scenario
+
+EXAMPLES = "Example: dally demo"
+CLUSTER = "3x6x8"
+POLICIES = ("fifo", "fifo-backfill", "las")
+
+
+def demo() -> None:
+    """Compare three policies on a bundled synthetic workload."""
+    rows = []
+    with as_file(files("dally") / "data" / "demo.csv") as trace:
+        for policy in POLICIES:
+            simulation, _ = Scenario(trace=str(trace), cluster=CLUSTER, policy=policy).simulation()
+            with progress_of(len(simulation.jobs), None) as report:
+                simulation.run(report=report)
+            rows.append((policy, summarize(simulation)))
+    bound = rows[0][1]
+    typer.echo(f"{bound['jobs']} synthetic jobs on {CLUSTER} (racks x machines x GPUs):")
+    print_table(
+        ["policy", "mean JCT", "p50", "p99", "mean wait", "makespan", "GPUs held", "preemptions"],
+        [
+            [
+                policy,
+                span(summary["jct_mean_s"]),
+                span(summary["jct_p50_s"]),
+                span(summary["jct_p99_s"]),
+                span(summary["queue_mean_s"]),
+                span(summary["makespan_s"]),
+                f"{summary['utilization']:.1%}",
+                str(summary["preemptions"]),
+            ]
+            for policy, summary in rows
+        ],
+        numbers_from=1,
+    )
+    typer.echo(
+        f"No scheduler can do better than a mean JCT of {span(bound['jct_bound_s'])}"
+        f" and a makespan of {span(bound['makespan_bound_s'])}."
+    )

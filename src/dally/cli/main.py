@@ -1,0 +1,56 @@
+"""The `dally` command: puts the subcommands together and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from dally import __version__, is_compiled
+from dally.cli import demo, policies, simulate, topology
+from dally.errors import InputError, PolicyError
+
+app = typer.Typer(
+    name="dally",
+    help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.add_typer(topology.app, name="topology")
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dally {__version__} ({'compiled' if is_compiled() else 'not compiled'})")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        callback=_version,
+        is_eager=True,
+        help="Print the version, and whether it is compiled.",
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug, 130: interrupted."""
+    try:
+        app()
+    except InputError as error:
+        print(f"dally: {error}", file=sys.stderr)
+        sys.exit(2)
+    except PolicyError as error:
+        print(f"dally: a bug in the policy: {error}", file=sys.stderr)
+        sys.exit(1)

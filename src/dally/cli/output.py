@@ -1,0 +1,83 @@
+"""How commands print: tables, durations, and a progress bar for long runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dally.engine.simulate import Simulation
+
+REDRAW_S = 0.1
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int = 99) -> None:
+    """Print a table; columns from `numbers_from` on are aligned right."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE if any(columns) else None, show_header=any(columns), pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place >= numbers_from else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    Console(width=width, highlight=False, markup=False).print(table)
+
+
+def clock(seconds: float) -> str:
+    """A simulated date: day 3 04:05."""
+    minutes = int(seconds // 60)
+    return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}"
+
+
+def span(seconds: float) -> str:
+    """A duration for people: 42.0 s, 12.5 min, 7.3 h, 4.1 d."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+@contextmanager
+def progress_of(jobs: int, wanted: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
+    """A bar on stderr with jobs finished, simulated date, events/s and time left; None: not wanted.
+
+    By default there is one when stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    started = monotonic()
+    drawn = 0.0
+    bar = Progress(
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} jobs"),
+        BarColumn(),
+        TextColumn("{task.fields[date]}"),
+        TextColumn("{task.fields[rate]:,.0f} events/s"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+    )
+    with bar:
+        task = bar.add_task("", total=jobs, date=clock(0), rate=0.0)
+
+        def show(simulation: Simulation) -> None:
+            nonlocal drawn
+            now = monotonic()
+            finished = int(simulation.state.finished)
+            if now - drawn < REDRAW_S and finished < jobs:
+                return
+            drawn = now
+            rate = len(simulation.state.log) / max(now - started, 1e-9)
+            bar.update(task, completed=finished, date=clock(simulation.now), rate=rate, refresh=True)
+
+        yield show

@@ -1,0 +1,48 @@
+"""`dally policies`."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from dally.cli.output import print_table
+from dally.policies.registry import POLICIES
+
+EXAMPLES = "Example: dally policies --json"
+
+
+def policies(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """List the policies with their parts, parameters and papers."""
+    if as_json:
+        rows = [
+            {
+                "name": name,
+                "order": row.order,
+                "placement": row.placement,
+                "preemption": row.preemption,
+                "paper": row.paper,
+                "parameters": [
+                    {"name": param.name, "default": param.default, "about": param.about} for param in row.params
+                ],
+            }
+            for name, row in POLICIES.items()
+        ]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    print_table(
+        ["policy", "order", "placement", "preemption", "parameters (--set)", "paper"],
+        [
+            [
+                name,
+                row.order,
+                row.placement,
+                row.preemption,
+                "\n".join(f"{param.name}={param.default:g}: {param.about}" for param in row.params),
+                row.paper,
+            ]
+            for name, row in POLICIES.items()
+        ],
+    )

@@ -1,0 +1,140 @@
+"""`dally simulate`."""
+
+from __future__ import annotations
+
+import json
+import resource
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import typer
+
+from dally import is_compiled
+from dally.cli.output import print_table, progress_of, span
+from dally.errors import InputError
+from dally.metrics.summary import summarize
+from dally.report.run_folder import prepare_folder, write_run
+from dally.scenario import Scenario, read_scenario
+
+EXAMPLES = """Examples:
+
+  dally simulate --trace jobs.csv --cluster 4x16x8 --policy fifo-backfill
+
+  dally simulate --trace jobs.csv.gz --cluster lab.toml --policy las --set lease_s=1800 --out run1
+
+  dally simulate --scenario run1/scenario.toml --json
+"""
+
+
+def simulate(
+    trace: str = typer.Option(None, help="Jobs: csv or csv.gz with job_id, submit_s, gpus, duration_s."),
+    cluster: str = typer.Option(None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
+    policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),
+    scenario: Path = typer.Option(
+        None, help="Repeat the run that left this scenario.toml; other options change it."
+    ),
+    seed: int = typer.Option(None, help="Seed of everything drawn at random.  [default: 1]"),
+    until: float = typer.Option(None, metavar="SECONDS", help="Stop the clock then, on the trace's own clock."),
+    out: Path = typer.Option(
+        None, metavar="DIR", help="Leave summary.json, jobs.csv, events.parquet and scenario.toml there."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
+    progress: bool = typer.Option(
+        None, "--progress/--no-progress", help="Show a progress bar.  [default: if stderr is a terminal]"
+    ),
+    skip_impossible: bool = typer.Option(
+        None, "--skip-impossible", help="Leave out, and count, jobs larger than the cluster."
+    ),
+    restart_s: float = typer.Option(
+        None, help="Seconds a gang that lost its GPUs needs before it works again.  [default: 0]"
+    ),
+    restart_per_gpu_s: float = typer.Option(None, help="The same, per GPU of the gang.  [default: 1]"),
+    checkpoint_every: float = typer.Option(
+        None, metavar="SECONDS",
+        help="Work between checkpoints: what a machine failure undoes.  [default: it undoes nothing]",
+    ),
+    failures: str = typer.Option(
+        None, metavar="FILE", help="Machine outages: csv with machine, fail_s, repair_s."
+    ),
+    failure_rate: float = typer.Option(None, help="Random failures per machine and day.  [default: 0]"),
+    repair_s: float = typer.Option(None, help="Seconds until such a machine is back.  [default: 3600]"),
+) -> None:  # fmt: skip
+    """Run a trace on a cluster under a policy, and say how it went."""
+    began = perf_counter()
+    base = read_scenario(scenario) if scenario else Scenario(trace="", cluster="", policy="fifo-backfill")
+    given: dict[str, Any] = {
+        "trace": trace, "cluster": cluster, "policy": policy, "seed": seed, "until_s": until,
+        "skip_impossible": skip_impossible, "restart_s": restart_s, "restart_per_gpu_s": restart_per_gpu_s,
+        "checkpoint_every_s": checkpoint_every, "failures": failures, "failure_rate": failure_rate,
+        "repair_s": repair_s,
+    }  # fmt: skip
+    chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
+    if policy and policy != base.policy:
+        chosen.settings = {}  # another policy's parameters
+    chosen.settings = {**chosen.settings, **dict(_setting(text) for text in settings)}
+    chosen.digests = {name: digest for name, digest in base.digests.items() if name in chosen.files()}
+    for name in ("trace", "cluster"):
+        if not getattr(chosen, name):
+            raise InputError(f"--{name} is missing; see `dally simulate --help`")
+
+    simulation, skipped = chosen.simulation()
+    if out:
+        prepare_folder(out)
+    with progress_of(len(simulation.jobs), progress) as report:
+        simulation.run(chosen.until_s, report)
+    summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": skipped}
+    summary |= _cost(began)
+    if out:
+        write_run(out, simulation, summary, chosen.to_toml())
+        summary |= _cost(began)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        print_summary(summary)
+        if simulation.stuck:
+            typer.echo(f"The policy left {summary['jobs'] - summary['finished']} jobs waiting for ever.")
+        if out:
+            typer.echo(f"Written to {out}")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set {text}: must be KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _cost(began: float) -> dict[str, Any]:
+    """What the run took so far; CPU seconds are the whole process's."""
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "wall_s": round(perf_counter() - began, 3),
+        "cpu_s": round(process_time(), 3),
+        "peak_rss_mb": round(peak_kb / 1024, 1),
+        "compiled": is_compiled(),
+    }
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """Print one run for people."""
+    tiers = ", ".join(f"{count:,} {tier}" for tier, count in summary["tier_starts"].items())
+    rows = [
+        ("policy", summary["policy"]),
+        ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
+        *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
+        ("makespan", f"{span(summary['makespan_s'])}  (at least {span(summary['makespan_bound_s'])})"),
+        ("mean JCT", f"{span(summary['jct_mean_s'])}  (at least {span(summary['jct_bound_s'])})"),
+        ("JCT p50 / p95 / p99", " / ".join(span(summary[f"jct_p{p}_s"]) for p in (50, 95, 99))),
+        ("waiting, mean / p99", f"{span(summary['queue_mean_s'])} / {span(summary['queue_p99_s'])}"),
+        ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),
+        (
+            "preemptions, renewals, migrations",
+            ", ".join(f"{summary[name]:,}" for name in ("preemptions", "renewals", "migrations")),
+        ),
+        ("placements by tier", tiers),
+        ("events", f"{summary['events']:,} in {summary['cpu_s']:.2f} s CPU, {summary['peak_rss_mb']:.0f} MB"),
+    ]
+    print_table(["", ""], rows)

@@ -1,0 +1,76 @@
+"""summary.json: one run in one flat table of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dally.engine.simulate import Simulation
+from dally.metrics.bounds import jct_bound_s, makespan_bound_s
+from dally.model import FINISHED, MIGRATE, START
+
+
+def summarize(simulation: Simulation) -> dict[str, Any]:
+    """What can be said of a run from its jobs and its log. Means are over finished jobs."""
+    jobs = simulation.jobs
+    now = simulation.now
+    topology = simulation.state.cluster.topology
+    gpus = topology.total_gpus()
+    speed = simulation.state.speed
+    done = [job for job in jobs if job.status == FINISHED]
+    first_s = jobs[0].submit_s if jobs else 0.0
+    jct = sorted(job.finish_s - job.submit_s for job in done)
+    queued = sorted(max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done)
+    compute_gpu_s = sum(job.compute_s * int(job.gpus) for job in jobs)
+    held_gpu_s = sum(job.run_s(now) * int(job.gpus) for job in jobs)
+    offered_gpu_s = gpus * (now - first_s)
+    return {
+        "jobs": len(jobs),
+        "finished": len(done),
+        "makespan_s": max((job.finish_s for job in done), default=first_s) - first_s,
+        "jct_mean_s": mean(jct),
+        "jct_p50_s": quantile(jct, 0.50),
+        "jct_p95_s": quantile(jct, 0.95),
+        "jct_p99_s": quantile(jct, 0.99),
+        "queue_mean_s": mean(queued),
+        "queue_p99_s": quantile(queued, 0.99),
+        "comm_s": sum(job.comm_s for job in jobs),
+        "comm_gpu_s": sum(job.comm_s * int(job.gpus) for job in jobs),
+        "comm_floor_s": sum(speed.comm_floor_s(job) for job in jobs),
+        "compute_gpu_s": compute_gpu_s,
+        "utilization": held_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
+        "goodput": compute_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
+        "preemptions": sum(int(job.preemptions) for job in jobs),
+        "renewals": sum(int(job.renewals) for job in jobs),
+        "migrations": sum(int(job.migrations) for job in jobs),
+        "overhead_gpu_s": sum(job.overhead_so_far_s(now) * int(job.gpus) for job in jobs),
+        "tier_starts": tier_starts(simulation),
+        "makespan_bound_s": makespan_bound_s(done, gpus),
+        "jct_bound_s": jct_bound_s(done, gpus),
+        "events": len(simulation.state.log),
+    }
+
+
+def tier_starts(simulation: Simulation) -> dict[str, int]:
+    """Placements by tier name: starts, restarts and migrations."""
+    log = simulation.state.log
+    counts = [0] * len(simulation.state.cluster.topology.tiers)
+    for kind, tier in zip(log.kinds, log.tiers, strict=True):
+        if kind in (START, MIGRATE):
+            counts[tier] += 1
+    return dict(zip(simulation.state.cluster.topology.tiers, counts, strict=True))
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which that share of the ordered values lies, interpolated; 0 of nothing."""
+    if not ordered:
+        return 0.0
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

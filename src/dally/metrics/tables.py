@@ -1,0 +1,106 @@
+"""jobs.csv and events.parquet: a run as rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dally.engine.simulate import Simulation
+from dally.model import FINISHED, KIND_NAMES, STATUS_NAMES, Job
+
+if TYPE_CHECKING:
+    import polars as pl
+    from typing_extensions import Buffer
+
+JOB_COLUMNS = (
+    "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
+    "compute_s", "comm_s", "preemptions", "tier", "status",
+)  # fmt: skip
+ROWS_PER_PIECE = 10_000
+
+
+def seconds(value: float) -> str:
+    """A time to the microsecond, without trailing zeros; empty for a time that never came."""
+    if value < 0.0:
+        return ""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def jobs_csv(simulation: Simulation) -> Iterator[str]:
+    """The text of jobs.csv, piece by piece."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(JOB_COLUMNS)
+    for place, job in enumerate(simulation.jobs, start=1):
+        writer.writerow(_job_row(job, simulation))
+        if place % ROWS_PER_PIECE == 0:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _job_row(job: Job, simulation: Simulation) -> tuple[object, ...]:
+    now = simulation.now
+    run_s = job.run_s(now)
+    done = job.status == FINISHED
+    end_s = job.finish_s if done else max(now, job.submit_s)
+    return (
+        job.job_id,
+        seconds(job.submit_s),
+        seconds(job.start_s),
+        seconds(job.finish_s),
+        int(job.gpus),
+        job.model,
+        seconds(job.finish_s - job.submit_s) if done else "",
+        seconds(max(0.0, end_s - job.submit_s - run_s)),
+        seconds(run_s),
+        seconds(job.compute_s),
+        seconds(job.comm_s),
+        int(job.preemptions),
+        simulation.state.cluster.topology.tiers[job.tier] if job.tier >= 0 else "",
+        STATUS_NAMES[job.status],
+    )
+
+
+def events_frame(simulation: Simulation) -> pl.DataFrame:
+    """The event log, one row per event; `machines` and `machine_gpus` say where a gang was placed."""
+    import polars as pl
+
+    log = simulation.state.log
+    topology = simulation.state.cluster.topology
+    ends = pl.Series(memoryview(log.part_ends))
+    counts = ends.diff().fill_null(ends.head(1))
+    rows = pl.Series(range(len(log)), dtype=pl.UInt32)
+    placed = (
+        pl.DataFrame(
+            {
+                "row": rows.repeat_by(counts).explode(empty_as_null=False),
+                "machines": _named(topology.names[0], log.part_machines),
+                "machine_gpus": pl.Series(memoryview(log.part_gpus)),
+            }
+        )
+        .group_by("row", maintain_order=True)
+        .all()
+    )
+    events = pl.DataFrame(
+        {
+            "row": rows,
+            "time_s": pl.Series(memoryview(log.times)),
+            "kind": _named(list(KIND_NAMES), log.kinds),
+            "job_id": _named([job.job_id for job in simulation.jobs], log.jobs, pl.String()),
+            "machine": _named(topology.names[0], log.machines),
+            "tier": _named(topology.tiers, log.tiers),
+        }
+    )
+    return events.join(placed, on="row", how="left", maintain_order="left").drop("row")
+
+
+def _named(names: list[str], numbers: Buffer, kind: pl.DataType | None = None) -> pl.Series:
+    """The name behind each number, null for -1; as an enumeration unless told otherwise."""
+    import polars as pl
+
+    column = pl.Series(memoryview(numbers)).cast(pl.Int64)
+    return pl.Series(names, dtype=kind or pl.Enum(names)).gather(column.set(column < 0, None))

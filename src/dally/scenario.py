@@ -1,0 +1,138 @@
+"""A scenario: everything that defines a run, and how to run it again."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.spec import is_grid, read_topology
+from dally.engine.failures import Failures, ListedFailures, RandomFailures
+from dally.engine.simulate import Simulation
+from dally.engine.state import Costs
+from dally.errors import InputError
+from dally.perf.base import SpeedModel
+from dally.policies.registry import build
+from dally.traces import read_csv, read_outages
+
+
+@dataclass
+class Scenario:
+    """The inputs of one run, as scenario.toml holds them. Files are named by absolute path and digest."""
+
+    trace: str
+    cluster: str
+    policy: str
+    settings: dict[str, str] = field(default_factory=dict)
+    seed: int = 1
+    until_s: float = float("inf")
+    skip_impossible: bool = False
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0
+    failures: str = ""
+    failure_rate: float = 0.0  # per machine and day
+    repair_s: float = 3600.0
+    digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
+
+    def simulation(self) -> tuple[Simulation, int]:
+        """The run, ready to go, and how many impossible jobs were left out."""
+        self._check()
+        policy = build(self.policy, self.settings)
+        topology = read_topology(self.cluster)
+        failures = self._failures(topology.machine_numbers)
+        trace = read_csv(Path(self.trace), topology.total_gpus(), self.skip_impossible)
+        costs = Costs(self.restart_s, self.restart_per_gpu_s, self.checkpoint_every_s)
+        return Simulation(trace.jobs, Cluster(topology), policy, SpeedModel(), costs, failures), trace.skipped
+
+    def _failures(self, machines: Callable[[], dict[str, int]]) -> Failures:
+        if self.failures and self.failure_rate:
+            raise InputError("failures come from a file or at a rate, not both")
+        if self.failures:
+            return ListedFailures(read_outages(Path(self.failures), machines()))
+        if self.failure_rate:
+            return RandomFailures(self.failure_rate, self.repair_s, self.seed)
+        return Failures()
+
+    def _check(self) -> None:
+        for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "failure_rate"):
+            if not getattr(self, name) >= 0.0:
+                raise InputError(f"{name}: {getattr(self, name)}: must not be negative")
+        if not 0.0 < self.repair_s < float("inf"):
+            raise InputError(f"repair_s: {self.repair_s}: must be more than 0")
+        for name in ("restart_s", "restart_per_gpu_s", "failure_rate"):
+            if getattr(self, name) == float("inf"):
+                raise InputError(f"{name}: inf: must be finite")
+        for name, digest in self.digests.items():
+            if _digest(name) != digest:
+                raise InputError(f"{name}: has changed since the scenario was written")
+
+    def files(self) -> list[str]:
+        """The files it reads."""
+        named = [self.trace, self.failures] + ([] if is_grid(self.cluster) else [self.cluster])
+        return [name for name in named if name]
+
+    def to_toml(self) -> str:
+        """The text of scenario.toml."""
+        values = asdict(self)
+        for name in ("trace", "cluster", "failures"):
+            if values[name] in self.files():
+                values[name] = str(Path(values[name]).resolve())
+        values["digests"] = {str(Path(name).resolve()): _digest(name) for name in self.files()}
+        tables = {name: values.pop(name) for name in ("settings", "digests")}
+        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        for name, table in tables.items():
+            lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]
+        return "\n".join(lines) + "\n"
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario that the file describes."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    known = {item.name: item.type for item in fields(Scenario)}
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{path}: {name}: unknown; known: {', '.join(known)}")
+        if not _fits(value, str(known[name])):
+            raise InputError(f"{path}: {name}: {value!r}: must be of type {known[name]}")
+        if known[name] == "float":
+            values[name] = float(value)
+    for name in ("trace", "cluster", "policy"):
+        if name not in values:
+            raise InputError(f"{path}: {name}: missing")
+    return Scenario(**values)
+
+
+def _fits(value: object, wanted: str) -> bool:
+    if wanted == "dict[str, str]":
+        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    if wanted == "float":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value).__name__ == wanted
+
+
+def _digest(name: str) -> str:
+    try:
+        with open(name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def _toml(value: Any) -> str:
+    """A TOML value. Strings go in as JSON strings, which TOML reads the same way."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c for c in escaped) + '"'
+    return repr(value)
