@@ -34,7 +34,7 @@ lint: $(VENV)/packages
 
 test: install lint
 	@echo "== uncompiled"
-	PYTHONPATH=src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2
+	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
 

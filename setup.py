@@ -14,6 +14,7 @@ COMPILED = [
     "cluster/topology.py",
     "cluster/capacity.py",
     "perf/base.py",
+    "policies/part.py",
     "policies/queue.py",
     "policies/base.py",
     "policies/ordering/base.py",

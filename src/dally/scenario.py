@@ -61,12 +61,12 @@ class Scenario:
     def _check(self) -> None:
         for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "failure_rate"):
             if not getattr(self, name) >= 0.0:
-                raise InputError(f"{name}: {getattr(self, name)}: must not be negative")
+                raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")
         if not 0.0 < self.repair_s < float("inf"):
-            raise InputError(f"repair_s: {self.repair_s}: must be more than 0")
+            raise InputError(f"{_option('repair_s')} {self.repair_s:g}: must be more than 0 and finite")
         for name in ("restart_s", "restart_per_gpu_s", "failure_rate"):
             if getattr(self, name) == float("inf"):
-                raise InputError(f"{name}: inf: must be finite")
+                raise InputError(f"{_option(name)} inf: must be finite")
         for name, digest in self.digests.items():
             if _digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")
@@ -118,6 +118,12 @@ def _fits(value: object, wanted: str) -> bool:
     if wanted == "float":
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return type(value).__name__ == wanted
+
+
+def _option(name: str) -> str:
+    """The option that sets a field."""
+    short = {"until_s": "until", "checkpoint_every_s": "checkpoint-every"}.get(name, name)
+    return "--" + short.replace("_", "-")
 
 
 def _digest(name: str) -> str:

@@ -48,6 +48,10 @@ def main() -> None:
     """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug, 130: interrupted."""
     try:
         app()
+    except SystemExit as end:
+        if end.code == 130:
+            print("dally: interrupted; nothing was written", file=sys.stderr)
+        raise
     except InputError as error:
         print(f"dally: {error}", file=sys.stderr)
         sys.exit(2)

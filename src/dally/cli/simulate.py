@@ -30,7 +30,9 @@ EXAMPLES = """Examples:
 
 def simulate(
     trace: str = typer.Option(None, help="Jobs: csv or csv.gz with job_id, submit_s, gpus, duration_s."),
-    cluster: str = typer.Option(None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
+    cluster: str = typer.Option(
+        None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a TOML file."
+    ),
     policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),
     scenario: Path = typer.Option(
@@ -95,7 +97,8 @@ def simulate(
     else:
         print_summary(summary)
         if simulation.stuck:
-            typer.echo(f"The policy left {summary['jobs'] - summary['finished']} jobs waiting for ever.")
+            left = summary["jobs"] - summary["finished"]
+            typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
         if out:
             typer.echo(f"Written to {out}")
 
@@ -121,14 +124,17 @@ def _cost(began: float) -> dict[str, Any]:
 def print_summary(summary: dict[str, Any]) -> None:
     """Print one run for people."""
     tiers = ", ".join(f"{count:,} {tier}" for tier, count in summary["tier_starts"].items())
-    rows = [
-        ("policy", summary["policy"]),
-        ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
-        *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
+    finished = [
         ("makespan", f"{span(summary['makespan_s'])}  (at least {span(summary['makespan_bound_s'])})"),
         ("mean JCT", f"{span(summary['jct_mean_s'])}  (at least {span(summary['jct_bound_s'])})"),
         ("JCT p50 / p95 / p99", " / ".join(span(summary[f"jct_p{p}_s"]) for p in (50, 95, 99))),
         ("waiting, mean / p99", f"{span(summary['queue_mean_s'])} / {span(summary['queue_p99_s'])}"),
+    ]
+    rows = [
+        ("policy", summary["policy"]),
+        ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
+        *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
+        *(finished if summary["finished"] else []),
         ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),
         (
             "preemptions, renewals, migrations",

@@ -22,9 +22,7 @@ def read_topology(spec: str) -> Topology:
     """The topology of `4x16x8` (4 racks of 16 machines of 8 GPUs) or of a TOML file."""
     if not is_grid(spec):
         if not Path(spec).exists() and not spec.endswith(".toml"):
-            raise InputError(
-                f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file"
-            )
+            raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
         return read_toml(Path(spec))
     counts = [int(text) for text in spec.split("x")]
     total = 1

@@ -26,7 +26,9 @@ def read_toml(path: Path) -> Topology:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: {error}") from None
+        where = re.search(r" \(at line (\d+), column \d+\)", str(error))
+        problem = str(error).replace(where.group(), "") if where else str(error)
+        raise at(path, int(where.group(1)) if where else None, None, problem) from None
     return _Reader(path, text, tables).topology()
 
 

@@ -14,7 +14,7 @@ class Failures:
     """No failures. Subclasses say when a machine next goes down and comes up."""
 
     def next_fail_s(self, machine: i64, now: float) -> float:
-        """When a machine that is up since `now` fails next."""
+        """When a machine that is up at `now` fails next."""
         return INFINITY
 
     def next_repair_s(self, machine: i64, now: float) -> float:
@@ -33,9 +33,9 @@ class ListedFailures(Failures):
             rows.sort()
 
     def next_fail_s(self, machine: i64, now: float) -> float:
-        for fail_s, _ in self._outages.get(int(machine), []):
-            if fail_s >= now:
-                return fail_s
+        for fail_s, repair_s in self._outages.get(int(machine), []):
+            if repair_s > now:
+                return max(fail_s, now)  # it may be down already when the clock starts
         return INFINITY
 
     def next_repair_s(self, machine: i64, now: float) -> float:
@@ -71,7 +71,7 @@ class RandomFailures(Failures):
 def _uniform(seed: i64, machine: i64, count: i64) -> float:
     """A number in [0, 1) that depends on these three alone (splitmix64's mixing, in 32-bit steps)."""
     state = seed & 0xFFFFFFFF
-    for value in (machine, count, 0x9E3779B9):
+    for value in (seed >> 32, machine, count):
         state = _mix((state ^ (value & 0xFFFFFFFF)) & 0xFFFFFFFF)
     low = _mix(state ^ 0x85EBCA6B)
     return (float(state) * 67108864.0 + float(low >> 6)) / (4294967296.0 * 67108864.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from librt.vecs import append, vec
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
@@ -69,6 +69,7 @@ def rebuild(lengths: list[float]) -> LengthTree:
     return tree
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EasyBackfill(Policy):
     """First come, first served; the first job that does not fit gets a reservation.
 

@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Action, Job
+from dally.policies.part import Part
 from dally.policies.queue import Queue
 
 
@@ -22,7 +23,7 @@ class Param(NamedTuple):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Policy:
+class Policy(Part):
     """Decides who runs where. Subclass it and write `schedule`; everything else has a default.
 
     A policy has no clock, no engine and no I/O: what it knows is what it is handed. The same object

@@ -5,10 +5,11 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from dally.model import Job
+from dally.policies.part import Part
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Order:
+class Order(Part):
     """Ranks jobs, lowest key first.
 
     A waiting job's key stays as it was when it began to wait. A running job's key may only fall

@@ -6,10 +6,11 @@ from mypy_extensions import mypyc_attr
 
 from dally.model import INFINITY, Job
 from dally.policies.ordering.base import Order
+from dally.policies.part import Part
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Preemption:
+class Preemption(Part):
     """Hands out the running jobs that may lose their GPUs now, worst-ranked first."""
 
     def lease_s(self) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from dally.heap import IndexedHeap
 from dally.model import Job
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EventPreemption(Preemption):
     """Any running job may lose its GPUs whenever a better-ranked one needs them.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from dally.model import Job
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LeasePreemption(Preemption):
     """GPUs are granted for `lease_s`; when that is over, better-ranked jobs may take them."""
 

@@ -1,0 +1,40 @@
+"""A policy in one file: first come, first served, but a gang waits a while to sit close together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dally.cluster import Cluster
+from dally.model import INFINITY, Action, Start
+from dally.policies.base import Policy
+from dally.policies.placement.best_fit import best_fit
+from dally.policies.queue import Queue
+
+
+class Patient(Policy):
+    """Declines a placement farther than the closest possible one until it has waited `patience_s`."""
+
+    def __init__(self, patience_s: float = 600.0) -> None:
+        self.patience_s = patience_s
+        self._wakeup_s = INFINITY
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        self._wakeup_s = INFINITY
+        for job in queue:  # best rank first; the rank is the submit time unless `key` says otherwise
+            if job.gpus > cluster.free_gpus:
+                continue
+            patience_ends_s = job.lost_s + self.patience_s
+            farthest = cluster.topology.closest_tier(job.gpus)
+            if now >= patience_ends_s:
+                farthest = cluster.root
+            for tier in range(farthest + 1):
+                allocation = best_fit(cluster, tier, job.gpus)
+                if allocation is not None:
+                    yield Start(job, allocation)
+                    break
+            else:
+                if now < patience_ends_s:
+                    self._wakeup_s = min(self._wakeup_s, patience_ends_s)
+
+    def next_wakeup(self, now: float) -> float:
+        return self._wakeup_s

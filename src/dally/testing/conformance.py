@@ -1,0 +1,84 @@
+"""check_policy: what every policy must keep, on random clusters, traces and failures."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+
+from dally.engine.simulate import Simulation
+from dally.policies.base import Policy
+from dally.policies.registry import build
+from dally.testing.invariants import InvariantError, check_record
+from dally.testing.record import EventRow, record_of
+from dally.testing.strategies import Case, cases
+
+
+def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> None:
+    """Raise unless the policy (a registered name, or a class or function that makes one) keeps the rules.
+
+    Capacity is never exceeded, gangs are whole, no job is lost or run twice, work is conserved, no
+    decision uses the future, the same inputs give the same run, instances share no state, and a
+    policy can be pickled.
+    """
+    make: Callable[[], Policy] = (lambda: build(policy)) if isinstance(policy, str) else policy
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases())
+    def keeps_the_rules(case: Case) -> None:
+        check_case(case, make)
+
+    keeps_the_rules()
+
+
+def check_case(case: Case, make: Callable[[], Policy]) -> None:
+    """The rules on one case."""
+    record = record_of(case.run(make()))
+    check_record(record)
+    check_repeats(case, make, record.events)
+    check_pickles(case, make, record.events)
+    check_causal(case, make, record.events)
+
+
+def check_repeats(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:
+    """Two runs side by side, step by step, are the run alone: nothing random, nothing shared."""
+    pair = [case.simulation(make()), case.simulation(make())]
+    going = list(pair)
+    while going:
+        going = [one for one in going if one.state.finished < len(one.jobs) and one.step(case.until_s)]
+    for one in pair:
+        if record_of(one).events != events:
+            raise InvariantError("repeat", "two runs of the same inputs differ; is state shared, or order random?")
+
+
+def check_pickles(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:
+    """A copy through pickle does the same."""
+    try:
+        copy = pickle.loads(pickle.dumps(make()))
+    except Exception as error:
+        raise InvariantError("pickle", f"the policy cannot be pickled: {error}") from error
+    if _events(case.run(copy)) != events:
+        raise InvariantError("pickle", "a pickled copy decides differently")
+
+
+def check_causal(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:
+    """Jobs still to come change nothing: without them, everything up to then is the same."""
+    for time_s in {job[0] for job in case.jobs[1:]}:
+        past = case.before(time_s)
+        if not past.jobs:
+            continue
+        until_then = [event for event in events if event.time_s < time_s]
+        known = [event for event in _events(past.run(make())) if event.time_s < time_s]
+        if known != until_then[: len(known)] or len(known) < len([e for e in until_then if e.job >= 0]):
+            raise InvariantError("future", f"decisions before {time_s} depend on jobs submitted from then on")
+
+
+def _events(simulation: Simulation) -> list[EventRow]:
+    return record_of(simulation).events

@@ -1,0 +1,187 @@
+"""What must hold of every run, whatever the policy. Recomputed from the log alone, GPU by GPU."""
+
+from __future__ import annotations
+
+from dally.testing.record import EventRow, JobRow, Record
+
+CLOSE = 1e-6  # relative; sums of floats in another order
+
+
+class InvariantError(AssertionError):
+    """An invariant is broken; `name` says which."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
+
+
+def check_record(record: Record) -> None:
+    """Raise InvariantError unless every invariant holds."""
+    replay = _Replay(record)
+    for event in record.events:
+        replay.step(event)
+    replay.close()
+    _check_bounds(record)
+
+
+class _Replay:
+    """Walks the log with a table of single GPUs."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._owner: list[list[int]] = [[-1] * gpus for gpus in record.machine_gpus]  # job per GPU, or -1
+        self._down: set[int] = set()
+        self._failed: tuple[float, set[int]] = (0.0, set())  # machines that failed at the latest instant
+        self._status = ["pending"] * len(record.jobs)
+        self._placed_s = [0.0] * len(record.jobs)
+        self._run_s = [0.0] * len(record.jobs)
+        self._starts = [0] * len(record.jobs)
+        self._first_s = [-1.0] * len(record.jobs)
+        self._counts = [{"preempt": 0, "renew": 0, "migrate": 0, "evict": 0} for _ in record.jobs]
+        self._machines: list[list[int]] = [[] for _ in record.jobs]
+        self._now = float("-inf")
+
+    def step(self, event: EventRow) -> None:
+        """One row of the log."""
+        if event.time_s < self._now:
+            raise InvariantError("causality", f"{event} comes after time {self._now}")
+        self._now = event.time_s
+        if event.kind in ("fail", "repair"):
+            self._outage(event)
+            return
+        if event.kind == "timer":
+            return
+        job = self._record.jobs[event.job]
+        if event.time_s < job.submit_s:
+            raise InvariantError("causality", f"{event} comes before the job's submission at {job.submit_s}")
+        if event.kind == "submit":
+            self._expect(event, "pending")
+            self._status[event.job] = "waiting"
+            if event.time_s != job.submit_s:
+                raise InvariantError("causality", f"{event}, but the job was submitted at {job.submit_s}")
+        elif event.kind == "start":
+            self._expect(event, "waiting")
+            self._start(event, job)
+        else:
+            self._expect(event, "running")
+            self._end(event, job)
+
+    def _expect(self, event: EventRow, status: str) -> None:
+        if self._status[event.job] != status:
+            raise InvariantError("once", f"{event}, but the job is {self._status[event.job]}")
+
+    def _outage(self, event: EventRow) -> None:
+        if event.kind == "repair":
+            self._down.discard(event.machine)
+            return
+        self._down.add(event.machine)
+        since, failed = self._failed
+        self._failed = (event.time_s, failed if since == event.time_s else set())
+        self._failed[1].add(event.machine)
+
+    def _start(self, event: EventRow, job: JobRow) -> None:
+        if sum(gpus for _, gpus in event.parts) != job.gpus or any(gpus < 1 for _, gpus in event.parts):
+            raise InvariantError("gang", f"{event} for a job of {job.gpus} GPUs")
+        for machine, gpus in event.parts:
+            if machine in self._down:
+                raise InvariantError("capacity", f"{event}: machine {machine} is down")
+            free = [gpu for gpu, owner in enumerate(self._owner[machine]) if owner < 0]
+            if len(free) < gpus:
+                raise InvariantError("capacity", f"{event}: machine {machine} has {len(free)} GPUs free")
+            for gpu in free[:gpus]:
+                self._owner[machine][gpu] = event.job
+        self._status[event.job] = "running"
+        self._machines[event.job] = [machine for machine, _ in event.parts]
+        self._placed_s[event.job] = event.time_s
+        self._starts[event.job] += 1
+        if self._first_s[event.job] < 0:
+            self._first_s[event.job] = event.time_s
+
+    def _end(self, event: EventRow, job: JobRow) -> None:
+        if event.kind in self._counts[event.job]:
+            self._counts[event.job][event.kind] += 1
+        if event.kind == "renew":
+            return
+        since, failed = self._failed
+        if event.kind == "evict" and (since != event.time_s or not failed & set(self._machines[event.job])):
+            raise InvariantError("once", f"{event}, but no machine of the job failed")
+        for machine in set(self._machines[event.job]):
+            self._owner[machine] = [-1 if owner == event.job else owner for owner in self._owner[machine]]
+        self._run_s[event.job] += event.time_s - self._placed_s[event.job]
+        self._status[event.job] = "finished" if event.kind == "finish" else "waiting"
+        if event.kind == "finish" and event.time_s != job.finish_s:
+            raise InvariantError("once", f"{event}, but the job says it finished at {job.finish_s}")
+        if event.kind == "migrate":
+            self._start(event, job)
+
+    def close(self) -> None:
+        """What must hold at the end."""
+        held_gpu_s = 0.0
+        told_gpu_s = 0.0
+        for index, job in enumerate(self._record.jobs):
+            if self._status[index] == "running":
+                self._run_s[index] += self._record.end_s - self._placed_s[index]
+            self._agree(index, job)
+            self._conserve(index, job)
+            held_gpu_s += self._run_s[index] * job.gpus
+            told_gpu_s += (job.compute_s + job.comm_s + job.overhead_s) * job.gpus
+        if not _close(held_gpu_s, told_gpu_s):
+            raise InvariantError("conservation", f"{held_gpu_s} GPU-s held, {told_gpu_s} GPU-s accounted for")
+
+    def _agree(self, index: int, job: JobRow) -> None:
+        """The engine's own account of a job is that of the log."""
+        counts = self._counts[index]
+        seen = (
+            self._status[index], self._first_s[index], counts["preempt"], counts["renew"], counts["migrate"],
+        )  # fmt: skip
+        told = (job.status, job.start_s, job.preemptions, job.renewals, job.migrations)
+        if seen != told:
+            raise InvariantError("once", f"job {index}: the log says {seen}, the engine {told}")
+        if not _close(self._run_s[index], job.run_s):
+            raise InvariantError("conservation", f"job {index}: ran {self._run_s[index]} s, told {job.run_s} s")
+
+    def _conserve(self, index: int, job: JobRow) -> None:
+        """Time with GPUs is work, communication or overhead; and a finished job did all its work."""
+        told = job.compute_s + job.comm_s + job.overhead_s
+        if not _close(self._run_s[index], told):
+            raise InvariantError("conservation", f"job {index}: ran {self._run_s[index]} s, accounts for {told}")
+        if _below(job.duration_s, job.work_s):
+            raise InvariantError("conservation", f"job {index}: did {job.work_s} of {job.duration_s} s")
+        counts = self._counts[index]
+        losses = counts["preempt"] + counts["evict"] + counts["migrate"]
+        if self._starts[index] != losses + (job.status in ("running", "finished")):
+            raise InvariantError("once", f"job {index}: {self._starts[index]} starts do not fit {counts}")
+        restarts = max(0, self._starts[index] - 1)
+        if job.status == "finished":
+            # With no network each second of work takes a second, and the last start ran to the end.
+            if job.comm_s == 0.0 and not _close(job.compute_s, job.duration_s):
+                raise InvariantError("conservation", f"job {index}: computed {job.compute_s} of {job.duration_s} s")
+            one = self._record.restart_s + self._record.restart_per_gpu_s * job.gpus
+            if restarts and _below(job.overhead_s, one):
+                raise InvariantError("conservation", f"job {index}: {restarts} restarts cost {job.overhead_s} s")
+            if not restarts and job.overhead_s > CLOSE:
+                raise InvariantError("conservation", f"job {index}: no restart cost {job.overhead_s} s")
+
+
+def _check_bounds(record: Record) -> None:
+    """No run of finished jobs beats the lower bounds."""
+    done = [job for job in record.jobs if job.status == "finished"]
+    if not done:
+        return
+    makespan_s = max(job.finish_s for job in done) - min(job.submit_s for job in done)
+    jct_s = sum(job.finish_s - job.submit_s for job in done) / len(done)
+    if _below(makespan_s, record.makespan_bound_s):
+        raise InvariantError("bounds", f"makespan {makespan_s} s is below {record.makespan_bound_s} s")
+    if _below(jct_s, record.jct_bound_s):
+        raise InvariantError("bounds", f"mean JCT {jct_s} s is below {record.jct_bound_s} s")
+    for job in done:
+        if _below(job.finish_s - job.submit_s, job.duration_s):
+            raise InvariantError("bounds", f"a job of {job.duration_s} s took {job.finish_s - job.submit_s} s")
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= CLOSE * max(1.0, abs(a), abs(b))
+
+
+def _below(value: float, bound: float) -> bool:
+    return value < bound and not _close(value, bound)

@@ -1,0 +1,109 @@
+"""A run as plain rows, so that its checks share no code with the engine that made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dally.engine.simulate import Simulation
+from dally.metrics.summary import summarize
+from dally.model import KIND_NAMES, STATUS_NAMES
+
+
+@dataclass
+class EventRow:
+    """One line of the event log."""
+
+    time_s: float
+    kind: str
+    job: int
+    machine: int
+    parts: list[tuple[int, int]]
+
+
+@dataclass
+class JobRow:
+    """What the trace says of a job, and what the engine says became of it."""
+
+    submit_s: float
+    gpus: int
+    duration_s: float
+    status: str
+    start_s: float
+    finish_s: float
+    run_s: float
+    compute_s: float
+    comm_s: float
+    overhead_s: float
+    work_s: float
+    preemptions: int
+    renewals: int
+    migrations: int
+
+
+@dataclass
+class Record:
+    """Everything a run left behind."""
+
+    machine_gpus: list[int]
+    racks: list[list[int]]  # for each machine, its domain at every tier
+    jobs: list[JobRow]
+    events: list[EventRow]
+    end_s: float
+    restart_s: float
+    restart_per_gpu_s: float
+    makespan_bound_s: float
+    jct_bound_s: float
+
+
+def record_of(simulation: Simulation) -> Record:
+    """The run so far, in rows."""
+    state = simulation.state
+    topology = state.cluster.topology
+    log = state.log
+    summary = summarize(simulation)
+    return Record(
+        machine_gpus=[int(gpus) for gpus in topology.gpus[0]],
+        racks=[_domains(simulation, machine) for machine in range(topology.machine_count())],
+        jobs=[
+            JobRow(
+                submit_s=job.submit_s,
+                gpus=int(job.gpus),
+                duration_s=job.duration_s,
+                status=STATUS_NAMES[job.status],
+                start_s=job.start_s,
+                finish_s=job.finish_s,
+                run_s=job.run_s(simulation.now),
+                compute_s=job.compute_s,
+                comm_s=job.comm_s,
+                overhead_s=job.overhead_so_far_s(simulation.now),
+                work_s=job.work_s,
+                preemptions=int(job.preemptions),
+                renewals=int(job.renewals),
+                migrations=int(job.migrations),
+            )
+            for job in simulation.jobs
+        ],
+        events=[
+            EventRow(
+                log.times[row],
+                KIND_NAMES[log.kinds[row]],
+                int(log.jobs[row]),
+                int(log.machines[row]),
+                log.parts(row),
+            )
+            for row in range(len(log))
+        ],
+        end_s=simulation.now,
+        restart_s=state.costs.restart_s,
+        restart_per_gpu_s=state.costs.restart_per_gpu_s,
+        makespan_bound_s=summary["makespan_bound_s"],
+        jct_bound_s=summary["jct_bound_s"],
+    )
+
+
+def _domains(simulation: Simulation, machine: int) -> list[int]:
+    topology = simulation.state.cluster.topology
+    path = [machine]
+    for parents in topology.parents[:-1]:
+        path.append(int(parents[path[-1]]))
+    return path

@@ -1,0 +1,64 @@
+"""Same seed, same bytes: twice, compiled and not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dally.policies.registry import POLICIES
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+def dally(arguments: list[str], uncompiled: bool, hash_seed: str = "0") -> str:
+    """Run the command line of one build, away from the checkout."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"PYTHONHASHSEED": hash_seed} | ({"PYTHONPATH": str(SRC)} if uncompiled else {})
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "dally", *arguments],
+        env=env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def have_both_builds() -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "dally", "--version"],
+        env=env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "(compiled)" not in done.stdout:
+        reason = "the compiled build is not installed: make install"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    assert "(not compiled)" in dally(["--version"], uncompiled=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
+    have_both_builds()
+    trace = SRC / "dally" / "data" / "demo.csv"
+    runs = {"compiled": (False, "1"), "again": (False, "2"), "plain": (True, "3")}
+    for name, (uncompiled, hash_seed) in runs.items():
+        dally(
+            ["simulate", "--trace", str(trace), "--cluster", "2x9x8", "--policy", policy, "--failure-rate", "0.05",
+             "--checkpoint-every", "900.5", "--seed", "11", "--out", str(tmp_path / name)],
+            uncompiled, hash_seed,
+        )  # fmt: skip
+    texts = {(tmp_path / name / "jobs.csv").read_bytes() for name in runs}
+    events = {(tmp_path / name / "events.parquet").read_bytes() for name in runs}
+    assert len(texts) == 1
+    assert len(events) == 1
+    assert texts.pop().count(b"finished") == 1500

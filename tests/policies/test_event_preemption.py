@@ -1,0 +1,58 @@
+"""The frugal preemption pass against the obvious one: walk all jobs in order, keep each that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from dally.cluster.capacity import Cluster
+from dally.model import Action, Job, Preempt, Start
+from dally.policies.base import Policy
+from dally.policies.ordering.base import Order
+from dally.policies.ordering.oracle import ShortestRemaining, SmallestRemaining
+from dally.policies.placement.best_fit import BestFit
+from dally.policies.queue import Queue
+from dally.policies.registry import build
+from dally.testing.record import record_of
+from dally.testing.strategies import Case, cases
+
+
+class Obvious(Policy):
+    def __init__(self, order: Order) -> None:
+        self._order = order
+
+    def key(self, job: Job, now: float) -> float:
+        return self._order.key(job, now)
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        # Running jobs come before waiting ones of the same key.
+        everyone = [(self._order.key(job, now), 0, int(job.index), job) for job in cluster.running.values()]
+        everyone += [(queue.key(job), 1, int(job.index), job) for job in queue]
+        room = cluster.topology.total_gpus() - sum(
+            int(cluster.topology.gpus[0][m]) for m in range(len(cluster.down)) if cluster.down[m]
+        )
+        chosen, losers = [], []
+        for _, waits, _, job in sorted(everyone, key=lambda row: row[:3]):
+            if job.gpus <= room:
+                room -= int(job.gpus)
+                if waits:
+                    chosen.append(job)
+            elif not waits:
+                losers.append(job)
+        for job in losers:
+            yield Preempt(job)
+        for job in chosen:
+            allocation = BestFit().place(job, now, cluster)
+            assert allocation is not None
+            yield Start(job, allocation)
+
+
+@pytest.mark.parametrize(("name", "order"), [("srtf", ShortestRemaining), ("srsf", SmallestRemaining)])
+@settings(max_examples=300)
+@given(case=cases())
+def test_same_run_as_the_obvious_pass(case: Case, name: str, order: type[Order]) -> None:
+    frugal = record_of(case.run(build(name)))
+    obvious = record_of(case.run(Obvious(order())))
+    assert frugal.jobs == obvious.jobs

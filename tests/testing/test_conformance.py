@@ -1,0 +1,120 @@
+"""check_policy passes every policy of ours, and catches each way of cheating."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from dally.cluster.capacity import Cluster
+from dally.errors import PolicyError
+from dally.model import Action, Job, Start, make_allocation
+from dally.policies.base import Policy
+from dally.policies.placement.best_fit import BestFit
+from dally.policies.queue import Queue
+from dally.policies.registry import POLICIES, build
+from dally.testing import InvariantError, check_policy, check_record, record_of
+from dally.testing.conformance import check_case, check_causal
+from dally.testing.strategies import Case, cases
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_our_policies_keep_the_rules(name: str) -> None:
+    check_policy(name, examples=150)
+
+
+@pytest.mark.parametrize("lease_s", ["3", "7.3", "60"])
+@settings(max_examples=60)
+@given(case=cases(longest_s=120))
+def test_short_leases_keep_the_rules(case: Case, lease_s: str) -> None:
+    check_case(case, lambda: build("las", {"lease_s": lease_s}))
+
+
+@settings(max_examples=200)
+@given(cases())
+def test_every_job_of_a_calm_run_finishes_under_every_policy(case: Case) -> None:
+    calm = Case(case.machines, case.jobs, costs=case.costs)
+    for name in POLICIES:
+        record = record_of(calm.run(build(name)))
+        check_record(record)
+        assert {job.status for job in record.jobs} == {"finished"}
+
+
+class Greedy(Policy):
+    """A fair policy, to be spoilt below."""
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        for job in queue:
+            if self.wants(job, now):
+                allocation = BestFit().place(job, now, cluster)
+                if allocation is not None:
+                    yield Start(job, allocation)
+
+    def wants(self, job: Job, now: float) -> bool:
+        return True
+
+
+def test_a_plain_policy_passes() -> None:
+    check_policy(Greedy, examples=50)
+
+
+class OverCapacity(Greedy):
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        for job in queue:
+            yield Start(job, make_allocation(0, [(0, int(job.gpus))]))
+
+
+class HalfGang(Greedy):
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        for action in super().schedule(now, queue, cluster):
+            assert isinstance(action, Start)
+            if action.job.gpus > 2:
+                yield Start(action.job, make_allocation(0, [*action.allocation.parts()[:1], (0, 1)]))
+            else:
+                yield action
+
+
+class SharedState(Greedy):
+    seen: list[str] = []  # noqa: RUF012 - this is the bug
+
+    def wants(self, job: Job, now: float) -> bool:
+        self.seen.append(job.job_id)
+        return len(self.seen) % 3 != 0
+
+
+class Unpicklable(Greedy):
+    def __init__(self) -> None:
+        self._rule = lambda job: True
+
+
+@pytest.mark.parametrize("policy", [OverCapacity, HalfGang])
+def test_catches_impossible_actions(policy: type[Policy]) -> None:
+    with pytest.raises((PolicyError, ExceptionGroup)):
+        check_policy(policy, examples=50)
+
+
+@pytest.mark.parametrize(("policy", "name"), [(SharedState, "repeat"), (Unpicklable, "pickle")])
+def test_catches_bad_habits(policy: type[Policy], name: str) -> None:
+    with pytest.raises(InvariantError) as caught:
+        check_policy(policy, examples=50)
+    assert caught.value.name == name
+
+
+def test_catches_a_look_into_the_future() -> None:
+    class Peeks(Greedy):
+        """Knows how many jobs the trace holds, as a careless experiment might tell it."""
+
+        def __init__(self, jobs: int) -> None:
+            self._jobs = jobs
+
+        def wants(self, job: Job, now: float) -> bool:
+            return self._jobs < 3 or job.gpus > 1
+
+    case = Case([(("r",), 8)], [(0.0, 1, 5.0), (1.0, 1, 5.0), (2.0, 1, 5.0)])
+    jobs_known = iter([3, 2, 1, 2, 1])
+    events = record_of(case.run(Peeks(next(jobs_known)))).events
+    with pytest.raises(InvariantError) as caught:
+        check_causal(case, lambda: Peeks(next(jobs_known)), events)
+    assert caught.value.name == "future"
+    check_causal(case, lambda: Peeks(3), events)
