@@ -68,9 +68,14 @@ def test_a_lease_renewed_costs_nothing_and_one_lost_costs_a_restart() -> None:
     case = Case([(("r",), 8)], [(0.0, 8, 20.0), (6.0, 8, 2.0)], costs=Costs(0.0, 1.0, 0.0))
     first, second = case.run(build("las", {"lease_s": "5"})).jobs
     assert (first.finish_s, first.preemptions, first.overhead_s) == (30.0, 1, 8.0)
-    # Renewed at 5; after the restart at 12 nobody waits: again at 17, 22 and 27.
-    assert first.renewals == 4
+    # Renewed at 5; the lease after the restart runs from 20, when it works again: renewed at 25.
+    assert first.renewals == 2
     assert (second.start_s, second.finish_s, second.renewals) == (10.0, 12.0, 0)
+
+
+def test_leases_shorter_than_a_restart_still_let_jobs_finish() -> None:
+    case = Case([(("r",), 8)], [(0.0, 8, 20.0), (1.0, 8, 20.0)], costs=Costs(0.0, 1.0, 0.0))
+    assert all(job.finish_s > 0 for job in case.run(build("las", {"lease_s": "2"})).jobs)
 
 
 def test_preempted_while_restarting_pays_again() -> None:

@@ -14,6 +14,7 @@ from dally.cluster.bitset import Buckets
 from dally.cluster.capacity import Cluster
 from dally.engine import state
 from dally.engine.state import Costs
+from dally.model import FAIL
 from dally.policies.registry import build
 from dally.testing import InvariantError, Record, check_record, record_of, strategies
 from dally.testing.record import EventRow
@@ -70,7 +71,9 @@ def lose_a_job(record: Record) -> None:
 
 
 def run_without_waiting(record: Record) -> None:
-    record.events.remove(nth(record, "preempt"))
+    # Nobody told the job that lost its GPUs, and nobody took them.
+    lost = nth(record, "preempt")
+    record.events = [event for event in record.events if event is not lost and event.job in (lost.job, -1)]
 
 
 def evict_without_failure(record: Record) -> None:
@@ -161,7 +164,7 @@ ENGINE_BUGS: list[tuple[str, object, str, Callable[..., Any]]] = [
         "a failure leaves the gang running",
         state.State,
         "_fail",
-        lambda self, machine, now: self.cluster.fail(machine),
+        lambda self, machine, now: _fail_in_silence(self, machine, now),
     ),
     ("finished jobs are not told", state.State, "_finish", lambda self, job, now: self._release(job, now)),
 ]
@@ -170,6 +173,11 @@ ENGINE_BUGS: list[tuple[str, object, str, Callable[..., Any]]] = [
 def _begin_without_restart(job: Any, now: float) -> None:
     job.placed_s = job.since_s = now
     job.rate, job.comm_rate, job.restart_due_s = 1.0, 0.0, 0.0
+
+
+def _fail_in_silence(self: Any, machine: int, now: float) -> None:
+    self.log.add(now, FAIL, -1, machine, None)
+    self.cluster.fail(machine)
 
 
 def _advance_twice(job: Any, now: float) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from dally.engine.simulate import Simulation
@@ -23,10 +22,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_f
 
     table = Table(box=SIMPLE if any(columns) else None, show_header=any(columns), pad_edge=False)
     for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place >= numbers_from else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if place >= numbers_from else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    width = None if sys.stdout.isatty() else 160  # a file or a pipe has no width of its own
     Console(width=width, highlight=False, markup=False).print(table)
 
 

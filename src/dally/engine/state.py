@@ -174,8 +174,9 @@ class State:
         job.status = RUNNING
         job.allocation = allocation
         job.tier = allocation.tier
-        job.lease_end_s = now + self.lease_s
         begin(job, now)
+        # From when it works: a lease shorter than the restart would be spent restarting, for ever.
+        job.lease_end_s = job.since_s + self.lease_s
         self._expect(job)
         self._rerate(self.speed.placed(job), now)
         self.policy.started(job, now)

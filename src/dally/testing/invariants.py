@@ -45,6 +45,8 @@ class _Replay:
         """One row of the log."""
         if event.time_s < self._now:
             raise InvariantError("causality", f"{event} comes after time {self._now}")
+        if event.time_s > self._now:
+            self._check_down()
         self._now = event.time_s
         if event.kind in ("fail", "repair"):
             self._outage(event)
@@ -114,8 +116,15 @@ class _Replay:
         if event.kind == "migrate":
             self._start(event, job)
 
+    def _check_down(self) -> None:
+        """Nobody sits on a failed machine once the instant of its failure is over."""
+        for machine in self._down:
+            if any(owner >= 0 for owner in self._owner[machine]):
+                raise InvariantError("capacity", f"machine {machine} is down and in use after {self._now}")
+
     def close(self) -> None:
         """What must hold at the end."""
+        self._check_down()
         held_gpu_s = 0.0
         told_gpu_s = 0.0
         for index, job in enumerate(self._record.jobs):
