@@ -45,7 +45,9 @@ class Links(NamedTuple):
     uplink_efficiency: float = 1.0
     background: float = 0.0  # share of every NIC and uplink that others take
     algorithms: str = "ring hierarchical tree nvls"  # what `auto` chooses from
-    ideal: bool = False  # efficiencies 1, no √ term, phases one after the other unless chunks are asked for
+    # Efficiencies 1, no √ term, and what simulators with such links run: the hierarchical algorithm, one
+    # phase after the other unless chunks are asked for.
+    ideal: bool = False
 
 
 class Network:
@@ -107,7 +109,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     check_links(links)
     shares = _congestion(topology, congestion)
     network = Network(topology, links.name)
-    network.algorithms = links.algorithms
+    network.algorithms = "hierarchical" if links.ideal else links.algorithms
     network.chunks = 1 if links.ideal else 0
     network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
     network.root_s = 0.0 if links.ideal else links.root_s

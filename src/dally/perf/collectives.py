@@ -71,15 +71,13 @@ def collective_cost(
     if collective == "all-to-all":
         if algorithm == "hierarchical":
             return _all_to_all_by_tier(network, gang, nbytes, chunks)
-        cost = _all_to_all(network, gang, nbytes)
-        if algorithm == "auto" and gang.top > 0 and "hierarchical" in network.algorithms:
-            other = _all_to_all_by_tier(network, gang, nbytes, chunks)
-            return other if other.alone_s() < cost.alone_s() else cost
-        return cost
+        if algorithm == "auto" and "ring" not in network.algorithms:
+            return _all_to_all_by_tier(network, gang, nbytes, chunks)
+        return _all_to_all(network, gang, nbytes)
     passes = 2.0 if collective == "all-reduce" else 1.0
     if algorithm != "auto":
         return _named(network, gang, nbytes, passes, algorithm, chunks)
-    best = _named(network, gang, nbytes, passes, "ring", chunks)
+    best = Cost()
     for name in network.algorithms.split():
         best = _faster(best, _named(network, gang, nbytes, passes, name, chunks))
         if name == "hierarchical":
@@ -88,7 +86,7 @@ def collective_cost(
 
 
 def _faster(one: Cost, other: Cost) -> Cost:
-    return other if other.alone_s() < one.alone_s() else one
+    return other if not one.algorithm or other.alone_s() < one.alone_s() else one
 
 
 def _named(network: Network, gang: Gang, nbytes: float, passes: float, algorithm: str, chunks: i64) -> Cost:
@@ -190,11 +188,16 @@ def _nvls(network: Network, gang: Gang, nbytes: float, passes: float) -> Cost:
 
 
 def _tree_across(network: Network, gang: Gang, nbytes: float, passes: float) -> _Phase:
+    """Two binary trees, each with half the bytes: a domain is an inner node of one and a leaf of the other.
+
+    The busiest gets half from each of two children and half from its parent, and in the other tree half
+    from its parent: twice the bytes in all, less when there are not enough domains for two children.
+    """
     phase = _Phase(gang)
     for tier in range(gang.top):
         here: i64 = len(gang.domains[tier])
         for place in range(here):
-            phase.bytes[tier][place] = passes * float(here - 1) / float(here) * nbytes
+            phase.bytes[tier][place] = passes * nbytes * (1.0 if here > 3 else 0.25 * float(here))
     for tier in range(1, gang.top + 1):
         phase.alpha_s += passes * float(_log2(_most(gang.children[tier]))) * _step_s(network, gang, tier)
     return phase
