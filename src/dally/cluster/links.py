@@ -1,6 +1,6 @@
 """The network under a topology: what a preset or a file says of it, and flat arrays with one entry per link.
 
-A link is the uplink of one domain: a machine's NICs, a rack's uplink and so on; each direction has its capacity.
+A link is the uplink of one domain: a machine's NICs, a rack's uplink and so on. Capacities are per direction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Links(NamedTuple):
     nic_gbps: float = 25.0  # each
     nic_latency_s: float = 2.5e-6  # per hop
     nic_efficiency: float = 1.0
-    tree_efficiency: float = 1.0  # of what rings attain on NICs and uplinks: a tree's inner nodes have two children
+    tree_efficiency: float = (
+        1.0  # of what rings attain on NICs and uplinks: a tree's inner nodes have two children
+    )
     root_s: float = 0.0  # when it leaves the machine
     uplink_gbps: float = 0.0  # per domain above the machines; 0: by oversubscription
     oversubscription: float = 1.0  # of what hangs below
@@ -54,9 +56,9 @@ class Network:
     """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
 
     __slots__ = (
-        "algorithms", "background", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate", "fabric_root_s",
-        "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate", "root_s", "topology",
-        "tree_efficiency",
+        "algorithms", "background", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
+        "root_s", "topology", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -152,9 +154,9 @@ def _add_fabrics(network: Network, links: Links) -> None:
 
 
 def _limit_gpus(network: Network, links: Links) -> None:
-    """One GPU drives one NIC, or its share of all when there are more NICs than GPUs."""
+    """One GPU drives one NIC, or its share of all when there are more NICs than GPUs; ideal NICs are one pipe."""
     for machine in range(network.topology.machine_count()):
-        share = max(1.0 / links.nic_count, 1.0 / int(network.topology.gpus[0][machine]))
+        share = 1.0 if links.ideal else max(1.0 / links.nic_count, 1.0 / int(network.topology.gpus[0][machine]))
         network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] * share)
 
 
@@ -213,7 +215,10 @@ def check_links(links: Links) -> Links:
         if key == "background":
             fine, wanted = 0.0 <= value < 1.0, "a share from 0 to below 1"
         elif key.endswith("_efficiency"):
-            fine, wanted = 0.0 <= value <= 1.0 and (value > 0.0 or key == "nvls_efficiency"), "above 0, at most 1"
+            fine, wanted = (
+                0.0 <= value <= 1.0 and (value > 0.0 or key == "nvls_efficiency"),
+                "above 0, at most 1",
+            )
         elif key in ("fabric_gbps", "nic_gbps", "nic_count", "oversubscription"):
             fine, wanted = 0.0 < value < float("inf"), "above 0"
         else:

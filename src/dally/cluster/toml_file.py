@@ -116,7 +116,9 @@ class _Reader:
         for key in row:
             if key not in values:
                 continue
-            values[key] = self._fabric(table, index, row) if key == "fabric" else self._number(table, index, row, key)
+            values[key] = (
+                self._fabric(table, index, row) if key == "fabric" else self._number(table, index, row, key)
+            )
         return Link(**values)
 
     def _fabric(self, table: str, index: int, row: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ def default_tiers(depth: int) -> list[str]:
 
 
 class Link:
-    """What joins a domain to its parent, each direction; of a machine also what joins its GPUs; 0 = not stated."""
+    """What joins a domain to its parent, each direction, and a machine's GPUs to each other; 0 = not stated."""
 
     __slots__ = (
         "background", "capacity_gbps", "efficiency", "fabric", "fabric_gbps", "fabric_latency_s", "latency_s",

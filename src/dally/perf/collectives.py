@@ -1,6 +1,6 @@
 """What a collective costs on a placement: latency, and seconds of every link it crosses.
 
-Time alone = alpha + the busiest resource + the √S term. The links come separately because contention needs them.
+Time alone = alpha + the busiest resource + the √S term. Links come separately because contention needs them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Cost:
     def __init__(self) -> None:
         self.algorithm: str = ""
         self.fixed_s: float = 0.0  # latency, the √S term, and phases that wait for one another
-        self.private_s: float = 0.0  # the busiest resource nobody else uses: the gang's own fabric and NIC queues
+        self.private_s: float = (
+            0.0  # the busiest resource nobody else uses: the gang's own fabric and NIC queues
+        )
         self.links: vec[i64] = vec[i64]()
         self.seconds: vec[float] = vec[float]()  # of each link, background taken off
 
@@ -157,7 +159,17 @@ def _hierarchical(
                 phase.bytes[tier - 1][place] = passes * float(children - 1) / float(children) * nbytes
             _spread_down(gang, phase, tier - 1)
         phases.append(phase)
-    return _cost(network, gang, phases, nbytes, chunks, 1.0)
+    cost = _cost(network, gang, phases, nbytes, chunks, 1.0)
+    if chunks == 0 and gang.top > 0:
+        # Grouping machines by rack relieves the only GPU of a machine at the others' cost; they could be
+        # grouped so inside one rack too, and a farther placement must not look better for it.
+        machines: i64 = len(gang.domains[0])
+        load = passes * float(machines - 1) / float(machines) * nbytes
+        for place in range(machines):
+            seconds = _gpu_nic_s(network, gang, place, load)
+            if seconds > cost.private_s:
+                cost.private_s = seconds
+    return cost
 
 
 def _tree(network: Network, gang: Gang, nbytes: float, passes: float, chunks: i64) -> Cost:
@@ -340,7 +352,7 @@ def _all_to_all_alpha_s(network: Network, gang: Gang, tier: i64) -> float:
 
 
 def _fabric_s(network: Network, gang: Gang, load: float, pair_load: float) -> float:
-    """Seconds of the slowest machine's fabric when each GPU passes on that many bytes; `pair_load`: of two GPUs."""
+    """Seconds of the slowest fabric when each GPU passes on so many bytes; `pair_load`: where there are two."""
     slowest = 0.0
     for place in range(len(gang.domains[0])):
         count = gang.gpus[0][place]
@@ -352,10 +364,7 @@ def _fabric_s(network: Network, gang: Gang, load: float, pair_load: float) -> fl
 
 
 def _has_nvls(network: Network, gang: Gang) -> bool:
-    for machine in gang.domains[0]:
-        if network.nvls_rate[machine] <= 0.0:
-            return False
-    return True
+    return all(network.nvls_rate[machine] > 0.0 for machine in gang.domains[0])
 
 
 def _log2(count: i64) -> i64:
@@ -388,7 +397,9 @@ def _cost(
         for tier in range(gang.top):
             first = network.first_link[tier]
             for place in range(len(gang.domains[tier])):
-                seconds = phase.bytes[tier][place] / (network.rate[first + gang.domains[tier][place]] * efficiency)
+                seconds = phase.bytes[tier][place] / (
+                    network.rate[first + gang.domains[tier][place]] * efficiency
+                )
                 if tier == 0:
                     seconds_of_gpus = _gpu_nic_s(network, gang, place, phase.bytes[0][place]) / efficiency
                     if seconds_of_gpus > seconds:

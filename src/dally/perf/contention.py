@@ -54,7 +54,7 @@ class Flow:
 
 
 class Contention:
-    """The jobs on every link of a network. The cost of a change grows with the jobs it reaches, not with all."""
+    """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
     __slots__ = ("changes", "flows", "kappa", "meets", "members", "tolerance", "variance")
 
