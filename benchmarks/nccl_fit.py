@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import exp, log
+from typing import Any
 
 from librt.vecs import vec
 from mypy_extensions import i64
@@ -74,7 +75,7 @@ def fit(rows: Sequence[Row], presets: Sequence[str]) -> dict[str, Links]:
     for preset in presets:
         mine = [row for row in rows if row.preset == preset and row.nodes > 1]
         start = _with(PRESETS[preset], {**inside[machine_of(preset)], **{key: common[key] for key in ACROSS}})
-        fitted[preset] = start._replace(**_search([start] * len(mine), mine, _free(ACROSS, mine, start)))
+        fitted[preset] = _with(start, _search([start] * len(mine), mine, _free(ACROSS, mine, start)))
     return fitted
 
 
@@ -99,7 +100,12 @@ def halves(rows: Sequence[Row]) -> dict[tuple[Group, str], int]:
 
 
 def held_out(rows: Sequence[Row]) -> list[tuple[Row, float]]:
-    """Rows that other sources ran too, and their errors when fitted without their half of the sources."""
+    """Rows that other sources ran too, and their errors when fitted without their half of the sources.
+
+    Not untouched: which rows make a fabric, how the halves are drawn, what a tree puts on a NIC and PULL were
+    settled with these errors in sight. With PULL chosen inside the fitted half the median was 11.8 %, the
+    90th percentile 25 %.
+    """
     half = halves(rows)
     presets = sorted({row.preset for row in rows})
     found: list[tuple[Row, float]] = []
@@ -121,9 +127,11 @@ def _search_common(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _with(base: Links, values: dict[str, float]) -> Links:
+    """The links with these values; what cannot reduce in its switch still cannot."""
     if not base.nvls_efficiency:
         values = {**values, "nvls_efficiency": 0.0}
-    return base._replace(**values)
+    changes: dict[str, Any] = {**values}
+    return base._replace(**changes)
 
 
 def _free(keys: Sequence[str], rows: Sequence[Row], base: Links) -> list[str]:

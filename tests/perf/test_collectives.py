@@ -21,7 +21,7 @@ MB = 1e6
 
 def ideal(**changes: float) -> Cluster:
     values: dict[str, float] = {"intra_gbps": 300, "nic_gbps": 25, "uplink_gbps": 50, **changes}
-    return Cluster.grid(racks=2, machines=4, gpus=8, ideal=True, **values)  # type: ignore[arg-type]
+    return Cluster.grid(racks=2, machines=4, gpus=8, ideal=True, **values)
 
 
 # 1 chunk on ideal links, S = 100 MB. Fabric step 1 µs, NIC step 5 µs, uplink step 10 µs.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from benchmarks.job_mixes import random_mix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.job_mixes import random_mix
 from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network
 from dally.perf.ask import placed
@@ -69,7 +69,7 @@ def test_hidden_communication_costs_nothing_until_it_sticks_out() -> None:
 def test_iteration_times_of_the_issue() -> None:
     profile = Profile(compute_s=0.0073, nbytes=52_428_800, overlap=0.0)
     alone, beside = (
-        iteration_times(two_racks(), [(profile, {0: 8, 4: 8})] + extra)[0]
+        iteration_times(two_racks(), [(profile, {0: 8, 4: 8}), *extra])[0]
         for extra in ([], [(profile, {1: 8, 5: 8})])
     )
     inside = 6e-6 + 1.75 * 52_428_800 / 300e9  # halving-doubling: 3 steps each way

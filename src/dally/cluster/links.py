@@ -154,7 +154,7 @@ def _add_fabrics(network: Network, links: Links) -> None:
 
 
 def _limit_gpus(network: Network, links: Links) -> None:
-    """One GPU drives one NIC, or its share of all when there are more NICs than GPUs; ideal NICs are one pipe."""
+    """One GPU drives one NIC, or its share when there are more NICs than GPUs; ideal NICs are one pipe."""
     for machine in range(network.topology.machine_count()):
         share = 1.0 if links.ideal else max(1.0 / links.nic_count, 1.0 / int(network.topology.gpus[0][machine]))
         network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] * share)

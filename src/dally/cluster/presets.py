@@ -1,9 +1,9 @@
 """Named networks. Nominal rates are data sheets'; the rest is fitted to measured NCCL runs, fabric by fabric.
 
 The fit is `python -m benchmarks.network --fit` on nccl-tests results published by NVIDIA (deepops, nccl-tests
-issues 178, 290 and 309), AWS, Oracle, Microsoft (superbenchmark), ABCI, CoreWeave, Google, AMD and others; the
-benchmark prints each with its error. No run there crosses a loaded rack uplink: `uplink_*` stay nominal.
-The constants of the simulator of arXiv 2401.16492 could not be found in a public source, so they have no preset.
+issues 178, 290 and 309), AWS, Oracle, Microsoft (superbenchmark), ABCI, CoreWeave, AMD and others; the
+benchmark prints each fabric with its error. No run there crosses a loaded rack uplink: `uplink_*` stay nominal.
+The constants of the simulator of arXiv 2401.16492 were not found in a public source: they have no preset.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ _ALL = (
     ),
     _H100._replace(
         name="h100-nvswitch-32x100g-efa-no-nvls", nvls_efficiency=0.0, nic_count=32, nic_gbps=12.5,
-        nic_efficiency=0.902, tree_efficiency=0.95, nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring tree",
+        nic_efficiency=0.902, tree_efficiency=0.95, nic_latency_s=7.43e-6, root_s=2.98e-8,
+        algorithms="ring tree",
     ),
     _H100._replace(
         name="h100-nvswitch-8x200g-tcpxo", nic_gbps=25.0, nic_latency_s=1.42e-5, root_s=1.05e-7
@@ -95,15 +96,15 @@ _ALL = (
     _H100_8X400G._replace(name="h200-nvswitch-8x400g"),
     # Seven Infinity Fabric links of 64 GB/s (AMD MI300X data sheet); no run across machines was found.
     Links(
-        "mi300x-mesh", fabric="nvlink-mesh", fabric_gbps=448.0, fabric_efficiency=0.74, fabric_latency_s=1.35e-6,
-        fabric_root_s=9.33e-9, nic_count=8, nic_gbps=50.0, nic_efficiency=0.901, tree_efficiency=0.95,
-        nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring",
+        "mi300x-mesh", fabric="nvlink-mesh", fabric_gbps=448.0, fabric_efficiency=0.74,
+        fabric_latency_s=1.35e-6, fabric_root_s=9.33e-9, nic_count=8, nic_gbps=50.0, nic_efficiency=0.901,
+        tree_efficiency=0.95, nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring",
     ),
     # PCIe 5.0 x16 behind ConnectX-8.
     Links(
-        "rtx6000d-pcie-8x400g", fabric="pcie", fabric_gbps=64.0, fabric_efficiency=0.801, fabric_latency_s=2.11e-6,
-        fabric_root_s=1.09e-8, nic_count=8, nic_gbps=50.0, nic_efficiency=0.582, tree_efficiency=0.939,
-        nic_latency_s=1.05e-5, root_s=3.69e-8, algorithms="ring tree",
+        "rtx6000d-pcie-8x400g", fabric="pcie", fabric_gbps=64.0, fabric_efficiency=0.801,
+        fabric_latency_s=2.11e-6, fabric_root_s=1.09e-8, nic_count=8, nic_gbps=50.0, nic_efficiency=0.582,
+        tree_efficiency=0.939, nic_latency_s=1.05e-5, root_s=3.69e-8, algorithms="ring tree",
     ),
     _PCIE_25G,
     # Not measured: pcie-25g's constants on a 10 Gb port.
