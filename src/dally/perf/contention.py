@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from dally.perf.iteration import Demand
 
 KAPPA: Final = 1.0
-TOLERANCE: Final = 1e-6  # relative change of a communication time below which nobody else is told
+TOLERANCE: Final = 1e-4  # relative change of a communication time below which nobody else is told
 MOST_ROUNDS: Final = 1000
 
 
