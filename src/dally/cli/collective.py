@@ -37,7 +37,9 @@ def collective(
     algorithm: str = typer.Option(
         "auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."
     ),
-    chunks: int = typer.Option(-1, help="Pipeline the tiers in so many pieces; 0: without end.  [default: 0]"),
+    chunks: int = typer.Option(
+        None, help="Pipeline the tiers in so many pieces; 0: without end.  [default: 0, of ideal links 1]"
+    ),
     batch: Path = typer.Option(
         None, help="A csv: collective, bytes, placement; algorithm and tier if need be."
     ),
@@ -46,6 +48,8 @@ def collective(
     """Say how long a collective takes on a placement, alone."""
     from dally.cli.network import read_network
 
+    if chunks is not None and chunks < 0:
+        raise InputError(f"--chunks {chunks}: must be a whole number, not negative")
     links = read_network(cluster, network, settings, congestion)
     if batch:
         queries = _read_batch(batch)
@@ -57,7 +61,7 @@ def collective(
     rows = []
     for line, query in enumerate(queries, start=2):
         try:
-            rows.append(_answer(links, query, chunks))
+            rows.append(_answer(links, query, -1 if chunks is None else chunks))
         except InputError as error:
             raise at(batch, line, None, str(error)) if batch else error from None
     if as_json:

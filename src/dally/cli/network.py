@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dally.cluster.capacity import Cluster
 from dally.cluster.links import Links, Network, connect, has_links, override
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 
-NETWORK_HELP = (
-    "A network preset, e.g. normal or a100-nvswitch-8x200g.  [default: the links in the cluster file]"
-)
-SET_HELP = "Override a value of the network, e.g. nic_gbps=25."
-CONGESTION_HELP = "Background load: a share of every link above the machine, or TIER=SHARE,…"
 _UNITS = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
 }  # fmt: skip
@@ -131,8 +125,3 @@ def _machines(topology: Topology, tier: int, domain: int) -> list[int]:
             for place in range(int(topology.child_counts[level][one]))
         ]
     return domains
-
-
-def cluster_with(network: Network) -> Cluster:
-    """An empty cluster on that network."""
-    return Cluster(network.topology, network)
