@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dally.cluster import Cluster
+    from dally.model import Profile
+    from dally.perf.ask import collective_time, iteration_times
+
 __version__ = "0.1.0"
+__all__ = ["Cluster", "Profile", "__version__", "collective_time", "is_compiled", "iteration_times"]
+
+# Imported when first asked for: `dally --help` needs none of them.
+_HOMES = {
+    "Cluster": "dally.cluster",
+    "Profile": "dally.model",
+    "collective_time": "dally.perf.ask",
+    "iteration_times": "dally.perf.ask",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dally' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def is_compiled() -> bool:

@@ -7,6 +7,8 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.errors import InputError
+
 INFINITY: Final = float("inf")
 NEVER: Final = -1.0  # a time that has not come yet, e.g. the start of a job that still waits
 
@@ -76,6 +78,62 @@ def make_allocation(tier: int, parts: list[tuple[int, int]]) -> Allocation:
     for machine, gpus in parts:
         allocation.add(machine, gpus)
     return allocation
+
+
+class Profile:
+    """How a model computes and communicates, per iteration and GPU.
+
+    Given `compute_s` alone, a third of it is the forward pass. `overlap` is the share of the gradient
+    exchange that may hide under the backward pass; the last bucket's never can.
+    """
+
+    __slots__ = (
+        "all_to_all_bytes", "backward_s", "forward_s", "last_bucket_bytes", "name", "nbytes", "overlap",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        compute_s: float = 0.0,
+        nbytes: float = 0.0,
+        overlap: float = 1.0,
+        forward_s: float = 0.0,
+        backward_s: float = 0.0,
+        last_bucket_bytes: float = 0.0,
+        all_to_all_bytes: float = 0.0,
+        name: str = "",
+    ) -> None:
+        for field, value in (
+            ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
+            ("backward_s", backward_s), ("last_bucket_bytes", last_bucket_bytes),
+            ("all_to_all_bytes", all_to_all_bytes),
+        ):  # fmt: skip
+            if not 0.0 <= value < INFINITY:
+                raise InputError(f"profile {name!r}: {field}: {value!r}: must be a number, not negative")
+        if overlap > 1.0:
+            raise InputError(f"profile {name!r}: overlap: {overlap!r}: must be a share from 0 to 1")
+        if compute_s > 0.0 and forward_s + backward_s > 0.0:
+            raise InputError(f"profile {name!r}: compute_s: give it or forward_s and backward_s, not both")
+        self.name: str = name
+        self.forward_s: float = forward_s + compute_s / 3.0
+        self.backward_s: float = backward_s + (compute_s - compute_s / 3.0)
+        self.nbytes: float = nbytes  # gradients
+        self.overlap: float = overlap
+        self.last_bucket_bytes: float = last_bucket_bytes
+        self.all_to_all_bytes: float = all_to_all_bytes  # never hidden
+
+    def compute_s(self) -> float:
+        """Seconds of compute in one iteration."""
+        return self.forward_s + self.backward_s
+
+    def __repr__(self) -> str:
+        return f"Profile({self.name or 'unnamed'}, {self.compute_s():g} s, {self.nbytes:g} bytes)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = (
+            0.0, self.nbytes, self.overlap, self.forward_s, self.backward_s, self.last_bucket_bytes,
+            self.all_to_all_bytes, self.name,
+        )  # fmt: skip
+        return (Profile, facts)
 
 
 class Job:

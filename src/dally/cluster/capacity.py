@@ -6,6 +6,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.bitset import Buckets
+from dally.cluster.links import Links, Network, connect
 from dally.cluster.topology import Topology, grid
 from dally.errors import PolicyError
 from dally.model import Allocation, Job
@@ -18,12 +19,13 @@ class Cluster:
     """
 
     __slots__ = (
-        "children", "down", "free", "free_gpus", "jobs_on", "root",
+        "children", "down", "free", "free_gpus", "jobs_on", "network", "root",
         "running", "tier_buckets", "topology",
     )  # fmt: skip
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, network: Network | None = None) -> None:
         self.topology: Topology = topology
+        self.network: Network | None = network  # None: nothing is known of the links
         self.root: i64 = len(topology.tiers) - 1
         self.free_gpus: i64 = topology.total_gpus()
         self.free: list[vec[i64]] = [vec[i64](gpus) for gpus in topology.gpus]
@@ -43,9 +45,37 @@ class Cluster:
             self.children.append(rows)
 
     @staticmethod
-    def grid(racks: int, machines: int, gpus: int) -> Cluster:
-        """An empty cluster of racks × machines per rack × GPUs per machine."""
-        return Cluster(grid(racks, machines, gpus))
+    def grid(
+        racks: int,
+        machines: int,
+        gpus: int,
+        intra_gbps: float = 0.0,
+        nic_gbps: float = 0.0,
+        uplink_gbps: float = 0.0,
+        intra_latency_s: float = 5e-7,
+        nic_latency_s: float = 2.5e-6,
+        uplink_latency_s: float = 5e-6,
+        ideal: bool = False,
+    ) -> Cluster:
+        """An empty cluster of racks × machines per rack × GPUs per machine.
+
+        Bandwidths are GB/s each direction: per GPU, per machine, per rack (0: as much as its machines).
+        Without them the cluster has no network. Latencies are per hop.
+        """
+        topology = grid(racks, machines, gpus)
+        if intra_gbps <= 0.0 and nic_gbps <= 0.0 and uplink_gbps <= 0.0:
+            return Cluster(topology)
+        links = Links(
+            "grid",
+            fabric_gbps=intra_gbps,
+            fabric_latency_s=intra_latency_s,
+            nic_gbps=nic_gbps,
+            nic_latency_s=nic_latency_s,
+            uplink_gbps=uplink_gbps,
+            uplink_latency_s=uplink_latency_s,
+            ideal=ideal,
+        )
+        return Cluster(topology, connect(topology, links))
 
     def free_on(self, machine: i64) -> i64:
         """Free GPUs of one machine."""

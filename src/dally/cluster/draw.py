@@ -36,7 +36,14 @@ def _label(topology: Topology, tier: int, run: list[int]) -> str:
         text = f"{names[run[0]]} … {names[run[-1]]}: {len(run)} × {_size(topology, tier, run[0])}"
     link = topology.links[tier][run[0]]
     facts = [f"{link.capacity_gbps:g} GB/s"] if link.capacity_gbps else []
+    facts += [f"{link.oversubscription:g}:1"] if link.oversubscription else []
     facts += [f"{link.latency_s * 1e6:g} µs"] if link.latency_s else []
+    facts += [f"efficiency {link.efficiency:g}"] if link.efficiency else []
+    facts += [f"background {link.background:g}"] if link.background > 0 else []
+    inside = [link.fabric] if link.fabric else []
+    inside += [f"{link.fabric_gbps:g} GB/s per GPU"] if link.fabric_gbps else []
+    inside += [f"{link.fabric_latency_s * 1e6:g} µs"] if link.fabric_latency_s else []
+    text += f"  [inside {', '.join(inside)}]" if inside else ""
     return text + (f"  [link {', '.join(facts)}]" if facts else "")
 
 
@@ -52,4 +59,4 @@ def _shape(topology: Topology, tier: int, domain: int) -> tuple[object, ...]:
     if tier > 0:
         members = range(first, first + int(topology.child_counts[tier][domain]))
         inside = tuple(_shape(topology, tier - 1, child) for child in members)
-    return (int(topology.gpus[tier][domain]), link.capacity_gbps, link.latency_s, inside)
+    return (int(topology.gpus[tier][domain]), link.facts(), inside)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dally.cluster.hostlist import expand
+from dally.cluster.links import FABRICS
 from dally.cluster.topology import Link, Machine, Topology, machine_name
 from dally.errors import InputError, at
 
-LINK_KEYS = ("capacity_gbps", "latency_s")
+LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")
+FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
 MOST_GPUS_PER_MACHINE = 1024
 
 
@@ -49,13 +51,13 @@ class _Reader:
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
         for index, row in enumerate(tiers):
-            self._known("tiers", index, row, ("name", *LINK_KEYS))
+            self._known("tiers", index, row, ("name", *LINK_KEYS, *(FABRIC_KEYS if index == 0 else ())))
         defaults = [self._link("tiers", index, row, Link()) for index, row in enumerate(tiers)]
         machines = self._machines(len(names))
         paths = {(*machine.path, machine.name) for machine in machines}
         paths |= {path[:length] for path in paths for length in range(1, len(path))}
         links = {path: defaults[len(names) - 1 - len(path)] for path in paths}
-        self._exceptions(links)
+        self._exceptions(links, len(names))
         return Topology(names, machines, links)
 
     def _machines(self, depth: int) -> list[Machine]:
@@ -100,25 +102,40 @@ class _Reader:
             self._fail("machines", index, "names", row["names"], "a path that is a pattern needs count instead")
         return [(paths[0], name) for name in self._expanded("machines", index, "names", row["names"])]
 
-    def _exceptions(self, links: dict[tuple[str, ...], Link]) -> None:
+    def _exceptions(self, links: dict[tuple[str, ...], Link], depth: int) -> None:
         """Links of single domains that differ from their tier's."""
         for index, row in enumerate(self._rows("domains") if "domains" in self._tables else []):
-            self._known("domains", index, row, ("path", *LINK_KEYS))
             text = self._text("domains", index, row, "path")
             path = tuple(text.split("/"))
+            keys = FABRIC_KEYS if len(path) == depth - 1 else ()
+            self._known("domains", index, row, ("path", *LINK_KEYS, *keys))
             if path not in links:
                 self._fail("domains", index, "path", text, "no such domain")
             links[path] = self._link("domains", index, row, links[path])
 
     def _link(self, table: str, index: int, row: dict[str, Any], default: Link) -> Link:
-        values = {"capacity_gbps": default.capacity_gbps, "latency_s": default.latency_s}
-        for key in LINK_KEYS:
-            value = row.get(key, 0)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                self._fail(table, index, key, value, "must be a number, not negative")
-            if key in row:
-                values[key] = float(value)
+        values: dict[str, Any] = {key: getattr(default, key) for key in (*LINK_KEYS, *FABRIC_KEYS)}
+        for key in row:
+            if key not in values:
+                continue
+            values[key] = (
+                self._fabric(table, index, row) if key == "fabric" else self._number(table, index, row, key)
+            )
         return Link(**values)
+
+    def _fabric(self, table: str, index: int, row: dict[str, Any]) -> str:
+        value = self._text(table, index, row, "fabric")
+        if value not in FABRICS:
+            self._fail(table, index, "fabric", value, f"must be one of {', '.join(FABRICS)}")
+        return value
+
+    def _number(self, table: str, index: int, row: dict[str, Any], key: str) -> float:
+        value = row[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            self._fail(table, index, key, value, "must be a number, not negative")
+        if (key == "efficiency" and not 0 < value <= 1) or (key == "background" and value >= 1):
+            self._fail(table, index, key, value, "must be a share: efficiency above 0, background below 1")
+        return float(value)
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         rows = self._tables.get(table)

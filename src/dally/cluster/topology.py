@@ -20,13 +20,39 @@ def default_tiers(depth: int) -> list[str]:
 
 
 class Link:
-    """What joins a domain to its parent, each direction; 0 = not stated."""
+    """What joins a domain to its parent, each direction, and a machine's GPUs to each other; 0 = not stated."""
 
-    __slots__ = ("capacity_gbps", "latency_s")
+    __slots__ = (
+        "background", "capacity_gbps", "efficiency", "fabric", "fabric_gbps", "fabric_latency_s", "latency_s",
+        "oversubscription",
+    )  # fmt: skip
 
-    def __init__(self, capacity_gbps: float = 0.0, latency_s: float = 0.0) -> None:
-        self.capacity_gbps = capacity_gbps  # GB/s, 10^9 bytes
-        self.latency_s = latency_s
+    def __init__(
+        self,
+        capacity_gbps: float = 0.0,
+        latency_s: float = 0.0,
+        efficiency: float = 0.0,
+        oversubscription: float = 0.0,
+        background: float = -1.0,
+        fabric: str = "",
+        fabric_gbps: float = 0.0,
+        fabric_latency_s: float = 0.0,
+    ) -> None:
+        self.capacity_gbps: float = capacity_gbps  # GB/s, 10^9 bytes
+        self.latency_s: float = latency_s  # per hop
+        self.efficiency: float = efficiency  # share of the capacity that a collective attains
+        self.oversubscription: float = oversubscription  # what hangs below over the capacity, instead of it
+        self.background: float = background  # share that others take; 0 can be stated, so -1 = not stated
+        self.fabric: str = fabric  # inside a machine: nvswitch, nvlink-mesh or pcie
+        self.fabric_gbps: float = fabric_gbps  # per GPU
+        self.fabric_latency_s: float = fabric_latency_s  # per hop
+
+    def facts(self) -> tuple[object, ...]:
+        """Everything stated, to compare links by."""
+        return (
+            self.capacity_gbps, self.latency_s, self.efficiency, self.oversubscription, self.background,
+            self.fabric, self.fabric_gbps, self.fabric_latency_s,
+        )  # fmt: skip
 
 
 class Machine:

@@ -1,0 +1,127 @@
+"""What commands that ask about the network share: reading presets, sizes and placements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dally.cluster.links import Links, Network, connect, has_links, override
+from dally.cluster.presets import find_preset
+from dally.cluster.spec import read_topology
+from dally.cluster.topology import Topology
+from dally.errors import InputError
+
+_UNITS = {
+    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
+}  # fmt: skip
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([A-Za-z]*)")
+
+
+def read_network(cluster: str, network: str, settings: Sequence[str], congestion: str) -> Network:
+    """The network of the cluster: a preset's, its file's, or both."""
+    return connect_topology(read_topology(cluster), network, settings, congestion)
+
+
+def connect_topology(topology: Topology, network: str, settings: Sequence[str], congestion: str) -> Network:
+    """The topology with the named preset, overrides and background load applied."""
+    if not network and not settings and not has_links(topology):
+        raise InputError("--network is missing: the cluster states no links; e.g. --network normal")
+    links = find_preset(network) if network else Links()
+    values: dict[str, str] = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set-network {text}: must be KEY=VALUE")
+        values[key.strip()] = value.strip()
+    return connect(topology, override(links, values), read_congestion(congestion))
+
+
+def read_congestion(text: str) -> float | dict[str, float] | None:
+    """`0.5`, or `machine=0.2,rack=0.5`: a share, or one per tier."""
+    if not text:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        parts = (part.split("=") for part in text.split(","))
+        return {tier.strip(): float(share) for tier, share in parts}
+    except ValueError:
+        raise InputError(f"--congestion {text}: must be a share such as 0.5, or machine=0.2,rack=0.5") from None
+
+
+def read_size(text: str, field: str = "--bytes") -> float:
+    """Bytes of `100MB`, `64MiB` or a plain number."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match.group(2).upper() not in _UNITS:
+        raise InputError(f"{field} {text}: must be a number of bytes, or one with KB, MB, GB, KiB, MiB or GiB")
+    return float(match.group(1)) * _UNITS[match.group(2).upper()]
+
+
+def read_placement(text: str, network: Network, tier: str = "", field: str = "--placement") -> dict[int, int]:
+    """`{machine: GPUs}` of `8+8` (that many on each of as many machines) or `0:8+4:8` (machine numbers).
+
+    Without numbers the machines are the closest ones that have the GPUs, or with `tier` the first
+    that only that tier joins.
+    """
+    parts = [part.strip() for part in text.split("+")]
+    try:
+        if all(":" in part for part in parts):
+            pairs = [(int(part.split(":")[0]), int(part.split(":")[1])) for part in parts]
+            placement = dict(pairs)
+            if len(placement) == len(pairs):
+                return placement
+        elif not any(":" in part for part in parts):
+            return _place([int(part) for part in parts], network.topology, tier)
+    except ValueError:
+        pass
+    raise InputError(f"{field} {text}: must be GPUs per machine such as 8+8, or machine:GPUs such as 0:8+4:8")
+
+
+def _place(gpus: list[int], topology: Topology, tier: str) -> dict[int, int]:
+    """The lowest machines under one domain, as close together as can be or no closer than `tier`."""
+    if min(gpus) < 1:
+        raise ValueError
+    if tier and tier not in topology.tiers:
+        raise InputError(f"--tier {tier}: must be one of {', '.join(topology.tiers)}")
+    levels = range(len(topology.tiers)) if not tier else [topology.tiers.index(tier)]
+    for level in levels:
+        for domain in range(len(topology.names[level])):
+            found = _place_in(gpus, topology, level, domain, apart=bool(tier) and level > 0)
+            if found is not None:
+                return found
+    where = f" joined by a {tier} only" if tier else ""
+    raise InputError(f"--placement {'+'.join(map(str, gpus))}: the cluster has no such machines{where}")
+
+
+def _place_in(
+    gpus: list[int], topology: Topology, tier: int, domain: int, apart: bool
+) -> dict[int, int] | None:
+    """One machine per entry inside the domain; `apart`: spread in turn over the domains one tier below."""
+    below = max(tier - 1, 0)
+    if tier == 0:
+        lanes = [[domain]]
+    else:
+        first = int(topology.first_children[tier][domain])
+        children = range(first, first + int(topology.child_counts[tier][domain]))
+        lanes = [_machines(topology, below, child) for child in children]
+        if not apart:
+            lanes = [[machine for lane in lanes for machine in lane]]
+    placement: dict[int, int] = {}
+    for turn, count in enumerate(gpus):
+        lane = lanes[turn % len(lanes)]
+        machine = next((one for one in lane if one not in placement and topology.gpus[0][one] >= count), None)
+        if machine is None:
+            return None
+        placement[machine] = count
+    return placement if not apart or len(gpus) < 2 or len(lanes) > 1 else None
+
+
+def _machines(topology: Topology, tier: int, domain: int) -> list[int]:
+    domains = [domain]
+    for level in range(tier, 0, -1):
+        domains = [
+            int(topology.first_children[level][one]) + place
+            for one in domains
+            for place in range(int(topology.child_counts[level][one]))
+        ]
+    return domains

@@ -1,0 +1,233 @@
+"""The network under a topology: what a preset or a file says of it, and flat arrays with one entry per link.
+
+A link is the uplink of one domain: a machine's NICs, a rack's uplink and so on. Capacities are per direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+from dally.cluster.topology import Link, Topology
+from dally.errors import InputError
+
+FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
+ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")
+GIGA = 1e9
+
+
+class Links(NamedTuple):
+    """What a preset states, machine by machine and tier by tier; every field can be overridden.
+
+    Bandwidths are GB/s (10^9 bytes) each direction. The efficiencies are the shares of them that a
+    collective attains; `*_root_s` is the seconds per √byte that large messages need to get up to speed.
+    """
+
+    name: str = "plain"
+    fabric: str = "nvswitch"
+    fabric_gbps: float = 300.0  # per GPU
+    fabric_latency_s: float = 5e-7  # per hop: a switch is two hops, a mesh or bus one
+    fabric_efficiency: float = 1.0
+    nvls_efficiency: float = 0.0  # of fabric_gbps, with reduction in the switch; 0: it cannot do that
+    fabric_root_s: float = 0.0  # when the gang sits in one machine
+    nic_count: int = 1  # per machine
+    nic_gbps: float = 25.0  # each
+    nic_latency_s: float = 2.5e-6  # per hop
+    nic_efficiency: float = 1.0
+    tree_efficiency: float = (
+        1.0  # of what rings attain on NICs and uplinks: a tree's inner nodes have two children
+    )
+    root_s: float = 0.0  # when it leaves the machine
+    uplink_gbps: float = 0.0  # per domain above the machines; 0: by oversubscription
+    oversubscription: float = 1.0  # of what hangs below
+    uplink_latency_s: float = 5e-6  # per hop
+    uplink_efficiency: float = 1.0
+    background: float = 0.0  # share of every NIC and uplink that others take
+    algorithms: str = "ring hierarchical tree nvls"  # what `auto` chooses from
+    # Efficiencies 1, no √ term, and what simulators with such links run: the hierarchical algorithm, one
+    # phase after the other unless chunks are asked for.
+    ideal: bool = False
+
+
+class Network:
+    """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
+
+    __slots__ = (
+        "algorithms", "background", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
+        "root_s", "topology", "tree_efficiency",
+    )  # fmt: skip
+
+    def __init__(self, topology: Topology, name: str) -> None:
+        self.topology: Topology = topology
+        self.name: str = name
+        self.algorithms: str = ""
+        self.chunks: i64 = 0  # 0: tiers fully pipelined
+        self.fabric_root_s: float = 0.0
+        self.root_s: float = 0.0
+        self.tree_efficiency: float = 1.0
+        # Per machine.
+        self.fabric_rate: vec[float] = vec[float]()  # per GPU
+        self.fabric_latency_s: vec[float] = vec[float]()  # per step
+        self.nvls_rate: vec[float] = vec[float]()  # 0: none
+        self.gpu_nic_rate: vec[float] = vec[float]()  # what one GPU can send out of its machine
+        self.mesh: vec[i64] = vec[i64]()
+        # Per link: those of tier t begin at first_link[t].
+        self.first_link: vec[i64] = vec[i64]()
+        self.capacity_gbps: vec[float] = vec[float]()
+        self.background: vec[float] = vec[float]()
+        self.rate: vec[float] = vec[float]()  # background taken off
+        self.latency_s: vec[float] = vec[float]()
+
+    def link_count(self) -> i64:
+        """How many links there are."""
+        return len(self.rate)
+
+    def link_name(self, link: int) -> str:
+        """The tier and the name of the domain whose uplink it is."""
+        tier = 0
+        while tier + 1 < len(self.first_link) and link >= self.first_link[tier + 1]:
+            tier += 1
+        return f"{self.topology.tiers[tier]} {self.topology.names[tier][link - self.first_link[tier]]}"
+
+
+def has_links(topology: Topology) -> bool:
+    """Whether the topology's file states any bandwidth."""
+    return any(
+        link.capacity_gbps > 0 or link.fabric_gbps > 0 or link.oversubscription > 0
+        for tier in topology.links
+        for link in tier
+    )
+
+
+def connect(topology: Topology, links: Links, congestion: float | Mapping[str, float] | None = None) -> Network:
+    """The topology's network: what its file states, and what the preset says where the file is silent.
+
+    `congestion` is the background load on every link above the machine's fabric, or one per tier name.
+    """
+    check_links(links)
+    shares = _congestion(topology, congestion)
+    network = Network(topology, links.name)
+    network.algorithms = "hierarchical" if links.ideal else links.algorithms
+    network.chunks = 1 if links.ideal else 0
+    network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
+    network.root_s = 0.0 if links.ideal else links.root_s
+    network.tree_efficiency = 1.0 if links.ideal else links.tree_efficiency
+    _add_fabrics(network, links)
+    below: list[float] = []
+    for tier in range(len(topology.tiers) - 1):
+        network.first_link = append(network.first_link, len(network.rate))
+        capacities: list[float] = []
+        for domain, stated in enumerate(topology.links[tier]):
+            capacity_gbps = _capacity_gbps(topology, links, tier, domain, stated, below)
+            capacities.append(capacity_gbps)
+            latency_s = links.nic_latency_s if tier == 0 else links.uplink_latency_s
+            efficiency = links.nic_efficiency if tier == 0 else links.uplink_efficiency
+            efficiency = stated.efficiency or efficiency
+            background = stated.background if stated.background >= 0 else links.background
+            background = shares.get(topology.tiers[tier], background)
+            attained = 1.0 if links.ideal else efficiency
+            network.capacity_gbps = append(network.capacity_gbps, capacity_gbps)
+            network.background = append(network.background, background)
+            network.rate = append(network.rate, capacity_gbps * GIGA * attained * (1.0 - background))
+            network.latency_s = append(network.latency_s, stated.latency_s or latency_s)
+        below = capacities
+    _limit_gpus(network, links)
+    return network
+
+
+def _add_fabrics(network: Network, links: Links) -> None:
+    for stated in network.topology.links[0]:
+        kind = stated.fabric or links.fabric
+        gbps = stated.fabric_gbps or links.fabric_gbps
+        hops = 2.0 if kind == "nvswitch" else 1.0
+        attained = 1.0 if links.ideal else links.fabric_efficiency
+        nvls = links.nvls_efficiency if kind == "nvswitch" else 0.0
+        latency_s = stated.fabric_latency_s or links.fabric_latency_s
+        network.fabric_rate = append(network.fabric_rate, gbps * GIGA * attained)
+        network.fabric_latency_s = append(network.fabric_latency_s, hops * latency_s)
+        network.nvls_rate = append(network.nvls_rate, gbps * GIGA * nvls)
+        network.mesh = append(network.mesh, 1 if kind == "nvlink-mesh" else 0)
+
+
+def _limit_gpus(network: Network, links: Links) -> None:
+    """One GPU drives one NIC, or its share when there are more NICs than GPUs; ideal NICs are one pipe."""
+    for machine in range(network.topology.machine_count()):
+        share = 1.0 if links.ideal else max(1.0 / links.nic_count, 1.0 / int(network.topology.gpus[0][machine]))
+        network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] * share)
+
+
+def _capacity_gbps(
+    topology: Topology, links: Links, tier: int, domain: int, stated: Link, below: list[float]
+) -> float:
+    if stated.capacity_gbps > 0:
+        return stated.capacity_gbps
+    if tier == 0:
+        return links.nic_count * links.nic_gbps
+    if stated.oversubscription <= 0 and links.uplink_gbps > 0:
+        return links.uplink_gbps
+    first = int(topology.first_children[tier][domain])
+    children = below[first : first + int(topology.child_counts[tier][domain])]
+    return sum(children) / (stated.oversubscription or links.oversubscription)
+
+
+def _congestion(topology: Topology, congestion: float | Mapping[str, float] | None) -> dict[str, float]:
+    if congestion is None:
+        return {}
+    if isinstance(congestion, (int, float)):
+        congestion = dict.fromkeys(topology.tiers[:-1], float(congestion))
+    for tier, share in congestion.items():
+        if tier not in topology.tiers[:-1]:
+            raise InputError(f"congestion: {tier!r}: no such tier; known: {', '.join(topology.tiers[:-1])}")
+        if not 0.0 <= share < 1.0:
+            raise InputError(f"congestion: {share!r}: must be a share of capacity from 0 to below 1")
+    return dict(congestion)
+
+
+def override(links: Links, values: Mapping[str, Any]) -> Links:
+    """The preset with these fields changed; values may be text, as a command line gives them."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in links._fields or key == "name":
+            known = ", ".join(field for field in links._fields if field != "name")
+            raise InputError(f"network: {key}: unknown; known: {known}")
+        changes[key] = _typed(key, value, getattr(links, key))
+    return check_links(links._replace(**changes))
+
+
+def _typed(key: str, value: Any, like: Any) -> Any:
+    try:
+        if isinstance(like, bool):
+            return {"true": True, "false": False}[str(value).lower()]
+        return type(like)(value)
+    except (KeyError, ValueError):
+        raise InputError(f"network: {key}: {value!r}: must be a {type(like).__name__}") from None
+
+
+def check_links(links: Links) -> Links:
+    """The same links, or an InputError that names the field and what would be accepted."""
+    for key, value in links._asdict().items():
+        if isinstance(value, str):
+            continue
+        if key == "background":
+            fine, wanted = 0.0 <= value < 1.0, "a share from 0 to below 1"
+        elif key.endswith("_efficiency"):
+            fine, wanted = (
+                0.0 <= value <= 1.0 and (value > 0.0 or key == "nvls_efficiency"),
+                "above 0, at most 1",
+            )
+        elif key in ("fabric_gbps", "nic_gbps", "nic_count", "oversubscription"):
+            fine, wanted = 0.0 < value < float("inf"), "above 0"
+        else:
+            fine, wanted = 0.0 <= value < float("inf"), "not negative"
+        if not fine:
+            raise InputError(f"network: {key}: {value!r}: must be {wanted}")
+    if links.fabric not in FABRICS:
+        raise InputError(f"network: fabric: {links.fabric!r}: must be one of {', '.join(FABRICS)}")
+    chosen = links.algorithms.split()
+    if not chosen or not set(chosen) <= set(ALGORITHMS):
+        raise InputError(f"network: algorithms: {links.algorithms!r}: must be some of {', '.join(ALGORITHMS)}")
+    return links

@@ -1,0 +1,124 @@
+"""Named networks. Nominal rates are data sheets'; the rest is fitted to measured NCCL runs, fabric by fabric.
+
+The fit is `python -m benchmarks.network --fit` on nccl-tests results published by NVIDIA (deepops, nccl-tests
+issues 178, 290 and 309), AWS, Oracle, Microsoft (superbenchmark), ABCI, CoreWeave, AMD and others; the
+benchmark prints each fabric with its error. No run there crosses a loaded rack uplink: `uplink_*` stay nominal.
+The constants of the simulator of arXiv 2401.16492 were not found in a public source: they have no preset.
+"""
+
+from __future__ import annotations
+
+from dally.cluster.links import Links
+from dally.errors import InputError
+
+# Machines. What NCCL of their day chose from: old stacks ran rings only.
+# V100 SXM2: 6 NVLink2 of 25 GB/s (NVIDIA V100 data sheet), hybrid cube mesh.
+_V100 = Links(
+    fabric="nvlink-mesh", fabric_gbps=150.0, fabric_efficiency=0.929, fabric_latency_s=2.11e-6,
+    fabric_root_s=1.09e-8, nic_count=1, nic_gbps=12.5, algorithms="ring",
+)  # fmt: skip
+# A100: 12 NVLink3 of 25 GB/s (NVIDIA A100 data sheet).
+_A100 = Links(
+    fabric_gbps=300.0, fabric_efficiency=0.8, fabric_latency_s=2.11e-6, fabric_root_s=1.09e-8,
+    nic_count=8, nic_gbps=25.0, algorithms="ring tree",
+)  # fmt: skip
+# H100: 18 NVLink4 of 25 GB/s, reduction in the switch (NVIDIA H100 data sheet).
+_H100 = Links(
+    fabric_gbps=450.0, fabric_efficiency=0.801, nvls_efficiency=0.63, fabric_latency_s=2.11e-6,
+    fabric_root_s=1.09e-8, nic_count=8, nic_gbps=50.0, algorithms="ring tree nvls",
+)  # fmt: skip
+
+_V100_100G = _V100._replace(
+    name="v100-nvlink-100g", nic_efficiency=0.927, nic_latency_s=9.7e-6, root_s=4.08e-8
+)  # RoCE, DGX-1
+_A100_8X200G = _A100._replace(
+    name="a100-nvswitch-8x200g",
+    nic_efficiency=1.0,
+    tree_efficiency=0.869,
+    nic_latency_s=5.22e-6,
+    root_s=2.52e-8,
+)  # InfiniBand HDR and RoCE, DGX A100 and the like
+_H100_8X400G = _H100._replace(
+    name="h100-nvswitch-8x400g", nic_efficiency=0.975, nic_latency_s=9.55e-6, root_s=2.11e-8
+)  # InfiniBand NDR
+# PCIe 4.0 x16: 31.5 GB/s; a 25 Gb RoCE port per machine.
+_PCIE_25G = Links(
+    "pcie-25g", fabric="pcie", fabric_gbps=31.5, fabric_efficiency=0.636, fabric_latency_s=2.11e-6,
+    fabric_root_s=1.09e-8, nic_count=1, nic_gbps=3.125, nic_efficiency=0.905, tree_efficiency=0.95,
+    nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring tree",
+)  # fmt: skip
+# The benchmark's four: rates as benchmark.md states them, the rest as measured on A100 machines.
+_NORMAL = _A100_8X200G._replace(
+    name="normal", nic_count=4, nic_gbps=12.5, oversubscription=2.0, algorithms="ring hierarchical tree"
+)
+_SLOW = _NORMAL._replace(name="slow", nic_count=1, oversubscription=4.0)
+
+_ALL = (
+    _V100_100G,
+    _V100._replace(name="v100-nvlink-100g-efa", nic_efficiency=0.607, nic_latency_s=8.43e-6, root_s=3.65e-8),
+    # DGX-2: six NVLink2 through switches.
+    Links(
+        "v100-nvswitch-8x100g", fabric_gbps=150.0, fabric_efficiency=0.855, fabric_latency_s=2.32e-6,
+        fabric_root_s=1.06e-8, nic_count=8, nic_gbps=12.5, nic_efficiency=0.946, tree_efficiency=0.639,
+        nic_latency_s=3.01e-5, root_s=3.48e-8, algorithms="ring tree",
+    ),
+    _A100_8X200G,
+    _A100._replace(
+        name="a100-nvswitch-4x100g-efa", nic_count=4, nic_gbps=12.5, nic_latency_s=1.23e-5, root_s=1.46e-7
+    ),
+    # Reduction in the network's switches (SHARP), as the tree that comes nearest to it.
+    _A100._replace(
+        name="a100-nvswitch-4x200g-sharp", nic_count=4, nic_efficiency=0.717, tree_efficiency=0.846,
+        nic_latency_s=8.57e-6, root_s=4.4e-8, algorithms="tree",
+    ),
+    _A100._replace(
+        name="a100-nvswitch-8x200g-sharp", nic_efficiency=0.901, tree_efficiency=0.95, nic_latency_s=7.43e-6,
+        root_s=2.98e-8, algorithms="tree",
+    ),
+    _H100_8X400G,
+    _H100._replace(
+        name="h100-nvswitch-8x400g-sharp", nic_efficiency=0.924, tree_efficiency=0.975, nic_latency_s=7.43e-6,
+        root_s=2.98e-8, algorithms="tree",
+    ),
+    _H100._replace(
+        name="h100-nvswitch-32x100g-efa", nic_count=32, nic_gbps=12.5, nic_efficiency=0.891,
+        tree_efficiency=0.94, nic_latency_s=1.92e-5, root_s=3.35e-8,
+    ),
+    _H100._replace(
+        name="h100-nvswitch-32x100g-efa-no-nvls", nvls_efficiency=0.0, nic_count=32, nic_gbps=12.5,
+        nic_efficiency=0.902, tree_efficiency=0.95, nic_latency_s=7.43e-6, root_s=2.98e-8,
+        algorithms="ring tree",
+    ),
+    _H100._replace(
+        name="h100-nvswitch-8x200g-tcpxo", nic_gbps=25.0, nic_latency_s=1.42e-5, root_s=1.05e-7
+    ),
+    # H200: NVLink4 and NDR as the H100 has them (NVIDIA H200 data sheet); no run of its own was found.
+    _H100_8X400G._replace(name="h200-nvswitch-8x400g"),
+    # Seven Infinity Fabric links of 64 GB/s (AMD MI300X data sheet); no run across machines was found.
+    Links(
+        "mi300x-mesh", fabric="nvlink-mesh", fabric_gbps=448.0, fabric_efficiency=0.74,
+        fabric_latency_s=1.35e-6, fabric_root_s=9.33e-9, nic_count=8, nic_gbps=50.0, nic_efficiency=0.901,
+        tree_efficiency=0.95, nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring",
+    ),
+    # PCIe 5.0 x16 behind ConnectX-8.
+    Links(
+        "rtx6000d-pcie-8x400g", fabric="pcie", fabric_gbps=64.0, fabric_efficiency=0.801,
+        fabric_latency_s=2.11e-6, fabric_root_s=1.09e-8, nic_count=8, nic_gbps=50.0, nic_efficiency=0.582,
+        tree_efficiency=0.939, nic_latency_s=1.05e-5, root_s=3.69e-8, algorithms="ring tree",
+    ),
+    _PCIE_25G,
+    # Not measured: pcie-25g's constants on a 10 Gb port.
+    _PCIE_25G._replace(name="ethernet-10g", nic_gbps=1.25),
+    _NORMAL._replace(name="fast", nic_count=8, nic_gbps=25.0, oversubscription=1.0),
+    _NORMAL,
+    _SLOW,
+    _SLOW._replace(name="congested", background=0.5),
+)  # fmt: skip
+PRESETS: dict[str, Links] = {links.name: links for links in _ALL}
+
+
+def find_preset(name: str) -> Links:
+    """The preset of that name, or an InputError that lists them."""
+    if name not in PRESETS:
+        raise InputError(f"network: {name!r}: unknown preset; known: {', '.join(PRESETS)}")
+    return PRESETS[name]

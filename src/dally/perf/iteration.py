@@ -1,0 +1,78 @@
+"""How long an iteration takes: compute, and the communication that does not hide under it."""
+
+from __future__ import annotations
+
+from librt.vecs import append
+from mypy_extensions import i64
+
+from dally.cluster.links import Network
+from dally.model import Profile
+from dally.perf.collectives import Cost, collective_cost
+from dally.perf.gang import Gang
+
+
+class Demand:
+    """What one job asks of compute and network in each iteration, in seconds."""
+
+    __slots__ = ("alone_s", "backward_s", "cost", "exposed_share", "forward_s")
+
+    def __init__(self, forward_s: float, backward_s: float, cost: Cost, exposed_share: float) -> None:
+        self.forward_s: float = forward_s
+        self.backward_s: float = backward_s
+        self.cost: Cost = cost  # of all its communication together
+        self.alone_s: float = cost.alone_s()  # that communication's time when nobody shares its links
+        self.exposed_share: float = exposed_share  # of it, that cannot hide under the backward pass
+
+    def iteration_s(self, comm_s: float) -> float:
+        """T_fwd + max(T_bwd, T_comm - T_last) + T_last, in seconds, when communication takes `comm_s`."""
+        last_s = comm_s * self.exposed_share
+        hidden_s = comm_s - last_s
+        return self.forward_s + (hidden_s if hidden_s > self.backward_s else self.backward_s) + last_s
+
+    def compute_s(self) -> float:
+        """Seconds of compute in one iteration."""
+        return self.forward_s + self.backward_s
+
+    def duty(self, comm_s: float) -> float:
+        """The share of its time that the job uses the network."""
+        whole_s = self.iteration_s(comm_s)
+        return comm_s / whole_s if whole_s > 0.0 else 0.0
+
+
+def demand_of(
+    network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1
+) -> Demand:
+    """What a model asks for on that placement."""
+    cost = collective_cost(network, gang, "all-reduce", profile.nbytes, algorithm, chunks)
+    reduce_s = cost.alone_s()
+    last_s = (1.0 - profile.overlap) * reduce_s
+    if profile.last_bucket_bytes > 0.0:
+        nbytes = profile.last_bucket_bytes if profile.last_bucket_bytes < profile.nbytes else profile.nbytes
+        bucket_s = collective_cost(network, gang, "all-reduce", nbytes, algorithm, chunks).alone_s()
+        if bucket_s > last_s:
+            last_s = bucket_s if bucket_s < reduce_s else reduce_s
+    if profile.all_to_all_bytes > 0.0:
+        exchange = collective_cost(network, gang, "all-to-all", profile.all_to_all_bytes, "auto", chunks)
+        last_s += exchange.alone_s()
+        cost = in_turn(cost, exchange)
+    alone_s = cost.alone_s()
+    share = last_s / alone_s if alone_s > 0.0 else 0.0
+    return Demand(profile.forward_s, profile.backward_s, cost, share)
+
+
+def in_turn(one: Cost, other: Cost) -> Cost:
+    """The cost of one collective after the other."""
+    both = Cost()
+    both.algorithm = one.algorithm
+    both.private_s = one.private_s + other.private_s
+    seconds_of: dict[int, float] = {}
+    for cost in (one, other):
+        for place in range(len(cost.links)):
+            link = int(cost.links[place])
+            seconds_of[link] = seconds_of.get(link, 0.0) + cost.seconds[place]
+    for link in sorted(seconds_of):
+        both.links = append(both.links, link)
+        both.seconds = append(both.seconds, seconds_of[link])
+    # Their busiest resources may differ: what the sum then misses is time that passes all the same.
+    both.fixed_s = one.alone_s() + other.alone_s() - both.alone_s()
+    return both

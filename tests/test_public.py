@@ -1,0 +1,26 @@
+"""What `import dally` offers, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dally
+
+
+def test_the_public_names() -> None:
+    assert dally.__all__ == [
+        "Cluster", "Profile", "__version__", "collective_time", "is_compiled", "iteration_times",
+    ]  # fmt: skip
+    for name in dally.__all__:
+        assert getattr(dally, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dally.nothing  # noqa: B018
+
+
+def test_importing_it_is_cheap() -> None:
+    code = "import sys, dally; print(sorted(m for m in sys.modules if m.startswith('dally.')))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
