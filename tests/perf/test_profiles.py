@@ -21,7 +21,7 @@ SHARED = next((path for path in (ROOT / "shared", ROOT.parent / "shared") if pat
 FACTS = SHARED / "reference" / "model_facts.csv.gz"
 TRACES = SHARED / "traces"
 BENCHMARK = ("MobileNet", "ResNet-50", "AlexNet", "Transformer", "VGG-16", "ViT-L", "BERT-large", "GPT-2 XL")
-UNLIKE_TREES = {"mixtral-8x7b", "dlrm"}  # not all of their parameters are all-reduced by one GPU
+PARTLY_REPLICATED = {"mixtral-8x7b", "dlrm"}  # not all of their parameters are all-reduced by one GPU
 
 
 def facts(kind: str) -> list[dict[str, str]]:
@@ -82,7 +82,7 @@ def test_every_figure_names_its_source() -> None:
         assert (model.tensor_parallel * model.pipeline_parallel > 1) == ("parallelism" in model.sources)
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped().models) - UNLIKE_TREES))
+@pytest.mark.parametrize("name", sorted(set(shipped().models) - PARTLY_REPLICATED))
 def test_gradient_bytes_follow_from_parameters(name: str) -> None:
     model = shipped().models[name]
     assert model.gradient_bytes == {"fp32": 4 * model.params, "fp16": 2 * model.params}
