@@ -1,0 +1,244 @@
+"""Reads catalogues of models in TOML: what is known of each, and where it was published."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from dally.errors import InputError, at
+
+KINDS = ("vision", "language", "recommendation")
+TENSOR_CORES = ("amp", "fp16", "bf16")  # precisions whose arithmetic takes the same time
+PRECISIONS = ("fp32", *TENSOR_CORES)
+MODEL_KEYS = (
+    "name", "kind", "aliases", "params", "gradient_bytes", "last_bucket_bytes", "skew", "batch",
+    "all_to_all", "parallelism", "compute",
+)  # fmt: skip
+COMPUTE_KEYS = ("gpu", "precision", "batch", "iteration_s", "forward_s", "backward_s", "source")
+FORWARD_SHARE = 1 / 3  # of a step, where only the whole was measured
+
+
+class Compute(NamedTuple):
+    """Forward and backward time of one step on one GPU type."""
+
+    gpu: str
+    precision: str
+    batch: int
+    forward_s: float
+    backward_s: float
+    source: str
+
+
+class Model(NamedTuple):
+    """What a catalogue says of one model."""
+
+    name: str
+    kind: str
+    aliases: tuple[str, ...]
+    params: int
+    gradient_bytes: dict[str, int]  # by precision on the wire: fp32, fp16
+    last_bucket_bytes: dict[str, int]
+    skew: float  # largest tensor ÷ model
+    batch: int
+    batch_unit: str
+    all_to_all_bytes_per_sample: int
+    all_to_all_gpus: int  # 0: the whole gang
+    tensor_parallel: int
+    pipeline_parallel: int
+    compute: tuple[Compute, ...]
+    sources: dict[str, str]  # by field
+
+
+class Gpu(NamedTuple):
+    """Speed of a GPU type against an A100, by kind of model and by arithmetic (amp, fp32)."""
+
+    name: str
+    speed: dict[str, dict[str, float]]
+    source: str
+
+
+class Catalogue(NamedTuple):
+    """Models by name, GPU types by name, and the models' other names."""
+
+    models: dict[str, Model]
+    gpus: dict[str, Gpu]
+    names: dict[str, str]  # plain spelling -> name
+
+
+def plain(name: str) -> str:
+    """A name without case and punctuation, so that ResNet-50, resnet_50 and resnet50 are one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def read_catalogue(path: Path) -> Catalogue:
+    """The file's models, or an InputError that names file, model, field and value."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    for key in tables:
+        if key not in ("gpus", "models"):
+            raise at(path, None, key, "unknown; known: gpus, models")
+    gpus = [_gpu(path, row) for row in _rows(path, tables, "gpus")]
+    models = [_model(path, row) for row in _rows(path, tables, "models")]
+    names: dict[str, str] = {}
+    for model in models:
+        for name in (model.name, *model.aliases):
+            taken = names.get(plain(name), "")
+            if taken and (taken != model.name or name == model.name):
+                raise at(path, None, model.name, f"name {name!r}: is taken already by {taken!r}")
+            names[plain(name)] = model.name
+    return Catalogue({model.name: model for model in models}, {gpu.name: gpu for gpu in gpus}, names)
+
+
+def _rows(path: Path, tables: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = tables.get(key, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise at(path, None, key, f"write each as a [[{key}]] table")
+    return rows
+
+
+def _gpu(path: Path, row: dict[str, Any]) -> Gpu:
+    fields = _Fields(path, str(row.get("name", "[[gpus]]")), row)
+    fields.only(("name", "source", *KINDS))
+    speed: dict[str, dict[str, float]] = {}
+    for kind in KINDS:
+        if kind in row:
+            values = fields.table(kind)
+            values.only(("amp", "fp32"))
+            speed[kind] = {arithmetic: values.number(arithmetic) for arithmetic in values.row}
+    return Gpu(fields.text("name"), speed, fields.text("source"))
+
+
+def _model(path: Path, row: dict[str, Any]) -> Model:
+    fields = _Fields(path, str(row.get("name", "[[models]]")), row)
+    fields.only(MODEL_KEYS)
+    name = fields.text("name")
+    aliases = row.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) and plain(alias) for alias in aliases):
+        fields.fail("aliases", aliases, "must be a list of names")
+    if not plain(name):
+        fields.fail("name", name, "must hold a letter or a digit")
+    params, batch, skew = fields.table("params"), fields.table("batch"), fields.table("skew")
+    sources = {"params": params.text("source"), "batch": batch.text("source"), "skew": skew.text("source")}
+    gradient_bytes = _by_precision(fields, "gradient_bytes", sources)
+    last_bucket_bytes = _by_precision(fields, "last_bucket_bytes", sources)
+    for precision, nbytes in last_bucket_bytes.items():
+        if nbytes > gradient_bytes[precision]:
+            fields.fail(f"last_bucket_bytes.{precision}", nbytes, "must not exceed gradient_bytes")
+    if not skew.number("value") <= 1:
+        fields.fail("skew.value", skew.row["value"], "must be at most 1")
+    to_all = fields.table("all_to_all", {"bytes_per_sample": 0, "gpus": 0, "source": "none"})
+    parallelism = fields.table("parallelism", {"tensor": 1, "pipeline": 1, "source": "none"})
+    for key, table in (("all_to_all", to_all), ("parallelism", parallelism)):
+        if key in row:
+            sources[key] = table.text("source")
+    return Model(
+        name=name,
+        kind=fields.choice("kind", KINDS),
+        aliases=tuple(aliases),
+        params=params.count("value"),
+        gradient_bytes=gradient_bytes,
+        last_bucket_bytes=last_bucket_bytes,
+        skew=skew.number("value"),
+        batch=batch.count("value"),
+        batch_unit=batch.text("unit"),
+        all_to_all_bytes_per_sample=to_all.count("bytes_per_sample", 0),
+        all_to_all_gpus=to_all.count("gpus", 0),
+        tensor_parallel=parallelism.count("tensor"),
+        pipeline_parallel=parallelism.count("pipeline"),
+        compute=_computes(fields),
+        sources=sources,
+    )
+
+
+def _by_precision(fields: _Fields, key: str, sources: dict[str, str]) -> dict[str, int]:
+    table = fields.table(key)
+    table.only(("fp32", "fp16", "source"))
+    sources[key] = table.text("source")
+    return {precision: table.count(precision) for precision in ("fp32", "fp16")}
+
+
+def _computes(fields: _Fields) -> tuple[Compute, ...]:
+    rows = fields.row.get("compute")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        fields.fail("compute", rows, "give one or more [[models.compute]] tables")
+    return tuple(
+        _compute(_Fields(fields.path, f"{fields.owner}: compute[{i}]", row)) for i, row in enumerate(rows)
+    )
+
+
+def _compute(fields: _Fields) -> Compute:
+    fields.only(COMPUTE_KEYS)
+    if "iteration_s" in fields.row:
+        if "forward_s" in fields.row or "backward_s" in fields.row:
+            fields.fail(
+                "iteration_s", fields.row["iteration_s"], "give either this or forward_s and backward_s"
+            )
+        iteration_s = fields.number("iteration_s")
+        forward_s, backward_s = iteration_s * FORWARD_SHARE, iteration_s * (1 - FORWARD_SHARE)
+    else:
+        forward_s, backward_s = fields.number("forward_s"), fields.number("backward_s")
+    return Compute(
+        gpu=fields.text("gpu"),
+        precision=fields.choice("precision", PRECISIONS),
+        batch=fields.count("batch"),
+        forward_s=forward_s,
+        backward_s=backward_s,
+        source=fields.text("source"),
+    )
+
+
+class _Fields:
+    """One table of the file; says whose it is when a field is wrong."""
+
+    def __init__(self, path: Path, owner: str, row: dict[str, Any], prefix: str = "") -> None:
+        self.path = path
+        self.owner = owner
+        self.row = row
+        self._prefix = prefix
+
+    def table(self, key: str, default: dict[str, Any] | None = None) -> _Fields:
+        value = self.row.get(key, default)
+        if not isinstance(value, dict):
+            self.fail(key, value, "must be a table such as { value = 1, source = '…' }")
+        return _Fields(self.path, self.owner, value, f"{self._prefix}{key}.")
+
+    def only(self, keys: tuple[str, ...]) -> None:
+        for key, value in self.row.items():
+            if key not in keys:
+                self.fail(key, value, f"unknown; known: {', '.join(keys)}")
+
+    def text(self, key: str) -> str:
+        value = self.row.get(key)
+        if not isinstance(value, str) or not value.strip():
+            self.fail(key, value, "must be text")
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        value = self.row.get(key)
+        if value not in choices:
+            self.fail(key, value, f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    def count(self, key: str, least: int = 1) -> int:
+        value = self.row.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.fail(key, value, f"must be a whole number, at least {least}")
+        return value
+
+    def number(self, key: str) -> float:
+        value = self.row.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            self.fail(key, value, "must be a number greater than 0")
+        return float(value)
+
+    def fail(self, key: str, value: object, problem: str) -> NoReturn:
+        shown = "missing" if value is None else repr(value)
+        raise at(self.path, None, f"{self.owner}: {self._prefix}{key}", f"{shown}: {problem}")
