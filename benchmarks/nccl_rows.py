@@ -99,9 +99,7 @@ def _row(record: dict[str, str]) -> Row:
         ranks = nodes * gpus
         time_s = 2 * (ranks - 1) / ranks * nbytes / (float(record["busbw_GBps"]) * 1e9)
     collective = {"all_reduce": "all-reduce", "alltoall": "all-to-all"}[record["collective"]]
-    return Row(
-        preset, record["source"], nodes, gpus, count, gbps, _algorithm(record), collective, nbytes, time_s
-    )
+    return Row(preset, record["source"], nodes, gpus, count, gbps, _algorithm(record), collective, nbytes, time_s)
 
 
 def _nics(text: str) -> tuple[int, float]:

@@ -117,9 +117,7 @@ def check_contention(checks: Checks) -> None:
 
 
 def check_placements(checks: Checks) -> None:
-    print(
-        "\nMeasured step times by placement (Pollux), testbed fitted on other batch sizes with four constants"
-    )
+    print("\nMeasured step times by placement (Pollux), testbed fitted on other batch sizes with four constants")
     steps = placements.read_steps()
     used = placements.fitted_on(steps)
     links = placements.fit_testbed(used)

@@ -28,7 +28,7 @@ class Patient(Policy):
             if now >= patience_ends_s:
                 farthest = cluster.root
             for tier in range(farthest + 1):
-                allocation = best_fit(cluster, tier, job.gpus)
+                allocation = best_fit(cluster, tier, job.gpus, job.group)
                 if allocation is not None:
                     yield Start(job, allocation)
                     break

@@ -33,9 +33,10 @@ PREEMPT: Final = 7
 EVICT: Final = 8  # lost its GPUs to a machine failure
 RENEW: Final = 9
 MIGRATE: Final = 10
+LINK: Final = 11  # the load of a link changed
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
-    "start", "preempt", "evict", "renew", "migrate",
+    "start", "preempt", "evict", "renew", "migrate", "link",
 )  # fmt: skip
 
 
@@ -88,7 +89,8 @@ class Profile:
     """
 
     __slots__ = (
-        "all_to_all_bytes", "backward_s", "forward_s", "last_bucket_bytes", "name", "nbytes", "overlap",
+        "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "last_bucket_bytes", "name",
+        "nbytes", "overlap", "tensor_parallel",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +103,8 @@ class Profile:
         last_bucket_bytes: float = 0.0,
         all_to_all_bytes: float = 0.0,
         name: str = "",
+        all_to_all_gpus: i64 = 0,
+        tensor_parallel: i64 = 1,
     ) -> None:
         for field, value in (
             ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
@@ -120,6 +124,8 @@ class Profile:
         self.overlap: float = overlap
         self.last_bucket_bytes: float = last_bucket_bytes
         self.all_to_all_bytes: float = all_to_all_bytes  # never hidden
+        self.all_to_all_gpus: i64 = all_to_all_gpus  # that exchange with each other; 0: the whole gang
+        self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
 
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""
@@ -131,7 +137,7 @@ class Profile:
     def __reduce__(self) -> tuple[object, ...]:
         facts = (
             0.0, self.nbytes, self.overlap, self.forward_s, self.backward_s, self.last_bucket_bytes,
-            self.all_to_all_bytes, self.name,
+            self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel),
         )  # fmt: skip
         return (Profile, facts)
 
@@ -144,8 +150,8 @@ class Job:
     """
 
     __slots__ = (
-        "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "held_s",
-        "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "overhead_s", "placed_s",
+        "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
+        "held_s", "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "overhead_s", "placed_s",
         "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
         "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status", "submit_s", "tier",
         "user", "work_s",
@@ -170,6 +176,7 @@ class Job:
         self.model: str = model
         self.user: str = user
         self.priority: float = priority
+        self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
 
         self.status: i64 = PENDING
         self.allocation: Allocation | None = None

@@ -6,18 +6,26 @@ import hashlib
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.links import Network
+from dally.cluster.network_spec import connect_topology, quiet
 from dally.cluster.spec import is_grid, read_topology
+from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
 from dally.engine.state import Costs
 from dally.errors import InputError
+from dally.model import Profile
 from dally.perf.base import SpeedModel
+from dally.perf.network_model import NetworkModel
+from dally.perf.profiles import find_profile, load_profiles, shipped
 from dally.policies.registry import build
-from dally.traces import read_csv, read_outages
+from dally.traces import Trace, read_csv, read_outages
+from dally.traces.mixes import assign_models, find_mix
 
 
 @dataclass
@@ -37,6 +45,12 @@ class Scenario:
     failures: str = ""
     failure_rate: float = 0.0  # per machine and day
     repair_s: float = 3600.0
+    network: str = ""  # a preset; without it, and without links in the cluster file, all places are equal
+    network_settings: dict[str, str] = field(default_factory=dict)
+    congestion: str = ""
+    mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
+    gpu: str = "a100"
+    profiles: str = ""  # a catalogue of the user's own
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
 
     def simulation(self) -> tuple[Simulation, int]:
@@ -45,9 +59,43 @@ class Scenario:
         policy = build(self.policy, self.settings)
         topology = read_topology(self.cluster)
         failures = self._failures(topology.machine_numbers)
+        network = connect_topology(topology, self.network, self.network_settings, self.congestion)
         trace = read_csv(Path(self.trace), topology.total_gpus(), self.skip_impossible)
+        speed = self._speed(topology, network, trace)
         costs = Costs(self.restart_s, self.restart_per_gpu_s, self.checkpoint_every_s)
-        return Simulation(trace.jobs, Cluster(topology), policy, SpeedModel(), costs, failures), trace.skipped
+        cluster = Cluster(topology, network)
+        return Simulation(trace.jobs, cluster, policy, speed, costs, failures), trace.skipped
+
+    def _speed(self, topology: Topology, network: Network | None, trace: Trace) -> SpeedModel:
+        """The speed model; it also turns what the trace says of a job's length into its duration."""
+        if network is None and trace.length == "duration_s":
+            return SpeedModel()
+        profiles = self._profiles()
+        assign_models(trace.jobs, self.mix, self.seed)
+        speed = SpeedModel()
+        if network is not None:
+            quiet_network = quiet(topology, self.network, self.network_settings)
+            assert quiet_network is not None
+            speed = NetworkModel(network, quiet_network, profiles)
+        for job in trace.jobs:
+            profile = profiles(job.model, int(job.gpus))
+            if network is not None:
+                job.group = profile.tensor_parallel
+            if trace.length == "iterations":
+                job.duration_s *= profile.compute_s()
+            if trace.length != "duration_s":
+                job.duration_s = speed.closest_s(job, job.duration_s)
+        return speed
+
+    def _profiles(self) -> Callable[[str, int], Profile]:
+        """(model, GPUs) to profile, each worked out once."""
+        catalogue = load_profiles(Path(self.profiles)) if self.profiles else shipped()
+
+        @cache
+        def profile_of(model: str, gpus: int) -> Profile:
+            return find_profile(model, self.gpu, catalogue=catalogue).step(gpus)
+
+        return profile_of
 
     def _failures(self, machines: Callable[[], dict[str, int]]) -> Failures:
         if self.failures and self.failure_rate:
@@ -59,6 +107,7 @@ class Scenario:
         return Failures()
 
     def _check(self) -> None:
+        find_mix(self.mix)
         for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "failure_rate"):
             if not getattr(self, name) >= 0.0:
                 raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")
@@ -73,17 +122,17 @@ class Scenario:
 
     def files(self) -> list[str]:
         """The files it reads."""
-        named = [self.trace, self.failures] + ([] if is_grid(self.cluster) else [self.cluster])
+        named = [self.trace, self.failures, self.profiles] + ([] if is_grid(self.cluster) else [self.cluster])
         return [name for name in named if name]
 
     def to_toml(self) -> str:
         """The text of scenario.toml."""
         values = asdict(self)
-        for name in ("trace", "cluster", "failures"):
+        for name in ("trace", "cluster", "failures", "profiles"):
             if values[name] in self.files():
                 values[name] = str(Path(values[name]).resolve())
         values["digests"] = {str(Path(name).resolve()): _digest(name) for name in self.files()}
-        tables = {name: values.pop(name) for name in ("settings", "digests")}
+        tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
         for name, table in tables.items():
             lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]

@@ -58,9 +58,7 @@ def test_the_benchmarks_four(name: str, nic_gbps: float, uplink_gbps: float, bac
     assert list(network.background) == [background] * 18
     assert list(network.first_link) == [0, 16]
     assert PRESETS[name].fabric_gbps == 300
-    assert list(network.rate) == pytest.approx(
-        [gbps * 1e9 * (1 - background) for gbps in network.capacity_gbps]
-    )
+    assert list(network.rate) == pytest.approx([gbps * 1e9 * (1 - background) for gbps in network.capacity_gbps])
 
 
 def test_every_preset_connects_any_depth() -> None:

@@ -65,9 +65,7 @@ BY_HAND: list[tuple[str, str, str, Mapping[int, int], float]] = [
 
 
 @pytest.mark.parametrize(("name", "collective", "algorithm", "placement", "seconds"), BY_HAND)
-def test_by_hand(
-    name: str, collective: str, algorithm: str, placement: Mapping[int, int], seconds: float
-) -> None:
+def test_by_hand(name: str, collective: str, algorithm: str, placement: Mapping[int, int], seconds: float) -> None:
     found = collective_time(ideal(), collective, 100 * MB, placement, algorithm)
     assert found == pytest.approx(seconds, rel=1e-9), name
 
@@ -85,13 +83,9 @@ def test_chunks_pipeline_the_tiers() -> None:
 def test_links_come_separately() -> None:
     network = ideal().network
     assert network is not None
-    cost = collective_cost(
-        network, placed(network, {0: 8, 1: 8, 4: 8, 5: 8}), "all-reduce", 100e6, "hierarchical"
-    )
+    cost = collective_cost(network, placed(network, {0: 8, 1: 8, 4: 8, 5: 8}), "all-reduce", 100e6, "hierarchical")
     seconds = {network.link_name(int(link)): s for link, s in zip(cost.links, cost.seconds, strict=True)}
-    assert seconds["machine rack0-m0"] == pytest.approx(
-        1.5 * 100e6 / 25e9
-    )  # S in its rack, S/2 of what leaves it
+    assert seconds["machine rack0-m0"] == pytest.approx(1.5 * 100e6 / 25e9)  # S in its rack, S/2 of what leaves it
     assert seconds["rack rack1"] == pytest.approx(100e6 / 50e9)
     assert len(seconds) == 6
 
@@ -103,8 +97,7 @@ def test_real_links_cost_efficiency_and_root() -> None:
     assert cost.alone_s() == pytest.approx(14e-6 + 1.75 * 1e8 / 240e9 + 1e-8 * 1e4)
     perfect = connect(grid(1, 1, 8), links._replace(ideal=True))
     assert (
-        collective_cost(perfect, placed(perfect, {0: 8}), "all-reduce", 1e8).alone_s()
-        < 14e-6 + 1.76 * 1e8 / 300e9
+        collective_cost(perfect, placed(perfect, {0: 8}), "all-reduce", 1e8).alone_s() < 14e-6 + 1.76 * 1e8 / 300e9
     )
 
 
@@ -199,9 +192,7 @@ def time_s(links: Links, collective: str, nbytes: float, placement: Mapping[int,
     return collective_cost(network, placed(network, placement), collective, nbytes, algorithm).alone_s()
 
 
-@given(
-    presets(), collectives, sizes, placements, algorithms, st.floats(1.0, 10.0), st.sampled_from((0, 1, 2, 3))
-)
+@given(presets(), collectives, sizes, placements, algorithms, st.floats(1.0, 10.0), st.sampled_from((0, 1, 2, 3)))
 @settings(max_examples=150, deadline=None)
 def test_more_bandwidth_is_never_slower(
     links: Links,

@@ -27,9 +27,7 @@ def network() -> Network:
     return found
 
 
-def demand(
-    placement: dict[int, int], compute_s: float = 0.01, nbytes: float = 1e8, overlap: float = 0.0
-) -> Demand:
+def demand(placement: dict[int, int], compute_s: float = 0.01, nbytes: float = 1e8, overlap: float = 0.0) -> Demand:
     return demand_of(network(), placed(network(), placement), Profile(compute_s, nbytes, overlap))
 
 

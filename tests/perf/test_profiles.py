@@ -38,9 +38,7 @@ def sourced() -> list[tuple[str, str, str]]:
         for model in shipped().models.values()
         for field, source in model.sources.items()
     ]
-    found += [
-        (model.name, "compute", row.source) for model in shipped().models.values() for row in model.compute
-    ]
+    found += [(model.name, "compute", row.source) for model in shipped().models.values() for row in model.compute]
     return found + [(gpu.name, "speed", gpu.source) for gpu in shipped().gpus.values()]
 
 
@@ -314,9 +312,7 @@ def test_what_is_not_there_is_refused(given: dict[str, Any], message: str) -> No
 
 
 ABOUT_THE_MODEL = ("params", "skew", "last_bucket", "kind", "compute", "parallelism", "aliases")
-EXAMPLE = re.findall(
-    r"```toml\n(.*?)```", (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), re.DOTALL
-)[0]
+EXAMPLE = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), re.DOTALL)[0]
 
 
 def written(folder: Path, text: str) -> Path:

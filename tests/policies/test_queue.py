@@ -33,7 +33,7 @@ def test_closed_classes_open_again_with_the_next_pass() -> None:
     small, large = waiting(0, 1), waiting(1, 8)
     queue.add(small, 5.0, 0.0)
     queue.add(large, 1.0, 0.0)
-    queue.close(8)
+    queue.close(large)
     assert queue.best() is small
     queue.end_pass()
     assert queue.best() is large

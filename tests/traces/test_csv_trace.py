@@ -54,7 +54,7 @@ def test_gzip_bom_and_line_ends(tmp_path: Path, ending: str) -> None:
     [
         (
             ["job_id,submit_s,gpus", "a,0,1"],
-            "t.csv:1: duration_s or duration: no such column; the header has job_id",
+            "t.csv:1: duration_s, duration, compute_s or iterations: no such column; the header has job_id",
         ),
         ([HEADER, "a,zero,1,1"], "t.csv:2: submit_s: 'zero' is not a number"),
         ([HEADER, "a,0,1,1", "b,0,1,ten"], "t.csv:3: duration_s: 'ten' is not a number"),

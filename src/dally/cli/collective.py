@@ -28,21 +28,15 @@ def collective(
     size: str = typer.Option("", "--bytes", help="Bytes per GPU, e.g. 100MB or 64MiB."),
     cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
     network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
-    settings: list[str] = typer.Option(
-        [], "--set-network", metavar="KEY=VALUE", help="Override a network value."
-    ),
+    settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
     congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),
     placement: str = typer.Option("", help="GPUs per machine, e.g. 8+8, or machine:GPUs, e.g. 0:8+4:8."),
     tier: str = typer.Option("", help="Spread 8+8 over this tier instead of as close as can be."),
-    algorithm: str = typer.Option(
-        "auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."
-    ),
+    algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
     chunks: int = typer.Option(
         None, help="Pipeline the tiers in so many pieces; 0: without end.  [default: 0, of ideal links 1]"
     ),
-    batch: Path = typer.Option(
-        None, help="A csv: collective, bytes, placement; algorithm and tier if need be."
-    ),
+    batch: Path = typer.Option(None, help="A csv: collective, bytes, placement; algorithm and tier if need be."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Say how long a collective takes on a placement, alone."""

@@ -30,9 +30,7 @@ class Column(NamedTuple):
 
 def models(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
-    gpu: str = typer.Option(
-        "a100", metavar="TYPE", help="GPU type of the compute times: v100, a100, h100, h200."
-    ),
+    gpu: str = typer.Option("a100", metavar="TYPE", help="GPU type of the compute times: v100, a100, h100, h200."),
     profiles: Path | None = typer.Option(None, metavar="FILE", help="A catalogue of your own, in TOML, first."),
     sources: bool = typer.Option(False, "--sources", help="Print where each figure comes from."),
 ) -> None:
@@ -87,12 +85,8 @@ def step_columns() -> list[Column]:
         Column("kind", "kind", lambda p: p.kind, lambda p: p.kind),
         Column("params", "parameters", lambda p: p.params, lambda p: _short(p.params)),
         Column("gradient_bytes", "gradients", lambda p: p.gradient_bytes, lambda p: _bytes(p.gradient_bytes)),
-        Column(
-            "all_reduce_bytes", "per GPU", lambda p: p.all_reduce_bytes, lambda p: _bytes(p.all_reduce_bytes)
-        ),
-        Column(
-            "last_bucket_bytes", "last", lambda p: p.last_bucket_bytes, lambda p: _bytes(p.last_bucket_bytes)
-        ),
+        Column("all_reduce_bytes", "per GPU", lambda p: p.all_reduce_bytes, lambda p: _bytes(p.all_reduce_bytes)),
+        Column("last_bucket_bytes", "last", lambda p: p.last_bucket_bytes, lambda p: _bytes(p.last_bucket_bytes)),
         Column("skew", "skew", lambda p: p.skew, lambda p: f"{p.skew:.3f}"),
         Column("batch", "batch", lambda p: p.batch, lambda p: f"{p.batch:,} {p.batch_unit}"),
         Column("forward_s", "forward", lambda p: p.forward_s, lambda p: _mark(p) + _time(p.forward_s)),

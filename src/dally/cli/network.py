@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dally.cluster.links import Links, Network, connect, has_links, override
-from dally.cluster.presets import find_preset
+from dally.cluster.links import Network
+from dally.cluster.network_spec import connect_topology, quiet, read_settings
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
@@ -19,34 +19,19 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([A-Za-z]*)")
 
 def read_network(cluster: str, network: str, settings: Sequence[str], congestion: str) -> Network:
     """The network of the cluster: a preset's, its file's, or both."""
-    return connect_topology(read_topology(cluster), network, settings, congestion)
+    values = read_settings("--set-network", list(settings))
+    return _stated(connect_topology(read_topology(cluster), network, values, congestion))
 
 
-def connect_topology(topology: Topology, network: str, settings: Sequence[str], congestion: str) -> Network:
-    """The topology with the named preset, overrides and background load applied."""
-    if not network and not settings and not has_links(topology):
+def read_quiet_network(cluster: str, network: str, settings: Sequence[str]) -> Network:
+    """The same without background load."""
+    return _stated(quiet(read_topology(cluster), network, read_settings("--set-network", list(settings))))
+
+
+def _stated(network: Network | None) -> Network:
+    if network is None:
         raise InputError("--network is missing: the cluster states no links; e.g. --network normal")
-    links = find_preset(network) if network else Links()
-    values: dict[str, str] = {}
-    for text in settings:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--set-network {text}: must be KEY=VALUE")
-        values[key.strip()] = value.strip()
-    return connect(topology, override(links, values), read_congestion(congestion))
-
-
-def read_congestion(text: str) -> float | dict[str, float] | None:
-    """`0.5`, or `machine=0.2,rack=0.5`: a share, or one per tier."""
-    if not text:
-        return None
-    try:
-        if "=" not in text:
-            return float(text)
-        parts = (part.split("=") for part in text.split(","))
-        return {tier.strip(): float(share) for tier, share in parts}
-    except ValueError:
-        raise InputError(f"--congestion {text}: must be a share such as 0.5, or machine=0.2,rack=0.5") from None
+    return network
 
 
 def read_size(text: str, field: str = "--bytes") -> float:
@@ -93,9 +78,7 @@ def _place(gpus: list[int], topology: Topology, tier: str) -> dict[int, int]:
     raise InputError(f"--placement {'+'.join(map(str, gpus))}: the cluster has no such machines{where}")
 
 
-def _place_in(
-    gpus: list[int], topology: Topology, tier: int, domain: int, apart: bool
-) -> dict[int, int] | None:
+def _place_in(gpus: list[int], topology: Topology, tier: int, domain: int, apart: bool) -> dict[int, int] | None:
     """One machine per entry inside the domain; `apart`: spread in turn over the domains one tier below."""
     below = max(tier - 1, 0)
     if tier == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import typer
@@ -24,6 +23,7 @@ EXAMPLES = """Examples:
 
 def predict(
     model: str = typer.Option("", help="A name from `dally models`."),
+    gpu: str = typer.Option("a100", metavar="TYPE", help="The GPU type whose times are taken."),
     compute_s: float = typer.Option(0.0, help="Instead: seconds of compute per iteration,"),
     size: str = typer.Option("", "--bytes", help="and bytes of gradients, e.g. 1.3GB,"),
     overlap: float = typer.Option(
@@ -31,30 +31,26 @@ def predict(
     ),
     cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
     network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
-    settings: list[str] = typer.Option(
-        [], "--set-network", metavar="KEY=VALUE", help="Override a network value."
-    ),
+    settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
     congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),
     placement: str = typer.Option(..., help="GPUs per machine, e.g. 4+4, or machine:GPUs, e.g. 0:4+5:4."),
     tier: str = typer.Option("", help="Spread 4+4 over this tier instead of as close as can be."),
-    algorithm: str = typer.Option(
-        "auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."
-    ),
+    algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Say how long an iteration takes on a placement, and against the closest one the gang could have."""
-    from dally.cli.network import read_network, read_placement
+    from dally.cli.network import read_network, read_placement, read_quiet_network
     from dally.perf.ask import check_collective, placed
     from dally.perf.closest import closest_placement
     from dally.perf.iteration import demand_of
 
-    profile = _profile(model, compute_s, size, overlap)
     check_collective("all-reduce", algorithm)
     links = read_network(cluster, network, settings, congestion)
     gang = placed(links, read_placement(placement, links, tier))
+    profile = _profile(model, gpu, int(gang.size), compute_s, size, overlap)
     demand = demand_of(links, gang, profile, algorithm)
     # The yardstick is the quiet network, as a trace's durations are.
-    quiet = read_network(cluster, network, [*settings, "background=0"], "0")
+    quiet = read_quiet_network(cluster, network, settings)
     best = demand_of(quiet, closest_placement(quiet, int(gang.size)), profile, algorithm)
     iteration_s = demand.iteration_s(demand.alone_s)
     closest_s = best.iteration_s(best.alone_s)
@@ -87,19 +83,15 @@ def predict(
     )
 
 
-def _profile(model: str, compute_s: float, size: str, overlap: float) -> Profile:
+def _profile(model: str, gpu: str, gpus: int, compute_s: float, size: str, overlap: float) -> Profile:
     from dally.cli.network import read_size
     from dally.model import Profile
+    from dally.perf.profiles import find_profile
 
     if model and (compute_s or size):
         raise InputError(f"--model {model}: give it or --compute-s and --bytes, not both")
     if model:
-        try:
-            profiles = import_module("dally.perf.profiles")
-        except ImportError:
-            raise InputError(f"--model {model}: there is no catalogue; give --compute-s and --bytes") from None
-        found: Profile = profiles.find_profile(model)
-        return found
+        return find_profile(model, gpu).step(gpus)
     if not compute_s or not size:
         raise InputError("--model is missing, or --compute-s and --bytes; see `dally predict --help`")
     return Profile(compute_s=compute_s, nbytes=read_size(size), overlap=overlap)

@@ -14,6 +14,7 @@ import typer
 
 from dally import is_compiled
 from dally.cli.output import print_table, progress_of, span
+from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.run_folder import prepare_folder, write_run
@@ -24,6 +25,8 @@ EXAMPLES = """Examples:
   dally simulate --trace jobs.csv --cluster 4x16x8 --policy fifo-backfill
 
   dally simulate --trace jobs.csv.gz --cluster lab.toml --policy las --set lease_s=1800 --out run1
+
+  dally simulate --trace jobs.csv --cluster 4x16x8 --network slow --congestion 0.5
 
   dally simulate --scenario run1/scenario.toml --json
 """
@@ -41,6 +44,20 @@ def simulate(
     ),
     seed: int = typer.Option(None, help="Seed of everything drawn at random.  [default: 1]"),
     until: float = typer.Option(None, metavar="SECONDS", help="Stop the clock then, on the trace's own clock."),
+    network: str = typer.Option(
+        None, help="How fast links are: fast, normal, slow, congested, a100-nvswitch-8x200g and others."
+    ),
+    network_settings: list[str] = typer.Option(
+        [], "--set-network", metavar="KEY=VALUE", help="Override one value of the network."
+    ),
+    congestion: str = typer.Option(
+        None, help="Background load on every link above the machine: a share, or TIER=SHARE,…"
+    ),
+    mix: str = typer.Option(
+        None, help="Models for jobs that name none: benchmark, uniform, lingjun, paper.  [default: benchmark]"
+    ),
+    gpu: str = typer.Option(None, metavar="TYPE", help="GPU type of the models' times.  [default: a100]"),
+    profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
     out: Path = typer.Option(
         None, metavar="DIR", help="Leave summary.json, jobs.csv, events.parquet and scenario.toml there."
     ),
@@ -73,12 +90,16 @@ def simulate(
         "trace": trace, "cluster": cluster, "policy": policy, "seed": seed, "until_s": until,
         "skip_impossible": skip_impossible, "restart_s": restart_s, "restart_per_gpu_s": restart_per_gpu_s,
         "checkpoint_every_s": checkpoint_every, "failures": failures, "failure_rate": failure_rate,
-        "repair_s": repair_s,
+        "repair_s": repair_s, "network": network, "congestion": congestion, "mix": mix, "gpu": gpu,
+        "profiles": profiles,
     }  # fmt: skip
     chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
     if policy and policy != base.policy:
         chosen.settings = {}  # another policy's parameters
-    chosen.settings = {**chosen.settings, **dict(_setting(text) for text in settings)}
+    chosen.settings = {**chosen.settings, **read_settings("--set", settings)}
+    chosen.network_settings = {
+        **chosen.network_settings, **read_settings("--set-network", network_settings),
+    }  # fmt: skip
     chosen.digests = {name: digest for name, digest in base.digests.items() if name in chosen.files()}
     for name in ("trace", "cluster"):
         if not getattr(chosen, name):
@@ -105,13 +126,6 @@ def simulate(
             typer.echo(f"Written to {out}")
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InputError(f"--set {text}: must be KEY=VALUE")
-    return key.strip(), value.strip()
-
-
 def _cost(began: float) -> dict[str, Any]:
     """What the run took so far; CPU seconds are the whole process's."""
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -132,11 +146,15 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("JCT p50 / p95 / p99", " / ".join(span(summary[f"jct_p{p}_s"]) for p in (50, 95, 99))),
         ("waiting, mean / p99", f"{span(summary['queue_mean_s'])} / {span(summary['queue_p99_s'])}"),
     ]
+    communication = [
+        ("exposed communication", f"{span(summary['comm_s'])}  (at least {span(summary['comm_floor_s'])})")
+    ]
     rows = [
         ("policy", summary["policy"]),
         ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
         *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
         *(finished if summary["finished"] else []),
+        *(communication if summary["comm_s"] else []),
         ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),
         (
             "preemptions, renewals, migrations",

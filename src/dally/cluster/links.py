@@ -37,9 +37,7 @@ class Links(NamedTuple):
     nic_gbps: float = 25.0  # each
     nic_latency_s: float = 2.5e-6  # per hop
     nic_efficiency: float = 1.0
-    tree_efficiency: float = (
-        1.0  # of what rings attain on NICs and uplinks: a tree's inner nodes have two children
-    )
+    tree_efficiency: float = 1.0  # of what rings attain on NICs and uplinks: a tree's inner nodes have two children
     root_s: float = 0.0  # when it leaves the machine
     uplink_gbps: float = 0.0  # per domain above the machines; 0: by oversubscription
     oversubscription: float = 1.0  # of what hangs below

@@ -11,7 +11,19 @@ from dally.model import Allocation
 class EventLog:
     """One row per event. Rows of kind start and migrate also say where: a run of parts."""
 
-    __slots__ = ("jobs", "kinds", "machines", "part_ends", "part_gpus", "part_machines", "tiers", "times")
+    __slots__ = (
+        "jobs",
+        "kinds",
+        "link_loads",
+        "link_numbers",
+        "link_times",
+        "machines",
+        "part_ends",
+        "part_gpus",
+        "part_machines",
+        "tiers",
+        "times",
+    )
 
     def __init__(self) -> None:
         self.times: vec[float] = vec[float]()
@@ -22,6 +34,10 @@ class EventLog:
         self.part_ends: vec[i32] = vec[i32]()  # where the row's parts end in the two below
         self.part_machines: vec[i32] = vec[i32]()
         self.part_gpus: vec[i32] = vec[i32]()
+        # Loads of links, rows of their own: most runs have none, some have many.
+        self.link_times: vec[float] = vec[float]()
+        self.link_numbers: vec[i32] = vec[i32]()
+        self.link_loads: vec[float] = vec[float]()
 
     def __len__(self) -> int:
         return len(self.times)
@@ -39,6 +55,12 @@ class EventLog:
                 self.part_gpus = append(self.part_gpus, i32(allocation.gpus[part]))
         self.tiers = append(self.tiers, i16(tier))
         self.part_ends = append(self.part_ends, i32(len(self.part_machines)))
+
+    def add_load(self, time_s: float, link: i64, load: float) -> None:
+        """From now on the link is busy for that share of the time."""
+        self.link_times = append(self.link_times, time_s)
+        self.link_numbers = append(self.link_numbers, i32(link))
+        self.link_loads = append(self.link_loads, load)
 
     def parts(self, row: i64) -> list[tuple[int, int]]:
         """(machine, GPUs) pairs of one row."""

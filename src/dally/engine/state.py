@@ -147,6 +147,11 @@ class State:
                 self._expect(job)
         self.ended.clear()
 
+    def note_links(self, now: float) -> None:
+        """Log the links whose load changed."""
+        for change in self.speed.link_loads():
+            self.log.add_load(now, change.link, change.load)
+
     def catch_up(self, now: float) -> None:
         """Bring the progress of all running jobs up to `now`."""
         for job in self.cluster.running.values():

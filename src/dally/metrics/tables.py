@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 JOB_COLUMNS = (
     "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
-    "compute_s", "comm_s", "preemptions", "tier", "status",
+    "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
 ROWS_PER_PIECE = 10_000
 
@@ -62,7 +62,13 @@ def _job_row(job: Job, simulation: Simulation) -> tuple[object, ...]:
         int(job.preemptions),
         simulation.state.cluster.topology.tiers[job.tier] if job.tier >= 0 else "",
         STATUS_NAMES[job.status],
+        _slowdown(job),
     )
+
+
+def _slowdown(job: Job) -> str:
+    """Time its work has taken, restarts aside, against the same work at the closest placement alone."""
+    return f"{(job.compute_s + job.comm_s) / job.work_s:.4f}" if job.work_s > 0.0 else ""
 
 
 def events_frame(simulation: Simulation) -> pl.DataFrame:
@@ -95,7 +101,27 @@ def events_frame(simulation: Simulation) -> pl.DataFrame:
             "tier": _named(topology.tiers, log.tiers),
         }
     )
-    return events.join(placed, on="row", how="left", maintain_order="left").drop("row")
+    whole = events.join(placed, on="row", how="left", maintain_order="left").drop("row")
+    if len(log.link_times) == 0:
+        return whole.with_columns(link=pl.lit(None, pl.String), load=pl.lit(None, pl.Float64))
+    return pl.concat([whole, _loads(simulation)], how="diagonal").sort("time_s", maintain_order=True)
+
+
+def _loads(simulation: Simulation) -> pl.DataFrame:
+    """Rows of kind link: the share of time from then on that a link is busy with our jobs."""
+    import polars as pl
+
+    log = simulation.state.log
+    used = sorted({int(link) for link in log.link_numbers})
+    names = {link: simulation.state.speed.link_name(link) for link in used}
+    return pl.DataFrame(
+        {
+            "time_s": pl.Series(memoryview(log.link_times), dtype=pl.Float64),
+            "kind": pl.Series(["link"] * len(log.link_times), dtype=pl.Enum(KIND_NAMES)),
+            "link": pl.Series([names[int(link)] for link in log.link_numbers], dtype=pl.String),
+            "load": pl.Series(memoryview(log.link_loads), dtype=pl.Float64),
+        }
+    )
 
 
 def _named(names: list[str], numbers: Buffer, kind: pl.DataType | None = None) -> pl.Series:

@@ -82,9 +82,7 @@ def placed(network: Network, placement: Mapping[int, int]) -> Gang:
             raise InputError(f"placement: machine {machine}: must be from 0 to {count - 1}")
         most = int(network.topology.gpus[0][machine])
         if not 1 <= placement[machine] <= most:
-            raise InputError(
-                f"placement: machine {machine}: {placement[machine]} GPUs: must be from 1 to {most}"
-            )
+            raise InputError(f"placement: machine {machine}: {placement[machine]} GPUs: must be from 1 to {most}")
         machines = append(machines, machine)
         gpus = append(gpus, placement[machine])
     return gang_on(network, machines, gpus)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from dally.model import Job
 
@@ -16,6 +16,16 @@ class Speed:
         self.job = job
         self.rate = rate  # seconds of work (of the job's duration_s) per second
         self.comm_rate = comm_rate  # share of the time that is exposed communication
+
+
+class LinkLoad:
+    """The share of time that a link is busy with our jobs, from now on."""
+
+    __slots__ = ("link", "load")
+
+    def __init__(self, link: i64, load: float) -> None:
+        self.link: i64 = link
+        self.load: float = load
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -32,6 +42,18 @@ class SpeedModel:
     def removed(self, job: Job) -> list[Speed]:
         """The gang left `job.allocation`: the new speeds of those who shared links with it."""
         return []
+
+    def link_loads(self) -> list[LinkLoad]:
+        """Links whose load changed since this was last asked."""
+        return []
+
+    def link_name(self, link: i64) -> str:
+        """What a link is called."""
+        return ""
+
+    def closest_s(self, job: Job, compute_s: float) -> float:
+        """`duration_s` of a job of which only the compute time is known."""
+        return compute_s
 
     def comm_floor_s(self, job: Job) -> float:
         """Exposed communication the job cannot avoid: alone, at its closest placement, in seconds."""

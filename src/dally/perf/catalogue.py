@@ -169,18 +169,14 @@ def _computes(fields: _Fields) -> tuple[Compute, ...]:
     rows = fields.row.get("compute")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         fields.fail("compute", rows, "give one or more [[models.compute]] tables")
-    return tuple(
-        _compute(_Fields(fields.path, f"{fields.owner}: compute[{i}]", row)) for i, row in enumerate(rows)
-    )
+    return tuple(_compute(_Fields(fields.path, f"{fields.owner}: compute[{i}]", row)) for i, row in enumerate(rows))
 
 
 def _compute(fields: _Fields) -> Compute:
     fields.only(COMPUTE_KEYS)
     if "iteration_s" in fields.row:
         if "forward_s" in fields.row or "backward_s" in fields.row:
-            fields.fail(
-                "iteration_s", fields.row["iteration_s"], "give either this or forward_s and backward_s"
-            )
+            fields.fail("iteration_s", fields.row["iteration_s"], "give either this or forward_s and backward_s")
         iteration_s = fields.number("iteration_s")
         forward_s, backward_s = iteration_s * FORWARD_SHARE, iteration_s * (1 - FORWARD_SHARE)
     else:

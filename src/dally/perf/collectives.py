@@ -27,9 +27,7 @@ class Cost:
     def __init__(self) -> None:
         self.algorithm: str = ""
         self.fixed_s: float = 0.0  # latency, the √S term, and phases that wait for one another
-        self.private_s: float = (
-            0.0  # the busiest resource nobody else uses: the gang's own fabric and NIC queues
-        )
+        self.private_s: float = 0.0  # the busiest resource nobody else uses: the gang's own fabric and NIC queues
         self.links: vec[i64] = vec[i64]()
         self.seconds: vec[float] = vec[float]()  # of each link, background taken off
 
@@ -131,9 +129,7 @@ def _ring(network: Network, gang: Gang, nbytes: float, passes: float, chunks: i6
     return _cost(network, gang, [phase], nbytes, 0, 1.0)
 
 
-def _hierarchical(
-    network: Network, gang: Gang, nbytes: float, passes: float, halving: bool, chunks: i64
-) -> Cost:
+def _hierarchical(network: Network, gang: Gang, nbytes: float, passes: float, halving: bool, chunks: i64) -> Cost:
     """Reduce-scatter inside, then across the next tier up, and back down: a phase per tier."""
     phases: list[_Phase] = []
     for tier in range(gang.top + 1):
@@ -397,9 +393,7 @@ def _cost(
         for tier in range(gang.top):
             first = network.first_link[tier]
             for place in range(len(gang.domains[tier])):
-                seconds = phase.bytes[tier][place] / (
-                    network.rate[first + gang.domains[tier][place]] * efficiency
-                )
+                seconds = phase.bytes[tier][place] / (network.rate[first + gang.domains[tier][place]] * efficiency)
                 if tier == 0:
                     seconds_of_gpus = _gpu_nic_s(network, gang, place, phase.bytes[0][place]) / efficiency
                     if seconds_of_gpus > seconds:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from librt.vecs import append
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network
 from dally.model import Profile
 from dally.perf.collectives import Cost, collective_cost
-from dally.perf.gang import Gang
+from dally.perf.gang import Gang, gang_on
 
 
 class Demand:
@@ -39,9 +39,7 @@ class Demand:
         return comm_s / whole_s if whole_s > 0.0 else 0.0
 
 
-def demand_of(
-    network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1
-) -> Demand:
+def demand_of(network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1) -> Demand:
     """What a model asks for on that placement."""
     cost = collective_cost(network, gang, "all-reduce", profile.nbytes, algorithm, chunks)
     reduce_s = cost.alone_s()
@@ -52,12 +50,29 @@ def demand_of(
         if bucket_s > last_s:
             last_s = bucket_s if bucket_s < reduce_s else reduce_s
     if profile.all_to_all_bytes > 0.0:
-        exchange = collective_cost(network, gang, "all-to-all", profile.all_to_all_bytes, "auto", chunks)
+        group = exchange_group(network, gang, profile.all_to_all_gpus)
+        exchange = collective_cost(network, group, "all-to-all", profile.all_to_all_bytes, "auto", chunks)
         last_s += exchange.alone_s()
         cost = in_turn(cost, exchange)
     alone_s = cost.alone_s()
     share = last_s / alone_s if alone_s > 0.0 else 0.0
     return Demand(profile.forward_s, profile.backward_s, cost, share)
+
+
+def exchange_group(network: Network, gang: Gang, gpus: i64) -> Gang:
+    """The first of the groups that exchange with each other, cut off machine by machine; 0: the whole gang."""
+    if gpus == 0 or gpus >= gang.size:
+        return gang
+    machines: vec[i64] = vec[i64]()
+    counts: vec[i64] = vec[i64]()
+    left = gpus
+    for place in range(len(gang.domains[0])):
+        part = gang.gpus[0][place] if gang.gpus[0][place] < left else left
+        if part > 0:
+            machines = append(machines, gang.domains[0][place])
+            counts = append(counts, part)
+            left -= part
+    return gang_on(network, machines, counts)
 
 
 def in_turn(one: Cost, other: Cost) -> Cost:

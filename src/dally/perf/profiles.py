@@ -9,6 +9,7 @@ from math import gcd, log
 from pathlib import Path
 
 from dally.errors import InputError
+from dally.model import Profile
 from dally.perf.catalogue import PRECISIONS, TENSOR_CORES, Catalogue, Compute, Model, plain, read_catalogue
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
@@ -56,12 +57,29 @@ class ModelProfile:
         """GPUs that hold one copy of the model."""
         return self.tensor_parallel * self.pipeline_parallel
 
+    def step(self, gpus: int) -> Profile:
+        """What one iteration of a gang of this size computes and sends.
+
+        The tensor-parallel ranks of a machine reduce their shards side by side over the same NICs: for
+        the links that is one all-reduce of all their bytes. A single replica has nobody to reduce with.
+        """
+        own = self.on(gpus)
+        shards = own.tensor_parallel if gpus > own.replica_gpus else 0
+        return Profile(
+            name=own.name,
+            forward_s=own.forward_s,
+            backward_s=own.backward_s,
+            nbytes=float(own.all_reduce_bytes * shards),
+            last_bucket_bytes=float(own.last_bucket_bytes * shards),
+            all_to_all_bytes=float(own.all_to_all_bytes),
+            all_to_all_gpus=own.all_to_all_gpus,
+            tensor_parallel=own.tensor_parallel,
+        )
+
     def on(self, gpus: int) -> ModelProfile:
         """The profile in a gang of this size, whose degrees of parallelism must divide it."""
         tensor = gcd(self.tensor_parallel, gpus)
-        return replace(
-            self, tensor_parallel=tensor, pipeline_parallel=gcd(self.pipeline_parallel, gpus // tensor)
-        )
+        return replace(self, tensor_parallel=tensor, pipeline_parallel=gcd(self.pipeline_parallel, gpus // tensor))
 
 
 def wire_precision(precision: str) -> str:
@@ -149,9 +167,7 @@ def find_profile(
 def _measured(model: Model, gpu: str, precision: str | None) -> list[Compute]:
     """The rows to go by: of this GPU type if there are any, else of the type that is listed first."""
     rows = [
-        row
-        for row in model.compute
-        if precision is None or _arithmetic(row.precision) == _arithmetic(precision)
+        row for row in model.compute if precision is None or _arithmetic(row.precision) == _arithmetic(precision)
     ]
     if not rows:
         have = ", ".join(sorted({row.precision for row in model.compute}))
@@ -180,7 +196,5 @@ def _speed(known: Catalogue, gpu: str, model: Model, row: Compute) -> float:
     try:
         return known.gpus[gpu].speed[model.kind][arithmetic]
     except KeyError:
-        problem = (
-            f"no time of {model.name!r} on {gpu!r}, and no speed for {model.kind} in {arithmetic} to scale by"
-        )
+        problem = f"no time of {model.name!r} on {gpu!r}, and no speed for {model.kind} in {arithmetic} to scale by"
         raise InputError(problem) from None

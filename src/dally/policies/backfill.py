@@ -12,7 +12,7 @@ from dally.heap import IndexedHeap
 from dally.model import INFINITY, Action, Job, Start
 from dally.policies.base import Policy
 from dally.policies.placement.base import Placement
-from dally.policies.queue import DemandClass, Queue
+from dally.policies.queue import DemandClass, Queue, demand
 
 
 class LengthTree:
@@ -85,11 +85,11 @@ class EasyBackfill(Policy):
         self._running: dict[int, Job] = {}
 
     def queued(self, job: Job, now: float) -> None:
-        tree = self._lengths.setdefault(int(job.gpus), LengthTree())
+        tree = self._lengths.setdefault(demand(job), LengthTree())
         tree.set(job.slot, _length_s(job))
 
     def started(self, job: Job, now: float) -> None:
-        self._lengths[int(job.gpus)].set(job.slot, INFINITY)
+        self._lengths[demand(job)].set(job.slot, INFINITY)
         self._running[int(job.index)] = job
         self._ends.put(job.index, job.expected_finish_s(), 0.0)
 
@@ -121,7 +121,7 @@ class EasyBackfill(Policy):
                 return
             allocation = self._placement.place(job, now, cluster)
             if allocation is None:
-                queue.close(job.gpus)
+                queue.close(job)
                 continue
             if now + _length_s(job) > reserved_s:
                 spare -= job.gpus
@@ -153,7 +153,7 @@ class EasyBackfill(Policy):
         for group in queue.classes:
             if group.gpus > free:
                 break
-            if queue.is_closed(group):
+            if queue.is_closed(group) or not group.jobs:
                 continue
             job = self._first(group, head, INFINITY if group.gpus <= spare else within_s)
             if job is not None and (found is None or job.index < found.index):
@@ -163,10 +163,8 @@ class EasyBackfill(Policy):
     def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
         if limit_s == INFINITY:
             slot = group.heap.first()
-        elif int(group.gpus) in self._lengths:
-            slot = self._lengths[int(group.gpus)].first_at_most(limit_s)
         else:
-            return None
+            slot = self._lengths[demand(group.jobs[0])].first_at_most(limit_s)
         if slot < 0 or group.jobs[slot] is head:
             return None  # the head itself: it asks for more than is free, and so does its class
         return group.jobs[slot]

@@ -66,13 +66,14 @@ class ComposedPolicy(Policy):
             elif self.head_blocks:
                 return
             else:
-                queue.close(job.gpus)
+                queue.close(job)
 
     def _offer_all(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Share out free and preemptible GPUs as if all were free, but leave winners where they are.
 
         Running jobs are weighed worst-ranked first and only as many as the waiting ones need: the
-        outcome is that of walking all jobs in order and keeping each that fits, at less cost.
+        outcome is that of walking all jobs in order and keeping each that fits, at less cost. Nobody is
+        preempted for a gang that comes in groups: enough GPUs need not mean a place for it.
         """
         chosen: list[Job] = []
         weighed: list[Job] = []  # running jobs set aside, best-ranked last
@@ -83,7 +84,7 @@ class ComposedPolicy(Policy):
             if job is None:
                 break
             room = self._settle(weighed, losers, room, queue.key(job), now)
-            while room < job.gpus:
+            while room < job.gpus and job.group == 1:
                 worst = self.preemption.worst(self.order, now)
                 # On a tie the running job stays: moving it would gain nothing.
                 if worst is None or self.order.key(worst, now) <= queue.key(job):
@@ -98,7 +99,7 @@ class ComposedPolicy(Policy):
             elif self.head_blocks:
                 break
             else:
-                queue.close(job.gpus)
+                queue.close(job)
         self._settle(weighed, losers, room, INFINITY, now)
         for job in losers:
             yield Preempt(job)

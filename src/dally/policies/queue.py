@@ -10,8 +10,13 @@ from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
 
 
+def demand(job: Job) -> int:
+    """What the job asks for as one number that rises with its GPUs: those, and how they are grouped."""
+    return int(job.gpus * 65536 + job.group)
+
+
 class DemandClass:
-    """Waiting jobs that ask for the same number of GPUs, best-ranked first.
+    """Waiting jobs that ask for the same, best-ranked first.
 
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
@@ -28,11 +33,11 @@ class DemandClass:
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_gpus", "_pass", "_size", "_taken", "classes")
+    __slots__ = ("_by_demand", "_pass", "_size", "_taken", "classes")
 
     def __init__(self) -> None:
         self.classes: list[DemandClass] = []  # by rising demand
-        self._by_gpus: dict[int, DemandClass] = {}
+        self._by_demand: dict[int, DemandClass] = {}
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
@@ -50,20 +55,21 @@ class Queue:
         rows.sort(key=lambda row: row[:3])
         return iter([row[3] for row in rows])
 
-    def class_of(self, gpus: i64) -> DemandClass:
-        """The class of that demand, made when it is first asked for."""
-        found = self._by_gpus.get(int(gpus))
+    def class_of(self, job: Job) -> DemandClass:
+        """The class of jobs that ask for the same, made when it is first asked for."""
+        key = demand(job)
+        found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(gpus)
-            self._by_gpus[int(gpus)] = found
+            found = DemandClass(job.gpus)
+            self._by_demand[key] = found
             place = 0
-            while place < len(self.classes) and self.classes[place].gpus < gpus:
+            while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
                 place += 1
             self.classes.insert(place, found)
         return found
 
     def add(self, job: Job, key: float, tie: float) -> None:
-        group = self.class_of(job.gpus)
+        group = self.class_of(job)
         if job.slot < 0:
             job.slot = len(group.jobs)
             group.jobs.append(job)
@@ -72,14 +78,14 @@ class Queue:
 
     def remove(self, job: Job) -> None:
         """Take out a job that got GPUs; one that `take` handed out is out already."""
-        group = self.class_of(job.gpus)
+        group = self.class_of(job)
         if group.heap.holds(job.slot):
             group.heap.remove(job.slot)
             self._size -= 1
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
-        return self.class_of(job.gpus).heap.key(job.slot)
+        return self.class_of(job).heap.key(job.slot)
 
     def best(self, most_gpus: float = INFINITY) -> Job | None:
         """The best-ranked job that asks for at most that many GPUs, of the classes not closed."""
@@ -110,9 +116,9 @@ class Queue:
         self.remove(job)
         self._taken.append(job)
 
-    def close(self, gpus: i64) -> None:
-        """Offer nothing more to jobs of that demand in this pass."""
-        self.class_of(gpus).closed = self._pass
+    def close(self, job: Job) -> None:
+        """Offer nothing more to jobs that ask for the same as this one in this pass."""
+        self.class_of(job).closed = self._pass
 
     def is_closed(self, group: DemandClass) -> bool:
         return group.closed == self._pass
@@ -121,7 +127,7 @@ class Queue:
         """Open every class and put back the jobs set aside that still wait, each under its old key."""
         self._pass += 1
         for job in self._taken:
-            heap = self.class_of(job.gpus).heap
+            heap = self.class_of(job).heap
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()

@@ -14,16 +14,22 @@ NEEDED = {
     "job_id": ("job_id",),
     "submit_s": ("submit_s", "submit_time"),
     "gpus": ("gpus", "num_gpu"),
-    "duration_s": ("duration_s", "duration"),
+}
+# How long a job is: the first of these that the file has.
+LENGTHS = {
+    "duration_s": ("duration_s", "duration"),  # at its closest placement, alone
+    "compute_s": ("compute_s", "ideal_jct_s"),  # compute alone
+    "iterations": ("iterations",),  # of its model's profile
 }
 OPTIONAL = ("model", "user", "priority")
 
 
 class Trace(NamedTuple):
-    """Jobs in order of submission, and how many were left out because no cluster state could run them."""
+    """Jobs in order of submission; `duration_s` of each holds what `length` says, to be converted if need be."""
 
     jobs: list[Job]
-    skipped: int
+    skipped: int  # left out because they ask for more than the cluster has
+    length: str = "duration_s"  # or compute_s, or iterations
 
 
 def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:
@@ -38,9 +44,10 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
     rows = rows_of(path)
     _, header = next(rows, (0, []))
     if not header:
-        raise InputError(f"{path}: is empty; expected a csv with columns {', '.join(NEEDED)}")
+        raise InputError(f"{path}: is empty; expected a csv with columns {', '.join(NEEDED)}, duration_s")
     columns = _columns(path, header)
-    id_at, submit_at, gpus_at, duration_at = (columns[name] for name in NEEDED)
+    length, duration_at = _length(path, header)
+    id_at, submit_at, gpus_at = (columns[name] for name in NEEDED)
     model_at, user_at, priority_at = (columns.get(name, -1) for name in OPTIONAL)
     for line, row in rows:
         if len(row) < len(header):
@@ -82,7 +89,7 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
     if not jobs:
         why = f"; {skipped} jobs were larger than the cluster" if skipped else ""
         raise InputError(f"{path}: holds no jobs{why}")
-    return Trace(_by_submission(jobs), skipped)
+    return Trace(_by_submission(jobs), skipped, length)
 
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
@@ -95,6 +102,16 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
             raise at(path, 1, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
         found[name] = present[0]
     return found
+
+
+def _length(path: Path, header: list[str]) -> tuple[str, int]:
+    """What says how long jobs are, and where it stands."""
+    for name, spellings in LENGTHS.items():
+        for spelling in spellings:
+            if spelling in header:
+                return name, header.index(spelling)
+    known = "duration_s, duration, compute_s or iterations"
+    raise at(path, 1, known, f"no such column; the header has {', '.join(header)}")
 
 
 def _by_submission(jobs: list[Job]) -> list[Job]:

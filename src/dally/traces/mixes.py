@@ -70,9 +70,7 @@ PAPER = (
 
 MIXES: dict[str, Mix] = {
     "uniform": Mix(((ANY, UNIFORM),), "every model that fits on one GPU, equally often", "ours"),
-    "benchmark": Mix(
-        BENCHMARK, "by GPUs: light models up to 2, heavy ones above 8", "ours: the benchmark's cells"
-    ),
+    "benchmark": Mix(BENCHMARK, "by GPUs: light models up to 2, heavy ones above 8", "ours: the benchmark's cells"),
     "lingjun": Mix(
         LINGJUN,
         "by GPUs as in Alibaba's Lingjun, 2023; mostly language models",

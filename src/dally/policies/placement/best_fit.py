@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
 from dally.policies.placement.base import Placement
+from dally.policies.placement.groups import best_fit_groups
 
 
 class BestFit(Placement):
@@ -14,14 +15,19 @@ class BestFit(Placement):
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         for tier in range(cluster.root + 1):
-            found = best_fit(cluster, tier, job.gpus)
+            found = best_fit(cluster, tier, job.gpus, job.group)
             if found is not None:
                 return found
         return None
 
 
-def best_fit(cluster: Cluster, tier: i64, gpus: i64) -> Allocation | None:
-    """The best fit within one domain of that tier, or None when no domain has room."""
+def best_fit(cluster: Cluster, tier: i64, gpus: i64, group: i64 = 1) -> Allocation | None:
+    """The best fit within one domain of that tier, or None when no domain has room.
+
+    GPUs come in groups of `group` that share a machine.
+    """
+    if group > 1 and tier > 0:
+        return best_fit_groups(cluster, tier, gpus, group)
     domain = cluster.best_domain(tier, gpus)
     if domain < 0:
         return None

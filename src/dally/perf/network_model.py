@@ -1,0 +1,118 @@
+"""The speed model that knows the network: rates from placements, profiles and who else uses the links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from dally.cluster.links import Network
+from dally.model import Job, Profile
+from dally.perf.base import LinkLoad, Speed, SpeedModel
+from dally.perf.closest import closest_placement
+from dally.perf.contention import Contention
+from dally.perf.gang import gang_on
+from dally.perf.iteration import Demand, demand_of
+
+LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
+
+
+class Kind:
+    """All jobs of one model and size: its profile, and an iteration at the closest placement, alone."""
+
+    __slots__ = ("closest_s", "exposed_s", "profile")
+
+    def __init__(self, profile: Profile, closest: Demand) -> None:
+        self.profile: Profile = profile
+        self.closest_s: float = closest.iteration_s(closest.alone_s)
+        self.exposed_s: float = self.closest_s - closest.compute_s()
+
+
+class NetworkModel(SpeedModel):
+    """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
+
+    def __init__(self, network: Network, quiet: Network, profiles: Callable[[str, int], Profile]) -> None:
+        """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile."""
+        self._network: Network = network
+        self._quiet: Network = quiet
+        self._profiles: Callable[[str, int], Profile] = profiles
+        self._kinds: dict[tuple[str, int], Kind] = {}
+        self._contention: Contention = Contention(network.link_count())
+        self._sharing: dict[int, Job] = {}  # jobs that use links, by index
+        self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
+        self._touched: dict[int, bool] = {}  # links since the loads were last asked for
+
+    def kind(self, job: Job) -> Kind:
+        """What is known of the job's model at its size."""
+        key = (job.model, int(job.gpus))
+        found = self._kinds.get(key)
+        if found is None:
+            profile = self._profiles(job.model, int(job.gpus))
+            closest = closest_placement(self._quiet, job.gpus)
+            found = Kind(profile, demand_of(self._quiet, closest, profile))
+            self._kinds[key] = found
+        return found
+
+    def placed(self, job: Job) -> list[Speed]:
+        if job.gpus == 1:
+            return []
+        kind = self.kind(job)
+        allocation = job.allocation
+        assert allocation is not None
+        gang = gang_on(self._network, allocation.machines, allocation.gpus)
+        demand = demand_of(self._network, gang, kind.profile)
+        if len(demand.cost.links) == 0:
+            iteration_s = demand.iteration_s(demand.alone_s)
+            return [_speed(job, kind, iteration_s, iteration_s - demand.compute_s())]
+        self._sharing[int(job.index)] = job
+        self._touch(demand.cost.links)
+        return self._speeds(self._contention.add(job.index, demand))
+
+    def removed(self, job: Job) -> list[Speed]:
+        if int(job.index) not in self._sharing:
+            return []
+        del self._sharing[int(job.index)]
+        self._touch(self._contention.flows[int(job.index)].demand.cost.links)
+        return self._speeds(self._contention.remove(job.index))
+
+    def _speeds(self, changed: list[int]) -> list[Speed]:
+        found: list[Speed] = []
+        for index in changed:
+            job = self._sharing[index]
+            self._touch(self._contention.flows[index].demand.cost.links)
+            iteration_s = self._contention.iteration_s(index)
+            found.append(_speed(job, self.kind(job), iteration_s, self._contention.exposed_s(index)))
+        return found
+
+    def _touch(self, links: vec[i64]) -> None:
+        for link in links:
+            self._touched[int(link)] = True
+
+    def link_loads(self) -> list[LinkLoad]:
+        found: list[LinkLoad] = []
+        for link in self._touched:
+            load = self._contention.load(link)
+            moved = load - self._logged[link]
+            if moved >= LOAD_STEP or -moved >= LOAD_STEP or (load == 0.0 and moved < 0.0):
+                self._logged[link] = load
+                found.append(LinkLoad(link, load))
+        self._touched.clear()
+        return found
+
+    def link_name(self, link: i64) -> str:
+        return self._network.link_name(int(link))
+
+    def closest_s(self, job: Job, compute_s: float) -> float:
+        kind = self.kind(job)
+        return compute_s * kind.closest_s / kind.profile.compute_s() if kind.profile.compute_s() > 0 else compute_s
+
+    def comm_floor_s(self, job: Job) -> float:
+        kind = self.kind(job)
+        return job.duration_s * kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
+
+
+def _speed(job: Job, kind: Kind, iteration_s: float, exposed_s: float) -> Speed:
+    if iteration_s <= 0.0:
+        return Speed(job, 1.0, 0.0)
+    return Speed(job, kind.closest_s / iteration_s, exposed_s / iteration_s)
