@@ -117,13 +117,13 @@ def check_contention(checks: Checks) -> None:
 
 
 def check_placements(checks: Checks) -> None:
-    print("\nMeasured step times by placement (Pollux), testbed fitted on other batch sizes with four constants")
+    print("\nMeasured step times by placement (Pollux), testbed fitted on other batch sizes with five constants")
     steps = placements.read_steps()
     used = placements.fitted_on(steps)
-    links = placements.fit_testbed(used)
+    testbed = placements.fit_testbed(used)
     rest = [step for step in steps if step not in set(used) and sum(step.split) > 1]
     measured = {(step.model, step.batch, step.split): step.step_s for step in rest}
-    predicted = {key: placements.predict_step_s(links, step) for key, step in zip(measured, rest, strict=True)}
+    predicted = {key: testbed.step_s(step) for key, step in zip(measured, rest, strict=True)}
     models = list(placements.GRADIENT_BYTES)
     table, seen, said = [], {}, {}
     for model in models:
