@@ -7,14 +7,18 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.network_spec import connect_topology, quiet
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import ListedFailures
 from dally.engine.simulate import Simulation
 from dally.engine.state import Costs
 from dally.model import Job
 from dally.perf.base import SpeedModel
+from dally.perf.network_model import NetworkModel
+from dally.perf.profiles import find_profile
 from dally.policies.base import Policy
 from dally.testing.invariants import InvariantError
+from dally.traces.mixes import assign_models
 
 MOST_CYCLES = 200_000
 
@@ -28,17 +32,25 @@ class Case:
     outages: list[tuple[int, float, float]] = field(default_factory=list)
     costs: Costs = field(default_factory=Costs)
     until_s: float = float("inf")
+    network: str = ""  # a preset; models then come from the mix `benchmark`
 
     def simulation(self, policy: Policy) -> Simulation:
         """The run, not started yet."""
         depth = len(self.machines[0][0]) + 2
         machines = [Machine(path, f"m{place}", gpus) for place, (path, gpus) in enumerate(self.machines)]
-        cluster = Cluster(Topology(default_tiers(depth), machines))
+        topology = Topology(default_tiers(depth), machines)
+        network = connect_topology(topology, self.network, {}, "")
         jobs = [
             Job(index, f"j{index}", submit_s, gpus, duration_s)
             for index, (submit_s, gpus, duration_s) in enumerate(self.jobs)
         ]
-        return Simulation(jobs, cluster, policy, SpeedModel(), self.costs, ListedFailures(self.outages))
+        speed = SpeedModel()
+        quiet_network = quiet(topology, self.network, {}) if network is not None else None
+        if network is not None and quiet_network is not None:
+            assign_models(jobs, "benchmark", seed=1)
+            speed = NetworkModel(network, quiet_network, lambda model, gpus: find_profile(model).step(gpus))
+        cluster = Cluster(topology, network)
+        return Simulation(jobs, cluster, policy, speed, self.costs, ListedFailures(self.outages))
 
     def run(self, policy: Policy) -> Simulation:
         """The run, done."""
@@ -85,4 +97,5 @@ def cases(draw: st.DrawFn, longest_s: int = 20_000) -> Case:
             draw(st.sampled_from([0.0, 7.0, 600.0])),
         ),
         until_s=draw(st.just(float("inf")) | moments),
+        network=draw(st.sampled_from(["", "", "normal", "congested"])),
     )
