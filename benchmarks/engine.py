@@ -103,6 +103,18 @@ def philly() -> None:
         limit(f"{policy}", run.cpu_s, 4.0, "s")
 
 
+def networks() -> None:
+    """The same engine with the network model: every start and stop re-rates those who share links."""
+    print("With contention")
+    for network in ("normal", "congested"):
+        run = simulate(
+            SHARED / "traces" / "helios_venus_window20d.csv.gz", "11x11x8", "fifo-backfill", "--network", network
+        )
+        limit(f"Venus, 10,796 jobs on 968 GPUs, {network}", run.cpu_s, 2.0, "s")
+        run = simulate(SHARED / "traces" / "philly.csv.gz", "39x8x8", "fifo-backfill", "--network", network)
+        limit(f"Philly, 111,549 jobs on 2,496 GPUs, {network}", run.cpu_s, 15.0, "s")
+
+
 def million(folder: Path) -> None:
     """A million jobs on 100,000 GPUs, and half of them."""
     print("Synthetic, 125x100x8 (100,000 GPUs) at 90 % load")
@@ -136,6 +148,7 @@ def main() -> None:
         common_workload(folder)
         philly()
         queue_length(folder)
+        networks()
         if "--quick" not in sys.argv:
             million(folder)
     if failures:

@@ -78,7 +78,10 @@ class Scenario:
             assert quiet_network is not None
             speed = NetworkModel(network, quiet_network, profiles)
         for job in trace.jobs:
-            profile = profiles(job.model, int(job.gpus))
+            try:
+                profile = profiles(job.model, int(job.gpus))
+            except InputError as error:
+                raise InputError(f"{self.trace}: job {job.job_id!r}: {error}") from None
             if network is not None:
                 job.group = profile.tensor_parallel
             if trace.length == "iterations":

@@ -16,7 +16,7 @@ from dally.perf.profiles import ModelProfile, find_profile, load_profiles, shipp
 
 EXAMPLES = "Example: dally models --gpu v100    dally models --json    dally models --sources"
 
-Value = str | int | float
+Value = str | int | float | None
 
 
 class Column(NamedTuple):
@@ -33,11 +33,14 @@ def models(
     gpu: str = typer.Option("a100", metavar="TYPE", help="GPU type of the compute times: v100, a100, h100, h200."),
     profiles: Path | None = typer.Option(None, metavar="FILE", help="A catalogue of your own, in TOML, first."),
     sources: bool = typer.Option(False, "--sources", help="Print where each figure comes from."),
+    cluster: str = typer.Option("", help="Also say how much slower each runs per tier of this cluster,"),
+    network: str = typer.Option("", help="with this network,"),
+    gpus: int = typer.Option(16, min=2, help="for a gang of this size, in two halves."),
 ) -> None:
-    """List the models with what one training step computes and sends."""
+    """List the models with what one training step computes and sends, and how the network slows it."""
     catalogue = load_profiles(profiles) if profiles else shipped()
     rows, without = profiles_on(gpu, catalogue)
-    columns = step_columns()
+    columns = step_columns() + (tier_columns(cluster, network, gpus) if cluster else [])
     if as_json:
         typer.echo(json.dumps([as_record(row, columns) for row in rows], indent=2))
     elif sources:
@@ -88,12 +91,47 @@ def step_columns() -> list[Column]:
         Column("all_reduce_bytes", "per GPU", lambda p: p.all_reduce_bytes, lambda p: _bytes(p.all_reduce_bytes)),
         Column("last_bucket_bytes", "last", lambda p: p.last_bucket_bytes, lambda p: _bytes(p.last_bucket_bytes)),
         Column("skew", "skew", lambda p: p.skew, lambda p: f"{p.skew:.3f}"),
-        Column("batch", "batch", lambda p: p.batch, lambda p: f"{p.batch:,} {p.batch_unit}"),
+        Column("batch", "batch", lambda p: p.batch, lambda p: f"{p.batch:,}"),
         Column("forward_s", "forward", lambda p: p.forward_s, lambda p: _mark(p) + _time(p.forward_s)),
         Column("backward_s", "backward", lambda p: p.backward_s, lambda p: _mark(p) + _time(p.backward_s)),
         Column("tensor_parallel", "TP", lambda p: p.tensor_parallel, lambda p: str(p.tensor_parallel)),
         Column("pipeline_parallel", "PP", lambda p: p.pipeline_parallel, lambda p: str(p.pipeline_parallel)),
     ]
+
+
+def tier_columns(cluster: str, network: str, gpus: int) -> list[Column]:
+    """How much longer a step takes for two halves of a gang that only that tier joins, alone on the links."""
+    from dally.cli.network import read_network, read_placement, read_quiet_network
+    from dally.perf.ask import placed
+    from dally.perf.closest import closest_placement
+    from dally.perf.iteration import demand_of
+
+    links, quiet = read_network(cluster, network, [], ""), read_quiet_network(cluster, network, [])
+    gang_size = gpus - gpus % 2
+    halves = f"{gang_size // 2}+{gang_size // 2}"
+    yardstick = closest_placement(quiet, gang_size)
+
+    def slowdown(tier: str) -> Callable[[ModelProfile], float | None]:
+        gang = placed(links, read_placement(halves, links, tier))
+
+        def of(profile: ModelProfile) -> float | None:
+            step = profile.step(gang_size)
+            if gang_size // 2 % step.tensor_parallel:
+                return None  # its tensor-parallel group would be torn apart
+            here, best = demand_of(links, gang, step), demand_of(quiet, yardstick, step)
+            return here.iteration_s(here.alone_s) / best.iteration_s(best.alone_s)
+
+        return of
+
+    def column(tier: str) -> Column:
+        value = slowdown(tier)
+        return Column(f"slowdown_{tier}", f"across {tier}", value, lambda p: _ratio(value(p)))
+
+    return [column(tier) for tier in links.topology.tiers[1:]]
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _mark(profile: ModelProfile) -> str:
