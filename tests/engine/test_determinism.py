@@ -53,8 +53,8 @@ def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
     runs = {"compiled": (False, "1"), "again": (False, "2"), "plain": (True, "3")}
     for name, (uncompiled, hash_seed) in runs.items():
         dally(
-            ["simulate", "--trace", str(trace), "--cluster", "2x9x8", "--policy", policy, "--failure-rate", "0.05",
-             "--checkpoint-every", "900.5", "--seed", "11", "--network", "congested", "--out", str(tmp_path / name)],
+            ["simulate", "--trace", str(trace), "--cluster", "2x9x8", "--policy", policy, "--seed", "11",
+             "--failure-rate", "0.05", "--checkpoint-every", "900.5", "--network", "congested", "--out", str(tmp_path / name)],
             uncompiled, hash_seed,
         )  # fmt: skip
     texts = {(tmp_path / name / "jobs.csv").read_bytes() for name in runs}
