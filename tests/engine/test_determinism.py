@@ -54,7 +54,8 @@ def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
     for name, (uncompiled, hash_seed) in runs.items():
         dally(
             ["simulate", "--trace", str(trace), "--cluster", "2x9x8", "--policy", policy, "--seed", "11",
-             "--failure-rate", "0.05", "--checkpoint-every", "900.5", "--network", "congested", "--out", str(tmp_path / name)],
+             "--failure-rate", "0.05", "--checkpoint-every", "900.5", "--network", "congested",
+             "--out", str(tmp_path / name)],
             uncompiled, hash_seed,
         )  # fmt: skip
     texts = {(tmp_path / name / "jobs.csv").read_bytes() for name in runs}
