@@ -70,7 +70,7 @@ def test_iteration_times_of_the_issue() -> None:
         iteration_times(two_racks(), [(profile, {0: 8, 4: 8}), *extra])[0]
         for extra in ([], [(profile, {1: 8, 5: 8})])
     )
-    inside = 6e-6 + 1.75 * 52_428_800 / 300e9  # halving-doubling: 3 steps each way
+    inside = 14e-6 + 1.75 * 52_428_800 / 300e9  # 7 steps of two hops each way
     assert alone == pytest.approx(0.0073 + inside + 20e-6 + 52_428_800 / 25e9)
     assert beside > alone  # they meet on the racks' uplinks
 

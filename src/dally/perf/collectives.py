@@ -80,8 +80,6 @@ def collective_cost(
     best = Cost()
     for name in network.algorithms.split():
         best = _faster(best, _named(network, gang, nbytes, passes, name, chunks))
-        if name == "hierarchical":
-            best = _faster(best, _named(network, gang, nbytes, passes, "halving-doubling", chunks))
     return best
 
 
