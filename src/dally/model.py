@@ -212,6 +212,12 @@ class Job:
             return self.held_s + (now - self.placed_s)
         return self.held_s
 
+    def computed_s(self, now: float) -> float:
+        """Seconds it has spent computing so far."""
+        if self.status == RUNNING and now > self.since_s:
+            return self.compute_s + (now - self.since_s) * (1.0 - self.comm_rate)
+        return self.compute_s
+
     def overhead_so_far_s(self, now: float) -> float:
         """Seconds spent on restarts and on work that a failure undid; a restart under way counts up to now."""
         if self.status == RUNNING and self.since_s > now:

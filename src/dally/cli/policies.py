@@ -12,6 +12,13 @@ from dally.policies.registry import POLICIES
 EXAMPLES = "Example: dally policies --json"
 
 
+def shown(value: float | int | str | bool) -> str:
+    """A default as `--set` takes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def policies(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
@@ -40,7 +47,7 @@ def policies(
                 row.order,
                 row.placement,
                 row.preemption,
-                "\n".join(f"{param.name}={param.default:g}: {param.about}" for param in row.params),
+                "\n".join(f"{param.name}={shown(param.default)}: {param.about}" for param in row.params),
                 row.paper,
             ]
             for name, row in POLICIES.items()

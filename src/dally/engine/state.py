@@ -81,6 +81,7 @@ class State:
                 self._fail(event.machine, now)
             elif kind == REPAIR:
                 self.cluster.repair(event.machine)
+                self.policy.machine_repaired(event.machine, now)
                 self.log.add(now, REPAIR, -1, event.machine, None)
             else:
                 self.log.add(now, TIMER, -1, -1, None)
@@ -110,6 +111,7 @@ class State:
                 roll_back(job)
             self._lose(job, EVICT, now)
         self.cluster.fail(machine)
+        self.policy.machine_failed(machine, now)
 
     # What the policy asks for.
 

@@ -66,6 +66,12 @@ class Policy(Part):
     def lease_ended(self, job: Job, now: float) -> None:
         """The job's lease is over; it is renewed unless this pass preempts it."""
 
+    def machine_failed(self, machine: i64, now: float) -> None:
+        """The machine went down; its jobs have been evicted."""
+
+    def machine_repaired(self, machine: i64, now: float) -> None:
+        """The machine is back, empty."""
+
 
 def ahead(key: float, tie: float, index: i64, other_key: float, other_tie: float, other_index: i64) -> bool:
     """Whether the first rank comes before the second."""

@@ -10,14 +10,18 @@ from dally.errors import InputError
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
+from dally.policies.dally import DallyPolicy
 from dally.policies.ordering.base import Order
+from dally.policies.ordering.network import NetworkSensitivity
 from dally.policies.ordering.oracle import ShortestJob, ShortestRemaining, SmallestRemaining
 from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.delay import DelayPlacement
 from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
+from dally.policies.tuning import Timers, TunedTimers
 
 Settings = Mapping[str, Any]
 
@@ -53,6 +57,47 @@ def _composed(
     return lambda settings: ComposedPolicy(order(), BestFit(), preemption(settings), head_blocks)
 
 
+ORDERS: dict[str, Callable[[], Order]] = {
+    "network-sensitivity": NetworkSensitivity,
+    "las": LeastAttained,
+    "fifo": SubmitOrder,
+}
+
+
+def _dally(settings: Settings) -> Policy:
+    lease_s = settings["lease_s"]
+    if settings["order"] not in ORDERS:
+        raise InputError(f"--set order={settings['order']}: must be one of {', '.join(ORDERS)}")
+    floors = _leases(settings["floors"])
+    timers = Timers(lease_s, floors)
+    if settings["tuner"]:
+        timers = TunedTimers(lease_s, floors, settings["history"], settings["first_cap"], settings["spread"])
+    return DallyPolicy(ORDERS[settings["order"]](), DelayPlacement(timers), lease_s)
+
+
+def _leases(text: str) -> list[float]:
+    """Timers in leases by tier, e.g. 6,12 or inf."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(value >= 0.0 for value in found):
+        raise InputError(f"--set floors={text}: must be leases by tier, such as 6,12 or 0 or inf")
+    return found
+
+
+def _dally_params(tuner: bool, floors: str) -> tuple[Param, ...]:
+    return (
+        LEASE,
+        Param("order", "network-sensitivity", "network-sensitivity, las or fifo"),
+        Param("tuner", tuner, "tune the timers from recent waits"),
+        Param("floors", floors, "least timers in leases, by tier above the machine; further tiers double"),
+        Param("history", 24.0, "leases for which a wait counts, and the largest timer", 1.0),
+        Param("first_cap", 0.8, "share of the history that caps the first tier's timer", 0.0),
+        Param("spread", 2.0, "standard deviations above the mean wait", 0.0),
+    )
+
+
 def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
@@ -61,6 +106,7 @@ FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the 
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
 TEXTBOOK = "textbook"
+DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
 
 POLICIES: dict[str, NamedPolicy] = {
     "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
@@ -70,6 +116,10 @@ POLICIES: dict[str, NamedPolicy] = {
     "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE),
     "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS),
     "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", "best fit", "lease end", TIRESIAS, (LEASE,)),
+    "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", DALLY, _dally_params(True, "6,12")),
+    "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", DALLY, _dally_params(False, "6,12")),
+    "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", DALLY, _dally_params(False, "0")),
+    "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", DALLY, _dally_params(False, "inf")),
 }  # fmt: skip
 
 
