@@ -278,6 +278,30 @@ class Migrate(Action):
         self.allocation = allocation
 
 
+# Decision.kind
+WAITS: Final = 0  # the job begins to wait
+OFFER: Final = 1  # what jobs of one demand are offered changed, or their timers did
+ACCEPT: Final = 2  # the job took what it was offered
+LOSE: Final = 3  # the job's GPUs went to another
+DECISION_NAMES: Final = ("wait", "offer", "accept", "lose")
+
+
+class Decision:
+    """Why a policy did what it did. The policy hands these out; `explain` reads them."""
+
+    __slots__ = ("gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
+
+    def __init__(self, kind: i64, job: Job | None, gpus: i64, group: i64) -> None:
+        self.kind: i64 = kind
+        self.job: i64 = job.index if job is not None else -1
+        self.gpus: i64 = gpus
+        self.group: i64 = group
+        self.tier: i64 = -1  # on offer, or accepted; -1: none
+        self.value: float = 0.0  # wait: its rank; accept: how long it had to wait for that tier at least
+        self.other: i64 = -1  # lose: the job that got the GPUs
+        self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
+
+
 class Event:
     """Something that happened at one instant: to a job, or to a machine."""
 

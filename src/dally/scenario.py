@@ -21,6 +21,8 @@ from dally.engine.state import Costs
 from dally.errors import InputError
 from dally.model import Profile
 from dally.perf.base import SpeedModel
+from dally.perf.closest import closest_placement, placement_at
+from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile, load_profiles, shipped
 from dally.policies.registry import build
@@ -89,6 +91,26 @@ class Scenario:
             if trace.length != "duration_s":
                 job.duration_s = speed.closest_s(job, job.duration_s)
         return speed
+
+    def tier_slowdowns(self, model: str, gpus: int) -> list[float]:
+        """How much slower such a gang runs at each tier, alone; 0 where it cannot be; [] without a network."""
+        topology = read_topology(self.cluster)
+        network = connect_topology(topology, self.network, self.network_settings, self.congestion)
+        still = quiet(topology, self.network, self.network_settings)
+        if network is None or still is None or not model:
+            return []
+        profile = self._profiles()(model, gpus)
+        best = demand_of(still, closest_placement(still, gpus), profile)
+        best_s = best.iteration_s(best.alone_s)
+        found: list[float] = []
+        for tier in range(len(topology.tiers)):
+            gang = placement_at(network, gpus, tier)
+            if gang is None:
+                found.append(0.0)
+                continue
+            here = demand_of(network, gang, profile)
+            found.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
+        return found
 
     def _profiles(self) -> Callable[[str, int], Profile]:
         """(model, GPUs) to profile, each worked out once."""

@@ -6,8 +6,9 @@ from importlib.resources import as_file, files
 
 import typer
 
-from dally.cli.output import print_table, progress_of, span
+from dally.cli.output import print_table, progress_of
 from dally.metrics.summary import summarize
+from dally.report.times import span
 from dally.scenario import Scenario
 
 EXAMPLES = "Example: dally demo"

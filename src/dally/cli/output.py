@@ -36,14 +36,6 @@ def clock(seconds: float) -> str:
     return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}"
 
 
-def span(seconds: float) -> str:
-    """A duration for people: 42.0 s, 12.5 min, 7.3 h, 4.1 d."""
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
 @contextmanager
 def progress_of(jobs: int, wanted: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
     """A bar on stderr with jobs finished, simulated date, events/s and time left; None: not wanted.

@@ -13,11 +13,12 @@ from typing import Any
 import typer
 
 from dally import is_compiled
-from dally.cli.output import print_table, progress_of, span
+from dally.cli.output import print_table, progress_of
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.run_folder import prepare_folder, write_run
+from dally.report.times import span
 from dally.scenario import Scenario, read_scenario
 
 EXAMPLES = """Examples:

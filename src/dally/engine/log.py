@@ -5,13 +5,50 @@ from __future__ import annotations
 from librt.vecs import append, vec
 from mypy_extensions import i16, i32, i64, u8
 
-from dally.model import Allocation
+from dally.model import Allocation, Decision
+
+
+class DecisionLog:
+    """The policy's reasons, one row each; rows of kind offer also hold timers."""
+
+    __slots__ = (
+        "gpus", "groups", "jobs", "kinds", "others", "tiers", "timer_ends", "timers_s", "times", "values",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.times: vec[float] = vec[float]()
+        self.kinds: vec[u8] = vec[u8]()
+        self.jobs: vec[i32] = vec[i32]()
+        self.gpus: vec[i32] = vec[i32]()
+        self.groups: vec[i32] = vec[i32]()
+        self.tiers: vec[i16] = vec[i16]()
+        self.values: vec[float] = vec[float]()
+        self.others: vec[i32] = vec[i32]()
+        self.timer_ends: vec[i32] = vec[i32]()  # where the row's timers end in timers_s
+        self.timers_s: vec[float] = vec[float]()
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def add(self, time_s: float, decision: Decision) -> None:
+        self.times = append(self.times, time_s)
+        self.kinds = append(self.kinds, u8(decision.kind))
+        self.jobs = append(self.jobs, i32(decision.job))
+        self.gpus = append(self.gpus, i32(decision.gpus))
+        self.groups = append(self.groups, i32(decision.group))
+        self.tiers = append(self.tiers, i16(decision.tier))
+        self.values = append(self.values, decision.value)
+        self.others = append(self.others, i32(decision.other))
+        for timer_s in decision.timers_s:
+            self.timers_s = append(self.timers_s, timer_s)
+        self.timer_ends = append(self.timer_ends, i32(len(self.timers_s)))
 
 
 class EventLog:
     """One row per event. Rows of kind start and migrate also say where: a run of parts."""
 
     __slots__ = (
+        "decisions",
         "jobs",
         "kinds",
         "link_loads",
@@ -34,6 +71,7 @@ class EventLog:
         self.part_ends: vec[i32] = vec[i32]()  # where the row's parts end in the two below
         self.part_machines: vec[i32] = vec[i32]()
         self.part_gpus: vec[i32] = vec[i32]()
+        self.decisions: DecisionLog = DecisionLog()
         # Loads of links, rows of their own: most runs have none, some have many.
         self.link_times: vec[float] = vec[float]()
         self.link_numbers: vec[i32] = vec[i32]()
@@ -61,6 +99,10 @@ class EventLog:
         self.link_times = append(self.link_times, time_s)
         self.link_numbers = append(self.link_numbers, i32(link))
         self.link_loads = append(self.link_loads, load)
+
+    def add_decision(self, time_s: float, decision: Decision) -> None:
+        """One reason of the policy."""
+        self.decisions.add(time_s, decision)
 
     def parts(self, row: i64) -> list[tuple[int, int]]:
         """(machine, GPUs) pairs of one row."""

@@ -154,6 +154,11 @@ class State:
         for change in self.speed.link_loads():
             self.log.add_load(now, change.link, change.load)
 
+    def note_decisions(self, now: float) -> None:
+        """Log the policy's reasons."""
+        for decision in self.policy.decisions():
+            self.log.add_decision(now, decision)
+
     def catch_up(self, now: float) -> None:
         """Bring the progress of all running jobs up to `now`."""
         for job in self.cluster.running.values():

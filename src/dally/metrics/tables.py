@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dally.engine.simulate import Simulation
-from dally.model import FINISHED, KIND_NAMES, STATUS_NAMES, Job
+from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, STATUS_NAMES, WAITS, Job
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,6 +106,35 @@ def events_frame(simulation: Simulation) -> pl.DataFrame:
     if len(log.link_times) == 0:
         return whole.with_columns(link=pl.lit(None, pl.String), load=pl.lit(None, pl.Float64))
     return pl.concat([whole, _loads(simulation)], how="diagonal").sort("time_s", maintain_order=True)
+
+
+def decisions_frame(simulation: Simulation) -> pl.DataFrame:
+    """The policy's reasons: who began to wait at which rank, what was offered to whom, accepted, lost."""
+    import polars as pl
+
+    log = simulation.state.log.decisions
+    topology = simulation.state.cluster.topology
+    jobs = [job.job_id for job in simulation.jobs]
+    kind = pl.Series(memoryview(log.kinds))
+    value = pl.Series(memoryview(log.values), dtype=pl.Float64)
+    ends = [int(end) for end in log.timer_ends]
+    timers = list(log.timers_s)
+    return pl.DataFrame(
+        {
+            "time_s": pl.Series(memoryview(log.times), dtype=pl.Float64),
+            "kind": _named(list(DECISION_NAMES), log.kinds),
+            "job_id": _named(jobs, log.jobs, pl.String()),
+            "gpus": pl.Series(memoryview(log.gpus)),
+            "group": pl.Series(memoryview(log.groups)),
+            "tier": _named(topology.tiers, log.tiers, pl.String()),
+            "rank": value.set(kind != WAITS, None),
+            "patience_s": value.set(kind != ACCEPT, None),
+            "winner": _named(jobs, log.others, pl.String()),
+            "timers_s": pl.Series(
+                [timers[first:last] for first, last in pairwise([0, *ends])], dtype=pl.List(pl.Float64)
+            ),
+        }
+    )
 
 
 def _loads(simulation: Simulation) -> pl.DataFrame:

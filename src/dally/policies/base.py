@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Action, Job
+from dally.model import INFINITY, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
 
@@ -49,6 +49,10 @@ class Policy(Part):
     def next_wakeup(self, now: float) -> float:
         """When to be asked again even if nothing happens until then; infinity: not needed."""
         return INFINITY
+
+    def decisions(self) -> list[Decision]:
+        """The reasons for what was done since this was last asked."""
+        return []
 
     # What happens to jobs, for policies that keep books. Nothing needs to be done here.
     def queued(self, job: Job, now: float) -> None:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from librt.vecs import vec
+from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
+from dally.model import (
+    ACCEPT,
+    INFINITY,
+    LOSE,
+    OFFER,
+    RUNNING,
+    WAITS,
+    Action,
+    Allocation,
+    Decision,
+    Job,
+    Preempt,
+    Start,
+)
 from dally.policies.base import Policy, ahead
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
@@ -24,7 +37,7 @@ class DelayClass:
     nobody is. Those that ran before are ranked by their key, and also kept by age.
     """
 
-    __slots__ = ("by_age", "fresh", "gpus", "group", "jobs", "stopped")
+    __slots__ = ("by_age", "fresh", "gpus", "group", "jobs", "stopped", "told_tier", "told_timers_s")
 
     def __init__(self, gpus: i64, group: i64) -> None:
         self.gpus: i64 = gpus
@@ -33,6 +46,8 @@ class DelayClass:
         self.fresh: IndexedHeap = IndexedHeap()
         self.stopped: IndexedHeap = IndexedHeap()
         self.by_age: IndexedHeap = IndexedHeap()
+        self.told_tier: i64 = -2  # the offer and the timers as last recorded
+        self.told_timers_s: vec[float] = vec[float]()
 
     def first_ripe(self, patience_s: float, now: float) -> Job | None:
         """The best-ranked job that has waited that long."""
@@ -98,6 +113,12 @@ class DallyPolicy(Policy):
         self._offer: Cluster | None = None  # the cluster as if all ended leases were released
         self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
         self._wakeup_s: float = INFINITY
+        self._decisions: list[Decision] = []
+
+    def decisions(self) -> list[Decision]:
+        told = self._decisions
+        self._decisions = []
+        return told
 
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
@@ -121,10 +142,14 @@ class DallyPolicy(Policy):
             self._by_demand[key] = group
             self._classes.append(group)
         group.jobs[int(job.slot)] = job
+        rank = self.order.key(job, now)
+        waits = Decision(WAITS, job, job.gpus, job.group)
+        waits.value = rank
+        self._decisions.append(waits)
         if job.start_s < 0.0:
-            group.fresh.put(job.slot, self.order.key(job, now), job.lost_s)
+            group.fresh.put(job.slot, rank, job.lost_s)
         else:
-            group.stopped.put(job.slot, self.order.key(job, now), job.lost_s)
+            group.stopped.put(job.slot, rank, job.lost_s)
             group.by_age.put(job.slot, job.lost_s, 0.0)
 
     def started(self, job: Job, now: float) -> None:
@@ -193,9 +218,17 @@ class DallyPolicy(Policy):
             assert allocation is not None
             for machine, gpus in allocation.parts():
                 while cluster.free_on(machine) < gpus:
-                    yield Preempt(self._worst_on(machine, contenders))
+                    loser = self._worst_on(machine, contenders)
+                    loses = Decision(LOSE, loser, loser.gpus, loser.group)
+                    loses.other = job.index
+                    self._decisions.append(loses)
+                    yield Preempt(loser)
+            accepts = Decision(ACCEPT, job, job.gpus, job.group)
+            accepts.tier = tier
+            accepts.value = self.placement.patience_s(offer, tier, job.gpus, now)
+            self._decisions.append(accepts)
             yield Start(job, allocation)
-        self._set_wakeup(now, offer)
+        self._close(now, offer)
 
     def _next(self, now: float, queue: Queue, offer: Cluster) -> tuple[Job | None, i64]:
         """The best-ranked job that takes what it is offered, and the tier of that."""
@@ -231,12 +264,13 @@ class DallyPolicy(Policy):
                 return job
         raise AssertionError("nobody to preempt, though the GPUs were on offer")
 
-    def _set_wakeup(self, now: float, offer: Cluster) -> None:
-        """The next moment at which somebody takes what is on offer already."""
+    def _close(self, now: float, offer: Cluster) -> None:
+        """Record what is on offer to those left waiting, and set the moment the first of them takes it."""
         for group in self._classes:
             if len(group.jobs) == 0:
                 continue
             tier = self.placement.offered(offer, group.gpus, group.group)
+            self._tell(group, tier, now, offer)
             if tier <= offer.topology.closest_tier(group.gpus):
                 continue
             patience_s = self.placement.patience_s(offer, tier, group.gpus, now)
@@ -246,6 +280,26 @@ class DallyPolicy(Policy):
             ):
                 if now < moment_s < self._wakeup_s:
                     self._wakeup_s = moment_s
+
+    def _tell(self, group: DelayClass, tier: i64, now: float, offer: Cluster) -> None:
+        timers_s: vec[float] = vec[float]()
+        for above in range(1, offer.root + 1):
+            timers_s = append(timers_s, self.placement.patience_s(offer, above, group.gpus, now))
+        if tier == group.told_tier and _same(timers_s, group.told_timers_s):
+            return
+        group.told_tier = tier
+        group.told_timers_s = timers_s
+        told = Decision(OFFER, None, group.gpus, group.group)
+        told.tier = tier
+        told.timers_s = timers_s
+        self._decisions.append(told)
+
+
+def _same(one: vec[float], other: vec[float]) -> bool:
+    same = len(one) == len(other)
+    for place in range(len(one)):
+        same = same and one[place] == other[place]
+    return same
 
 
 def _copy_of(cluster: Cluster) -> Cluster:

@@ -1,0 +1,100 @@
+"""`dally explain`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dally.cli.output import print_table
+from dally.errors import InputError
+
+EXAMPLES = """Examples:
+
+  dally explain j42 --run runs/one
+
+  dally explain j42 --run runs/one --at 86400
+
+  dally explain --waiting --run runs/one --json
+"""
+
+
+def explain(
+    job: str = typer.Argument("", help="The job's id."),
+    run: Path = typer.Option(..., metavar="DIR", help="What `dally simulate --out` left."),
+    at: float = typer.Option(None, metavar="SECONDS", help="The story up to then, and how things stand."),
+    waiting: bool = typer.Option(
+        False, "--waiting", help="All jobs that wait at that instant.  [default: when most waited]"
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of text."),
+) -> None:
+    """Tell why a job waited, until when, what it got and what it lost."""
+    from dally.report.explain import RunRecords
+
+    if waiting == bool(job):
+        raise InputError("give a job, or --waiting; see `dally explain --help`")
+    records = RunRecords(run)
+    if waiting:
+        _waiting(records, records.busiest_s() if at is None else at, as_json)
+    else:
+        _story(records, job, at, as_json)
+
+
+def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
+    from dally.report.times import stamp
+
+    lines = records.story(job, float("inf") if at is None else at)
+    row = records.job(job)
+    expected = dict(zip(records.tiers, records.slowdowns(row), strict=False))
+    now = [wait for wait in records.waiting(at) if wait.job_id == job] if at is not None else []
+    if as_json:
+        told = {
+            "job_id": job,
+            "events": [asdict(line) for line in lines],
+            "slowdown_by_tier": {tier: value for tier, value in expected.items() if value > 0},
+            "outcome": row,
+            "waiting": asdict(now[0]) if now else None,
+        }
+        typer.echo(json.dumps(told, indent=2))
+        return
+    typer.echo(f"Job {job}")
+    for line in lines:
+        typer.echo(f"  {stamp(line.time_s)}  {line.text}")
+    for wait in now:
+        ahead = records.waiting(at)[: wait.place - 1]
+        names = ", ".join(one.job_id for one in ahead[:3]) + (" …" if len(ahead) > 3 else "")
+        typer.echo(f"  Waits at that instant: {len(ahead)} ahead of it{': ' + names if names else ''}.")
+        if wait.accepts:
+            then = f", {wait.next_tier} from {stamp(wait.next_s)} on" if wait.next_s is not None else ""
+            typer.echo(f"  On offer: {wait.offered}. As far as it goes now: {wait.accepts}{then}.")
+    if expected:
+        shown = ", ".join(f"{tier} {value:.2f}" for tier, value in expected.items() if value > 0)
+        typer.echo(f"  Slowdown to expect, alone: {shown}.")
+
+
+def _waiting(records: Any, at: float, as_json: bool) -> None:
+    from dally.report.times import stamp
+
+    waits = records.waiting(at)
+    if as_json:
+        typer.echo(json.dumps({"at_s": at, "waiting": [asdict(wait) for wait in waits]}, indent=2))
+        return
+    typer.echo(f"{len(waits)} jobs wait on {stamp(at)}:")
+    print_table(
+        ["place", "job", "GPUs", "since", "on offer", "takes now", "next"],
+        [
+            [
+                str(wait.place),
+                wait.job_id,
+                str(wait.gpus),
+                stamp(wait.since_s),
+                wait.offered,
+                wait.accepts,
+                f"{wait.next_tier} from {stamp(wait.next_s)}" if wait.next_s is not None else "",
+            ]
+            for wait in waits
+        ],
+    )

@@ -1,0 +1,258 @@
+"""The story of a job, and who waits for what, from the records that a run left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dally.errors import InputError
+from dally.report.times import span, stamp
+from dally.scenario import read_scenario
+
+BEGINS_TO_WAIT = ("submit", "preempt", "evict")
+OFFERS_TOLD = 6  # changes of what was on offer that a story tells per wait
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that happened to a job."""
+
+    time_s: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One job that waits at an instant."""
+
+    job_id: str
+    gpus: int
+    since_s: float
+    place: int  # in the order; 1 is first
+    offered: str  # the closest tier with room right now, or nothing
+    accepts: str  # the farthest tier it takes now
+    next_tier: str  # the next farther tier,
+    next_s: float | None  # and when it takes that
+
+
+class RunRecords:
+    """What a run left in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("jobs.csv", "events.parquet", "decisions.parquet", "summary.json", "scenario.toml"):
+            if not (folder / name).exists():
+                raise InputError(f"{folder}: holds no {name}; give the folder that `dally simulate --out` wrote")
+        self.tiers: list[str] = list(loads((folder / "summary.json").read_text())["tier_starts"])
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """jobs.csv."""
+        names = {"job_id": pl.String, "model": pl.String}
+        times = dict.fromkeys(
+            ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "comm_s"), pl.Float64
+        )
+        return pl.read_csv(self._folder / "jobs.csv", schema_overrides={**names, **times, "slowdown": pl.Float64})
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """The events of jobs."""
+        frame = pl.read_parquet(self._folder / "events.parquet").with_columns(pl.col("kind").cast(pl.String))
+        return frame.filter(pl.col("job_id").is_not_null())
+
+    @cached_property
+    def decisions(self) -> pl.DataFrame:
+        """The policy's reasons."""
+        frame = pl.read_parquet(self._folder / "decisions.parquet")
+        return frame.with_columns(pl.col("kind").cast(pl.String))
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The job's row of jobs.csv, or an InputError that suggests the nearest name."""
+        found = self.jobs.filter(pl.col("job_id") == job_id)
+        if found.is_empty():
+            near = get_close_matches(job_id, self.jobs["job_id"].to_list(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"job {job_id!r}: not in {self._folder / 'jobs.csv'}{hint}")
+        return found.row(0, named=True)
+
+    def slowdowns(self, job: dict[str, Any]) -> list[float]:
+        """How much slower the job's model runs at each tier, alone; [] without a network."""
+        scenario = read_scenario(self._folder / "scenario.toml")
+        return scenario.tier_slowdowns(job["model"] or "", int(job["gpus"]))
+
+    # The story of one job.
+
+    def story(self, job_id: str, until_s: float = float("inf")) -> list[Line]:
+        """What happened to the job up to an instant, in order."""
+        job = self.job(job_id)
+        rows = self.events.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
+        own = self.decisions.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
+        lines: list[Line] = []
+        since_s = 0.0
+        renewals: list[float] = []
+        for row in rows.iter_rows(named=True):
+            time_s, kind = row["time_s"], row["kind"]
+            if kind == "renew":
+                renewals.append(time_s)
+                continue
+            lines += self._renewals(renewals)
+            renewals = []
+            if kind in ("start", "migrate"):
+                if kind == "start":
+                    lines += self._offers(own, since_s, time_s)
+                lines.append(self._started(row, own, since_s))
+            elif kind == "finish":
+                lines.append(Line(time_s, kind, _outcome(job)))
+            else:
+                since_s = time_s
+                lines.append(Line(time_s, kind, self._stopped(kind, job, own, time_s)))
+        lines += self._renewals(renewals)
+        if rows.is_empty():
+            return [Line(until_s, "pending", f"not submitted before {stamp(job['submit_s'])}")]
+        if rows["kind"][-1] in BEGINS_TO_WAIT:
+            lines += self._offers(own, since_s, min(until_s, self._end_s()))
+        return lines
+
+    def _stopped(self, kind: str, job: dict[str, Any], own: pl.DataFrame, time_s: float) -> str:
+        if kind == "submit":
+            model = f", trains {job['model']}" if job["model"] else ""
+            return f"submitted; asks for {job['gpus']} GPUs{model}"
+        if kind == "evict":
+            return "lost its GPUs: one of its machines failed"
+        lost = own.filter(pl.col("kind") == "lose", pl.col("time_s") == time_s)
+        winner = f" in favour of {lost['winner'][0]}" if not lost.is_empty() else ""
+        return f"preempted{winner}; waits again"
+
+    def _started(self, row: dict[str, Any], own: pl.DataFrame, since_s: float) -> Line:
+        time_s, tier = row["time_s"], row["tier"]
+        where = "+".join(f"{name}:{gpus}" for name, gpus in zip(row["machines"], row["machine_gpus"], strict=True))
+        if row["kind"] == "migrate":
+            return Line(time_s, "migrate", f"moved to {where} ({self._place(tier)})")
+        took = own.filter(pl.col("kind") == "accept", pl.col("time_s") == time_s)
+        why = ""
+        if not took.is_empty():
+            patience_s = took["patience_s"][0]
+            timer = f", its {span(patience_s)} timer for that had run out"
+            why = timer if patience_s > 0 else ", as close as it can be"
+        return Line(
+            time_s, "start", f"started on {self._place(tier)} after waiting {span(time_s - since_s)}{why}: {where}"
+        )
+
+    def _renewals(self, times: list[float]) -> list[Line]:
+        if not times:
+            return []
+        often = "once" if len(times) == 1 else f"{len(times)} times, the last at {stamp(times[-1])}"
+        return [Line(times[0], "renew", f"lease ended and nobody ahead needed its GPUs: renewed {often}")]
+
+    def _offers(self, own: pl.DataFrame, since_s: float, until_s: float) -> list[Line]:
+        """What was on offer while the job waited, as far as it changed."""
+        asked = own.filter(pl.col("kind") == "wait")
+        if asked.is_empty() or until_s <= since_s:
+            return []
+        offers = self._offers_for(int(asked["gpus"][0]), int(asked["group"][0]), until_s)
+        before = offers.filter(pl.col("time_s") <= since_s).tail(1)
+        during = offers.filter(pl.col("time_s") > since_s, pl.col("time_s") < until_s)
+        lines: list[Line] = []
+        told = ""
+        for row in pl.concat([before, during]).iter_rows(named=True):
+            text = self._offer_text(row, since_s)
+            if text != told:
+                lines.append(Line(max(row["time_s"], since_s), "offer", text))
+            told = text
+        left_out = len(lines) - OFFERS_TOLD
+        if left_out > 0:
+            middle = Line(lines[3].time_s, "offer", f"… what was on offer changed {left_out} more times …")
+            lines = [*lines[:3], middle, *lines[-3:]]
+        return lines
+
+    def _offers_for(self, gpus: int, group: int, until_s: float) -> pl.DataFrame:
+        return self.decisions.filter(
+            pl.col("kind") == "offer",
+            pl.col("gpus") == gpus,
+            pl.col("group") == group,
+            pl.col("time_s") <= until_s,
+        )
+
+    def _offer_text(self, offer: dict[str, Any], since_s: float) -> str:
+        tier = offer["tier"]
+        if tier is None:
+            return "not enough GPUs free anywhere"
+        number = self.tiers.index(tier)
+        timer_s = offer["timers_s"][number - 1] if number > 0 else 0.0
+        if timer_s == 0.0:
+            return f"{self._place(tier)} on offer, which it takes when its turn comes"
+        if timer_s == float("inf"):
+            return f"{self._place(tier)} on offer at best: declined, it never takes that"
+        return f"{self._place(tier)} on offer at best: declined until {stamp(since_s + timer_s)}"
+
+    def _place(self, tier: str) -> str:
+        return f"GPUs across the {tier}" if tier == self.tiers[-1] else f"one {tier}"
+
+    # All that wait at an instant.
+
+    def waiting(self, at_s: float) -> list[Wait]:
+        """The waiting jobs at an instant, first in order first."""
+        last = (
+            self.events.filter(pl.col("time_s") <= at_s, pl.col("kind") != "renew")
+            .group_by("job_id", maintain_order=True)
+            .agg(pl.col("kind").last(), pl.col("time_s").last().alias("since_s"))
+            .filter(pl.col("kind").is_in(BEGINS_TO_WAIT))
+        )
+        order = self.jobs.select("job_id", "gpus").with_row_index("index")
+        asked = (
+            self.decisions.filter(pl.col("kind") == "wait", pl.col("time_s") <= at_s)
+            .group_by("job_id")
+            .agg(pl.col("rank").last(), pl.col("group").last())
+        )
+        rows = (
+            last.join(order, on="job_id")
+            .join(asked, on="job_id", how="left")
+            .sort("rank", "since_s", "index", nulls_last=True)
+        )
+        return [self._wait(place, row, at_s) for place, row in enumerate(rows.iter_rows(named=True), start=1)]
+
+    def _wait(self, place: int, row: dict[str, Any], at_s: float) -> Wait:
+        offers = self._offers_for(row["gpus"], row["group"] or 1, at_s).tail(1)
+        offered, accepts, next_tier = "", "", ""
+        next_s: float | None = None
+        if not offers.is_empty():
+            offered = offers["tier"][0] or "nothing"
+            timers_s = [0.0, *offers["timers_s"][0]]
+            taken = [tier for tier, timer_s in enumerate(timers_s) if row["since_s"] + timer_s <= at_s]
+            accepts = self.tiers[max(taken)]
+            farther = [tier for tier in range(max(taken) + 1, len(timers_s)) if timers_s[tier] < float("inf")]
+            if farther:
+                next_tier, next_s = self.tiers[farther[0]], row["since_s"] + timers_s[farther[0]]
+        return Wait(row["job_id"], row["gpus"], row["since_s"], place, offered, accepts, next_tier, next_s)
+
+    def busiest_s(self) -> float:
+        """The instant at which most jobs waited."""
+        steps = self.events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).select(
+            "time_s", pl.when(pl.col("kind") == "start").then(-1).otherwise(1).alias("step")
+        )
+        depth = steps.group_by("time_s", maintain_order=True).agg(pl.col("step").sum())
+        depth = depth.with_columns(pl.col("step").cum_sum())
+        found: float = depth.sort("step", "time_s", descending=[True, False])["time_s"][0]
+        return found
+
+    def _end_s(self) -> float:
+        found: float = self.events["time_s"][-1]
+        return found
+
+
+def _outcome(job: dict[str, Any]) -> str:
+    preempted = f", preempted {job['preemptions']} times" if job["preemptions"] else ""
+    lost = ""
+    if job["comm_s"]:
+        lost = f", {span(job['comm_s'])} of it lost to the network (slowdown {job['slowdown']:.2f})"
+    return (
+        f"finished {span(job['jct_s'])} after submission: waited {span(job['queue_s'])}, "
+        f"ran {span(job['run_s'])}{lost}{preempted}"
+    )

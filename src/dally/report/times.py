@@ -1,0 +1,17 @@
+"""Times as people read them."""
+
+from __future__ import annotations
+
+
+def stamp(seconds: float) -> str:
+    """An instant: day 3 04:05:06, and the seconds it stands for."""
+    minutes, second = divmod(int(seconds), 60)
+    return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}:{second:02d} ({seconds:.0f} s)"
+
+
+def span(seconds: float) -> str:
+    """A duration for people: 42.0 s, 12.5 min, 7.3 h, 4.1 d."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
