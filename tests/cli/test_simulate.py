@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-FILES = ["events.parquet", "jobs.csv", "scenario.toml", "summary.json"]
+FILES = ["decisions.parquet", "events.parquet", "jobs.csv", "scenario.toml", "summary.json"]
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 KEYS = [
     "policy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -49,6 +49,13 @@ class Policy(Part):
     def next_wakeup(self, now: float) -> float:
         """When to be asked again even if nothing happens until then; infinity: not needed."""
         return INFINITY
+
+    def save(self) -> dict[str, Any]:
+        """What it has learnt, as plain values (JSON): a daemon that restarts goes on with it."""
+        return {}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on with what `save` gave."""
 
     def decisions(self) -> list[Decision]:
         """The reasons for what was done since this was last asked."""

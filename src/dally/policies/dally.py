@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
@@ -114,6 +115,12 @@ class DallyPolicy(Policy):
         self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
         self._wakeup_s: float = INFINITY
         self._decisions: list[Decision] = []
+
+    def save(self) -> dict[str, Any]:
+        return {"waits": self.placement.timers.samples()}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.placement.timers.restore([(row[0], row[1], row[2], row[3]) for row in saved["waits"]])
 
     def decisions(self) -> list[Decision]:
         told = self._decisions
