@@ -21,5 +21,6 @@ def cycle(state: State, events: list[Event], now: float) -> float:
     # 6. Whoever was not displaced goes on, whoever was passed over waits on; set the next wake-up.
     state.renew(now)
     state.note_links(now)
+    state.note_slots(now)
     state.queue.end_pass()
     return state.policy.next_wakeup(now)
