@@ -11,6 +11,7 @@ from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
+from dally.metrics.slots import slots_frame
 from dally.metrics.tables import events_frame, jobs_csv
 
 
@@ -27,11 +28,12 @@ def prepare_folder(folder: Path) -> None:
 
 def write_run(folder: Path, simulation: Simulation, summary: dict[str, Any], scenario: str) -> None:
     """Write all files under temporary names, then rename them; Ctrl-C waits for the renaming."""
-    names = ("jobs.csv", "events.parquet", "scenario.toml", "summary.json")
+    names = ("jobs.csv", "events.parquet", "slots.parquet", "scenario.toml", "summary.json")
     temporary = {name: _temporary(folder / name) for name in names}
     try:
         _write(temporary["jobs.csv"], jobs_csv(simulation))
         events_frame(simulation).write_parquet(temporary["events.parquet"])
+        slots_frame(simulation).write_parquet(temporary["slots.parquet"])
         _write(temporary["scenario.toml"], [scenario])
         _write(temporary["summary.json"], [json.dumps(summary, indent=2), "\n"])
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
