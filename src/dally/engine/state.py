@@ -68,7 +68,7 @@ class State:
         costs: Costs,
         sample_every_s: float = SAMPLE_EVERY_S,
     ) -> None:
-        assert sample_every_s > 0.0
+        assert 0.0 < sample_every_s < INFINITY
         self.cluster: Cluster = cluster
         self.policy: Policy = policy
         self.speed: SpeedModel = speed
