@@ -14,6 +14,7 @@ COMPILED = [
     "cluster/topology.py",
     "cluster/links.py",
     "cluster/capacity.py",
+    "cluster/slots.py",
     "perf/base.py",
     "perf/gang.py",
     "perf/collectives.py",

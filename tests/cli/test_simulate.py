@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-FILES = ["decisions.parquet", "events.parquet", "jobs.csv", "scenario.toml", "summary.json"]
+FILES = ["decisions.parquet", "events.parquet", "jobs.csv", "scenario.toml", "slots.parquet", "summary.json"]
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 KEYS = [
     "policy",
@@ -38,6 +38,7 @@ KEYS = [
     "migrations",
     "overhead_gpu_s",
     "tier_starts",
+    "fragmentation_mean",
     "makespan_bound_s",
     "jct_bound_s",
     "events",
@@ -100,7 +101,7 @@ def test_a_scenario_repeats_the_run_to_the_bit(dally: Run, trace: str, tmp_path:
         cwd=tmp_path / "sub", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
-    for name in ("jobs.csv", "events.parquet", "scenario.toml"):
+    for name in ("jobs.csv", "events.parquet", "slots.parquet", "scenario.toml"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "sub" / "two" / name).read_bytes()
 
 

@@ -86,7 +86,7 @@ def test_a_scenario_repeats_network_and_mix(dally: Run, trace: str, tmp_path: Pa
     assert first.returncode == 0, first.stderr
     again = dally("simulate", "--scenario", "one/scenario.toml", "--out", "two")
     assert again.returncode == 0, again.stderr
-    for name in ("jobs.csv", "events.parquet", "scenario.toml"):
+    for name in ("jobs.csv", "events.parquet", "slots.parquet", "scenario.toml"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 

@@ -216,12 +216,14 @@ def test_every_field_of_a_run_is_explained(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     event_columns = pl.read_parquet_schema(tmp_path / "run" / "events.parquet")
+    slot_columns = pl.read_parquet_schema(tmp_path / "run" / "slots.parquet")
     concepts = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
     parts = dict(re.findall(r"^### (\S+)$(.*?)(?=^##|\Z)", concepts, re.DOTALL | re.MULTILINE))
     for fields, text in (
         (summary, parts["summary.json"]),
         (JOB_COLUMNS, parts["jobs.csv"]),
         (event_columns, parts["events.parquet"]),
+        (slot_columns, parts["slots.parquet"]),
         (KIND_NAMES, concepts),
     ):
         assert [name for name in fields if f"| `{name}` |" not in text] == []

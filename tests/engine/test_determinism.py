@@ -60,6 +60,8 @@ def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
         )  # fmt: skip
     texts = {(tmp_path / name / "jobs.csv").read_bytes() for name in runs}
     events = {(tmp_path / name / "events.parquet").read_bytes() for name in runs}
+    samples = {(tmp_path / name / "slots.parquet").read_bytes() for name in runs}
     assert len(texts) == 1
     assert len(events) == 1
+    assert len(samples) == 1
     assert texts.pop().count(b"finished") == 1500

@@ -34,6 +34,7 @@ KEYS = [
     "migrations",
     "overhead_gpu_s",
     "tier_starts",
+    "fragmentation_mean",
     "makespan_bound_s",
     "jct_bound_s",
     "events",

@@ -60,7 +60,8 @@ def simulate(
     gpu: str = typer.Option(None, metavar="TYPE", help="GPU type of the models' times.  [default: a100]"),
     profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
     out: Path = typer.Option(
-        None, metavar="DIR", help="Leave summary.json, jobs.csv, events.parquet and scenario.toml there."
+        None, metavar="DIR",
+        help="Leave summary.json, jobs.csv, events.parquet, slots.parquet and scenario.toml there.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     progress: bool = typer.Option(

@@ -22,5 +22,6 @@ def cycle(state: State, events: list[Event], now: float) -> float:
     state.renew(now)
     state.note_links(now)
     state.note_decisions(now)
+    state.note_slots(now)
     state.queue.end_pass()
     return state.policy.next_wakeup(now)

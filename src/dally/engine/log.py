@@ -58,6 +58,10 @@ class EventLog:
         "part_ends",
         "part_gpus",
         "part_machines",
+        "slot_counts",
+        "slot_fragmentation",
+        "slot_free",
+        "slot_times",
         "tiers",
         "times",
     )
@@ -76,6 +80,11 @@ class EventLog:
         self.link_times: vec[float] = vec[float]()
         self.link_numbers: vec[i32] = vec[i32]()
         self.link_loads: vec[float] = vec[float]()
+        # Samples of what could start: the counts of one sample are a run by size, then by tier.
+        self.slot_times: vec[float] = vec[float]()
+        self.slot_free: vec[i32] = vec[i32]()
+        self.slot_fragmentation: vec[float] = vec[float]()
+        self.slot_counts: vec[i32] = vec[i32]()
 
     def __len__(self) -> int:
         return len(self.times)
@@ -103,6 +112,14 @@ class EventLog:
     def add_decision(self, time_s: float, decision: Decision) -> None:
         """One reason of the policy."""
         self.decisions.add(time_s, decision)
+
+    def add_slots(self, time_s: float, free_gpus: i64, fragmentation: float, counts: vec[i64]) -> None:
+        """So many gangs of each size could start now, tier by tier."""
+        self.slot_times = append(self.slot_times, time_s)
+        self.slot_free = append(self.slot_free, i32(free_gpus))
+        self.slot_fragmentation = append(self.slot_fragmentation, fragmentation)
+        for count in counts:
+            self.slot_counts = append(self.slot_counts, i32(count))
 
     def parts(self, row: i64) -> list[tuple[int, int]]:
         """(machine, GPUs) pairs of one row."""

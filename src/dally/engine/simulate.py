@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
 from dally.engine.failures import Failures
-from dally.engine.state import Costs, State
+from dally.engine.state import SAMPLE_EVERY_S, Costs, State
 from dally.heap import IndexedHeap
 from dally.model import FAIL, INFINITY, LEASE, REPAIR, SUBMIT, TIMER, Event, Job
 from dally.perf.base import SpeedModel
@@ -31,9 +31,10 @@ class Simulation:
         speed: SpeedModel,
         costs: Costs,
         failures: Failures,
+        sample_every_s: float = SAMPLE_EVERY_S,
     ) -> None:
         self.jobs: list[Job] = jobs
-        self.state: State = State(cluster, policy, speed, costs)
+        self.state: State = State(cluster, policy, speed, costs, sample_every_s)
         self.now: float = jobs[0].submit_s if jobs else 0.0
         self.cycles: i64 = 0
         self.stuck: bool = False  # stopped with jobs that the policy would never start

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.slots import fragmentation, gang_sizes, slot_table
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
 from dally.errors import PolicyError
@@ -40,6 +41,8 @@ from dally.perf.base import Speed, SpeedModel
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
 
+SAMPLE_EVERY_S: Final = 3600.0  # between two samples of the slots
+
 
 class Costs(NamedTuple):
     """What losing GPUs costs a gang."""
@@ -54,10 +57,18 @@ class State:
 
     __slots__ = (
         "checkpoint_every_s", "cluster", "costs", "due", "ended", "finished", "lease_s", "log",
-        "policy", "queue", "speed",
+        "policy", "queue", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed",
     )  # fmt: skip
 
-    def __init__(self, cluster: Cluster, policy: Policy, speed: SpeedModel, costs: Costs) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        speed: SpeedModel,
+        costs: Costs,
+        sample_every_s: float = SAMPLE_EVERY_S,
+    ) -> None:
+        assert 0.0 < sample_every_s < INFINITY
         self.cluster: Cluster = cluster
         self.policy: Policy = policy
         self.speed: SpeedModel = speed
@@ -69,6 +80,10 @@ class State:
         self.due: IndexedHeap = IndexedHeap()  # by job index; the tie is FINISH or LEASE
         self.ended: list[Job] = []  # leases that ended in this cycle
         self.finished: i64 = 0
+        self.sample_every_s: float = sample_every_s
+        self.sample_from_s: float = 0.0  # the first cycle
+        self.sample_due_s: float = -INFINITY
+        self.sample_sizes: list[int] = gang_sizes(cluster)
 
     # What happens to us.
 
@@ -158,6 +173,22 @@ class State:
         """Log the policy's reasons."""
         for decision in self.policy.decisions():
             self.log.add_decision(now, decision)
+
+    def note_slots(self, now: float) -> None:
+        """Log what could start now: at the first cycle, then at the first one in each full hour since."""
+        if now < self.sample_due_s:
+            return
+        if len(self.log.slot_times) == 0:
+            self.sample_from_s = now
+        periods = (now - self.sample_from_s) // self.sample_every_s
+        due_s = self.sample_from_s + periods * self.sample_every_s
+        while due_s <= now:  # once or twice: the division may have been rounded
+            periods += 1.0
+            due_s = self.sample_from_s + periods * self.sample_every_s
+        self.sample_due_s = due_s
+        cluster = self.cluster
+        counts = slot_table(cluster, self.sample_sizes)
+        self.log.add_slots(now, cluster.free_gpus, fragmentation(cluster), counts)
 
     def catch_up(self, now: float) -> None:
         """Bring the progress of all running jobs up to `now`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
+from dally.metrics.slots import fragmentation_mean
 from dally.model import FINISHED, MIGRATE, START
 
 
@@ -45,6 +46,7 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
         "migrations": sum(int(job.migrations) for job in jobs),
         "overhead_gpu_s": sum(job.overhead_so_far_s(now) * int(job.gpus) for job in jobs),
         "tier_starts": tier_starts(simulation),
+        "fragmentation_mean": fragmentation_mean(simulation),
         "makespan_bound_s": makespan_bound_s(done, gpus),
         "jct_bound_s": jct_bound_s(done, gpus),
         "events": len(simulation.state.log),

@@ -11,6 +11,7 @@ from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
+from dally.metrics.slots import slots_frame
 from dally.metrics.tables import decisions_frame, events_frame, jobs_csv
 
 
@@ -27,12 +28,13 @@ def prepare_folder(folder: Path) -> None:
 
 def write_run(folder: Path, simulation: Simulation, summary: dict[str, Any], scenario: str) -> None:
     """Write all files under temporary names, then rename them; Ctrl-C waits for the renaming."""
-    names = ("jobs.csv", "events.parquet", "decisions.parquet", "scenario.toml", "summary.json")
+    parquet = {"events": events_frame, "decisions": decisions_frame, "slots": slots_frame}
+    names = ("jobs.csv", *(f"{name}.parquet" for name in parquet), "scenario.toml", "summary.json")
     temporary = {name: _temporary(folder / name) for name in names}
     try:
         _write(temporary["jobs.csv"], jobs_csv(simulation))
-        events_frame(simulation).write_parquet(temporary["events.parquet"])
-        decisions_frame(simulation).write_parquet(temporary["decisions.parquet"])
+        for name, frame in parquet.items():
+            frame(simulation).write_parquet(temporary[f"{name}.parquet"])
         _write(temporary["scenario.toml"], [scenario])
         _write(temporary["summary.json"], [json.dumps(summary, indent=2), "\n"])
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
