@@ -14,7 +14,7 @@ import gc
 import json
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -87,9 +87,13 @@ def simulate(run: Run, prepared: Prepared) -> Row:
 
 def read_rows(path: Path | None) -> list[Row]:
     """The finished runs in the file; a last line that was cut short is taken off it."""
-    if path is None or not path.exists():
+    if path is None:
         return []
-    text = path.read_text(encoding="utf-8")
+    try:
+        path.touch()  # find out now rather than after the first run whether it can be written
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole, encoding="utf-8")
@@ -114,27 +118,43 @@ def sweep(runs: list[Run], out: Path | None) -> tuple[list[Row], list[str]]:
     failures: list[str] = []
     if len(todo) < len(runs):
         print(f"{len(runs) - len(todo)} of {len(runs)} runs stand in {out} already", flush=True)
-    with tempfile.TemporaryDirectory() as name:
-        chosen = {(run.cell.workload, run.cell.seed): Path(name) for run in todo}
-        ready = {pair: prepare(*pair, SHARED, folder) for pair, folder in chosen.items()}
+    for count, (run, row) in enumerate(made(todo), 1):
+        if isinstance(row, BaseException):
+            failures.append(f"{label(run.key())}: {type(row).__name__}: {row}")
+            print(f"[{count}/{len(todo)}] {failures[-1]}", flush=True)
+            continue
+        keep(row, out)
+        found[identity(row)] = row
+        print(f"[{count}/{len(todo)}] {label(row)}: {row['cpu_s']:.2f} s CPU", flush=True)
+    rows = [found[key] for run in runs if (key := identity(run.key())) in found]
+    left = [(row, row["jobs"] - row["finished"]) for row in rows]
+    return rows, failures + [f"{label(row)}: {jobs} jobs never finished" for row, jobs in left if jobs]
+
+
+def made(runs: list[Run]) -> Iterator[tuple[Run, Row | BaseException]]:
+    """Each run and its row, or what it raised, as they finish."""
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = dict.fromkeys((run.cell.workload, run.cell.seed) for run in runs)
+        ready = {pair: prepare(*pair, SHARED, Path(folder)) for pair in wanted}
         with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-            jobs = {pool.submit(simulate, run, ready[run.cell.workload, run.cell.seed]): run for run in todo}
-            for count, job in enumerate(as_completed(jobs), 1):
-                label = " ".join(str(part) for part in identity(jobs[job].key())[:-1] if part)
-                error = job.exception()
-                if error is not None:
-                    failures.append(f"{label}: {type(error).__name__}: {error}")
-                    print(f"[{count}/{len(todo)}] {failures[-1]}", flush=True)
-                    continue
-                row = job.result()
-                found[identity(row)] = row
-                if out:
-                    with out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row) + "\n")
-                print(f"[{count}/{len(todo)}] {label}: {row['cpu_s']:.2f} s CPU", flush=True)
-                if row["finished"] < row["jobs"]:
-                    failures.append(f"{label}: {row['jobs'] - row['finished']} jobs never finished")
-    return [found[key] for run in runs if (key := identity(run.key())) in found], failures
+            jobs = {pool.submit(simulate, run, ready[run.cell.workload, run.cell.seed]): run for run in runs}
+            try:
+                for job in as_completed(jobs):
+                    yield jobs[job], job.exception() or job.result()
+            finally:
+                pool.shutdown(cancel_futures=True)  # after Ctrl-C: what is kept stays, the rest is for next time
+
+
+def keep(row: Row, out: Path | None) -> None:
+    """Add the row to the file."""
+    if out:
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def label(row: Row) -> str:
+    """A run in words."""
+    return f"{row['cell']} {row['network']} {named(row)}, restart {row['restart']}, seed {row['seed']}"
 
 
 def shown(values: Iterable[float | None], unit: float) -> str:
