@@ -1,0 +1,1 @@
+"""Many runs: the benchmark's cells, and a row per run."""

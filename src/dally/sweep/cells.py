@@ -1,0 +1,190 @@
+"""The benchmark's cells: named workloads on named networks, so that figures compare across tables.
+
+Traces are public data that lie outside the project, in `shared/traces`; what is made of them goes into a
+folder of the caller's.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dally.errors import InputError
+from dally.model import Job
+from dally.scenario import Scenario
+from dally.sweep.lingjun import read_tree, scaled, to_toml
+from dally.traces import Trace, read_csv
+
+MIX: Final = "benchmark"
+NETWORKS: Final = ("fast", "normal", "slow", "congested")
+BATCH_JOBS: Final = 500
+LINGJUN_HOSTS: Final = 120
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24 * HOUR_S
+
+Change = Callable[[list[Job], int], list[Job]]  # jobs as the trace has them, the cell's seed
+
+
+class Workload(NamedTuple):
+    """A trace of `shared/traces`, what is changed in it, and the cluster: RxMxG or a table of hosts there."""
+
+    trace: str
+    cluster: str
+    change: Change
+    about: str
+
+
+class Prepared(NamedTuple):
+    """A workload ready for a Scenario: its trace's file, and the cluster as `--cluster` takes it."""
+
+    trace: Path
+    cluster: str
+
+
+class Cell(NamedTuple):
+    """One workload on one network under one seed."""
+
+    workload: str
+    network: str
+    seed: int
+
+    def scenario(
+        self, prepared: Prepared, policy: str, settings: Mapping[str, str], flat_restart_s: float | None = None
+    ) -> Scenario:
+        """The run of a policy in this cell. A restart costs 1 s per GPU, or what is given for any gang."""
+        return Scenario(
+            trace=str(prepared.trace),
+            cluster=prepared.cluster,
+            policy=policy,
+            settings=dict(settings),
+            seed=self.seed,
+            network=self.network,
+            mix=MIX,
+            restart_s=flat_restart_s or 0.0,
+            restart_per_gpu_s=1.0 if flat_restart_s is None else 0.0,
+        )
+
+
+def _as_it_is(jobs: list[Job], seed: int) -> list[Job]:
+    return jobs
+
+
+def _cut(jobs: list[Job], most_s: float) -> list[Job]:
+    for job in jobs:
+        job.duration_s = min(job.duration_s, most_s)
+    return jobs
+
+
+def _two_weeks(jobs: list[Job], seed: int) -> list[Job]:
+    return _cut(jobs, 14 * DAY_S)
+
+
+def _batch(jobs: list[Job], seed: int) -> list[Job]:
+    """Jobs of at least 30 min, drawn by seed, all at t = 0 in the order they came."""
+    long = [job for job in jobs if job.duration_s >= HOUR_S / 2]
+    if len(long) < BATCH_JOBS:
+        raise InputError(f"the trace holds {len(long)} jobs of at least 30 min; the batch takes {BATCH_JOBS}")
+    drawn = sorted(long, key=lambda job: _rank(f"{seed}/batch/{job.job_id}"))[:BATCH_JOBS]
+    drawn.sort(key=lambda job: int(job.index))
+    for job in drawn:
+        job.submit_s = 0.0
+    return _cut(drawn, 48 * HOUR_S)
+
+
+def _no_zeros(jobs: list[Job], seed: int) -> list[Job]:
+    """The trace counts whole minutes: what it calls 0 lasted 30 s on average."""
+    for job in jobs:
+        if job.duration_s == 0.0:
+            job.duration_s = 30.0
+    return jobs
+
+
+def _rank(key: str) -> bytes:
+    """Where a draw puts the key; it depends on the key alone, on any machine."""
+    return blake2b(key.encode(), digest_size=8).digest()
+
+
+VENUS = "helios_venus_window20d.csv.gz"
+WORKLOADS: Final[dict[str, Workload]] = {
+    "venus80": Workload(VENUS, "10x8x8", _as_it_is, "Helios Venus, 20 days; queues form on 80 machines"),
+    "itp72": Workload("ms_itp2021_cluster04.csv.gz", "9x8x8", _as_it_is, "Microsoft ITP: long jobs, bursts"),
+    "philly200": Workload(
+        "philly_win14d.csv.gz", "25x8x8", _two_weeks, "Microsoft Philly, 14 days: small jobs beside big ones"
+    ),
+    "batch32": Workload(VENUS, "4x8x8", _batch, "500 long jobs of Venus at once, drawn by seed: makespan"),
+    "lingjun": Workload(
+        "alibaba_lingjun2023.csv.gz", "lingjun_topology.csv", _no_zeros,
+        "Alibaba Lingjun: very large gangs, its own tree of four tiers",
+    ),
+    "paper-batch": Workload("paper_batch500.csv", "8x8x8", _as_it_is, "the paper's batch"),
+    "paper-poisson": Workload("paper_poisson_week.csv", "8x8x8", _as_it_is, "the paper's Poisson arrivals"),
+}  # fmt: skip
+
+
+def cells(names: Iterable[str], networks: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
+    """Every workload on every network under every seed, in that order; InputError for an unknown name."""
+    wanted, seeds = list(networks), list(seeds)
+    for network in wanted:
+        _check("network", network, NETWORKS)
+    found: list[Cell] = []
+    for name in names:
+        find_workload(name)
+        found += [Cell(name, network, seed) for network in wanted for seed in seeds]
+    return found
+
+
+def find_workload(name: str) -> Workload:
+    """The workload of that name, or an InputError that suggests the nearest."""
+    _check("workload", name, WORKLOADS)
+    return WORKLOADS[name]
+
+
+def prepare(workload: str, seed: int, shared: Path, folder: Path) -> Prepared:
+    """Write the workload's trace, and its topology where it has one, into the folder; the same for a seed."""
+    chosen = find_workload(workload)
+    trace = read_csv(_shared(shared, chosen.trace, workload), most_gpus=1 << 60)
+    try:
+        jobs = chosen.change(trace.jobs, seed)
+    except InputError as error:
+        raise InputError(f"workload {workload!r}: {shared / 'traces' / chosen.trace}: {error}") from None
+    path = folder / f"{workload}-{seed}.csv"
+    cluster = chosen.cluster
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, trace._replace(jobs=jobs))
+        if cluster.endswith(".csv"):
+            tree = scaled(read_tree(_shared(shared, cluster, workload)), LINGJUN_HOSTS)
+            cluster = str(folder / f"{workload}.toml")
+            Path(cluster).write_text(to_toml(tree), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return Prepared(path, cluster)
+
+
+def _write(path: Path, trace: Trace) -> None:
+    """A plain trace; what says how long jobs are keeps its meaning."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["job_id", "user", "submit_s", "gpus", trace.length, "model"])
+        for job in trace.jobs:
+            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.duration_s, job.model])
+
+
+def _shared(shared: Path, name: str, workload: str) -> Path:
+    path = shared / "traces" / name
+    if not path.exists():
+        raise InputError(
+            f"workload {workload!r} is made from {path}, which is not here; see shared/traces/README.md"
+        )
+    return path
+
+
+def _check(kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise InputError(f"unknown {kind} {name!r}; {hint}")

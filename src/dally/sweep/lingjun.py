@@ -1,0 +1,83 @@
+"""The Lingjun cluster's real tree, scaled down to fewer hosts."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+
+from dally.errors import InputError, at
+from dally.traces.table import rows_of
+
+GPUS = 8  # per host
+TIERS = ("machine", "asw", "psw", "dsw")
+COLUMNS = ("host", "ASW", "PSW")
+Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf
+
+
+def read_tree(path: Path) -> Tree:
+    """How many hosts hang under each leaf of each PSW; the one DSW on top goes without saying."""
+    rows = rows_of(path)
+    _, header = next(rows, (0, []))
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise at(path, 1, missing[0], f"no such column; the header has {', '.join(header)}")
+    leaf_at, psw_at = header.index("ASW"), header.index("PSW")
+    tree: Tree = {}
+    for line, row in rows:
+        if len(row) < len(header):
+            raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
+        leaves = tree.setdefault(row[psw_at], {})
+        leaves[row[leaf_at]] = leaves.get(row[leaf_at], 0) + 1
+    return tree
+
+
+def scaled(tree: Tree, hosts: int) -> Tree:
+    """The tree cut down to that many hosts: as many tiers and PSWs, fewer leaves, leaves of the same sizes.
+
+    Leaves go rather than hosts of each leaf: 119 leaves of one host would have lost a tier.
+    """
+    sizes = {psw: sum(leaves.values()) for psw, leaves in sorted(tree.items())}
+    if sum(sizes.values()) < hosts:
+        raise InputError(f"a tree of {sum(sizes.values())} hosts cannot be scaled to {hosts}")
+    shares = _shares(sizes, hosts)
+    return {psw: _thinned(tree[psw], share) for psw, share in shares.items() if share}
+
+
+def _shares(sizes: dict[str, int], total: int) -> dict[str, int]:
+    """The total divided in proportion to the sizes, largest remainders first."""
+    whole = sum(sizes.values())
+    shares = {name: total * size // whole for name, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda name: -(total * sizes[name] % whole))
+    for name in by_remainder[: total - sum(shares.values())]:
+        shares[name] += 1
+    return shares
+
+
+def _thinned(leaves: dict[str, int], hosts: int) -> dict[str, int]:
+    """Leaves evenly spaced among all ordered by size, then trimmed to that many hosts."""
+    ordered = sorted(leaves, key=lambda leaf: (leaves[leaf], leaf))
+    largest = leaves[ordered[-1]]
+    wanted = round(len(leaves) * hosts / sum(leaves.values()))
+    count = max(1, wanted, ceil(hosts / largest))
+    chosen = [ordered[(2 * place + 1) * len(ordered) // (2 * count)] for place in range(count)]
+    kept = {leaf: leaves[leaf] for leaf in chosen}
+    while sum(kept.values()) > hosts:
+        kept[max(kept, key=lambda leaf: kept[leaf])] -= 1
+    while sum(kept.values()) < hosts:
+        kept[min(kept, key=lambda leaf: kept[leaf])] += 1
+    return kept
+
+
+def to_toml(tree: Tree) -> str:
+    """The tree as a topology file. A leaf's name recurs under several PSWs, so it carries its PSW's.
+
+    Networks of the benchmark say how rack uplinks are oversubscribed; above them, PSWs reach the DSW 1:1.
+    """
+    lines: list[str] = []
+    for tier in TIERS:
+        lines += ["[[tiers]]", f'name = "{tier}"']
+        lines += ["oversubscription = 1.0", ""] if tier == "psw" else [""]
+    for psw, leaves in tree.items():
+        for leaf, hosts in leaves.items():
+            lines += ["[[machines]]", f'path = "{psw}/{psw}-{leaf}"', f"count = {hosts}", f"gpus = {GPUS}", ""]
+    return "\n".join(lines)
