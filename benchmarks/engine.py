@@ -113,6 +113,12 @@ def networks() -> None:
         limit(f"Venus, 10,796 jobs on 968 GPUs, {network}", run.cpu_s, 2.0, "s")
         run = simulate(SHARED / "traces" / "philly.csv.gz", "39x8x8", "fifo-backfill", "--network", network)
         limit(f"Philly, 111,549 jobs on 2,496 GPUs, {network}", run.cpu_s, 15.0, "s")
+        run = simulate(
+            SHARED / "traces" / "helios_venus_window20d.csv.gz", "11x11x8", "dally", "--network", network
+        )
+        limit(f"Venus under dally, {network}", run.cpu_s, 5.0, "s")
+        run = simulate(SHARED / "traces" / "philly.csv.gz", "39x8x8", "dally", "--network", network)
+        limit(f"Philly under dally, {network}", run.cpu_s, 40.0, "s")
 
 
 def million(folder: Path) -> None:
