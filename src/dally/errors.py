@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class InputError(Exception):
     """Bad input: the message names file, line, field and value; the command exits with code 2."""
@@ -15,3 +17,12 @@ def at(file: object, line: int | None, field: str | None, problem: str) -> Input
     """An InputError that reads `file:line: field: problem`, leaving out what is not known."""
     where = str(file) if line is None else f"{file}:{line}"
     return InputError(f"{where}: {problem}" if field is None else f"{where}: {field}: {problem}")
+
+
+def unknown(what: str, name: str, known: Collection[str]) -> InputError:
+    """An InputError for a name that is not known: it suggests the nearest one, or lists them all."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return InputError(f"unknown {what} {name!r}; {hint}")

@@ -93,7 +93,7 @@ def test_a_scenario_repeats_network_and_mix(dally: Run, trace: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--network", "fats"], "network: 'fats': unknown preset; known: "),
+        (["--network", "fats"], "unknown network 'fats'; did you mean 'fast'?"),
         (["--network", "slow", "--set-network", "nic=1"], "network: nic: unknown; known: "),
         (["--network", "slow", "--set-network", "nic_gbps=-1"], "network: nic_gbps: -1.0: must be above 0"),
         (["--network", "slow", "--congestion", "1"], "must be a share of capacity from 0 to below 1"),

@@ -9,7 +9,7 @@ The constants of the simulator of arXiv 2401.16492 were not found in a public so
 from __future__ import annotations
 
 from dally.cluster.links import Links
-from dally.errors import InputError
+from dally.errors import unknown
 
 # Machines. What NCCL of their day chose from: old stacks ran rings only.
 # V100 SXM2: 6 NVLink2 of 25 GB/s (NVIDIA V100 data sheet), hybrid cube mesh.
@@ -118,7 +118,7 @@ PRESETS: dict[str, Links] = {links.name: links for links in _ALL}
 
 
 def find_preset(name: str) -> Links:
-    """The preset of that name, or an InputError that lists them."""
+    """The preset of that name, or an InputError that suggests the nearest."""
     if name not in PRESETS:
-        raise InputError(f"network: {name!r}: unknown preset; known: {', '.join(PRESETS)}")
+        raise unknown("network", name, PRESETS)
     return PRESETS[name]

@@ -115,7 +115,7 @@ def decisions_frame(simulation: Simulation) -> pl.DataFrame:
     log = simulation.state.log.decisions
     topology = simulation.state.cluster.topology
     jobs = [job.job_id for job in simulation.jobs]
-    kind = pl.Series(memoryview(log.kinds))
+    kind = pl.Series(memoryview(log.kinds), dtype=pl.UInt8)
     value = pl.Series(memoryview(log.values), dtype=pl.Float64)
     ends = [int(end) for end in log.timer_ends]
     timers = list(log.timers_s)
@@ -124,8 +124,8 @@ def decisions_frame(simulation: Simulation) -> pl.DataFrame:
             "time_s": pl.Series(memoryview(log.times), dtype=pl.Float64),
             "kind": _named(list(DECISION_NAMES), log.kinds),
             "job_id": _named(jobs, log.jobs, pl.String()),
-            "gpus": pl.Series(memoryview(log.gpus)),
-            "group": pl.Series(memoryview(log.groups)),
+            "gpus": pl.Series(memoryview(log.gpus), dtype=pl.Int32),
+            "group": pl.Series(memoryview(log.groups), dtype=pl.Int32),
             "tier": _named(topology.tiers, log.tiers, pl.String()),
             "rank": value.set(kind != WAITS, None),
             "patience_s": value.set(kind != ACCEPT, None),

@@ -8,7 +8,7 @@ from functools import cache
 from math import gcd, log
 from pathlib import Path
 
-from dally.errors import InputError
+from dally.errors import InputError, unknown
 from dally.model import Profile
 from dally.perf.catalogue import PRECISIONS, TENSOR_CORES, Catalogue, Compute, Model, plain, read_catalogue
 
@@ -190,9 +190,7 @@ def _arithmetic(precision: str) -> str:
 def _speed(known: Catalogue, gpu: str, model: Model, row: Compute) -> float:
     arithmetic = _arithmetic(row.precision)
     if gpu not in known.gpus:
-        near = get_close_matches(gpu, known.gpus, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known.gpus)}"
-        raise InputError(f"unknown GPU type {gpu!r}; {hint}")
+        raise unknown("GPU type", gpu, known.gpus)
     try:
         return known.gpus[gpu].speed[model.kind][arithmetic]
     except KeyError:

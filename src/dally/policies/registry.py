@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from dally.errors import InputError
+from dally.errors import InputError, unknown
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
@@ -127,9 +127,7 @@ def find(name: str) -> NamedPolicy:
     """The named policy, or an InputError that suggests the nearest name."""
     if name in POLICIES:
         return POLICIES[name]
-    near = get_close_matches(name, POLICIES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(POLICIES)}"
-    raise InputError(f"unknown policy {name!r}; {hint}")
+    raise unknown("policy", name, POLICIES)
 
 
 def build(name: str, given: Mapping[str, str] | None = None) -> Policy:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dally.errors import InputError
+from dally.errors import InputError, unknown
 from dally.model import Job
 from dally.scenario import Scenario
 from dally.sweep.lingjun import read_tree, scaled, to_toml
@@ -185,6 +184,4 @@ def _shared(shared: Path, name: str, workload: str) -> Path:
 
 def _check(kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        raise InputError(f"unknown {kind} {name!r}; {hint}")
+        raise unknown(kind, name, known)

@@ -6,11 +6,10 @@ A mix names models only; `dally.perf` knows what they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from dally.errors import InputError
+from dally.errors import unknown
 from dally.model import Job
 
 Shares = Mapping[str, float]  # weight by model; they need not add up to 1
@@ -86,9 +85,7 @@ def find_mix(name: str) -> Mix:
     """The mix of that name, or an InputError that suggests the nearest."""
     if name in MIXES:
         return MIXES[name]
-    near = get_close_matches(name, MIXES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(MIXES)}"
-    raise InputError(f"unknown mix {name!r}; {hint}")
+    raise unknown("mix", name, MIXES)
 
 
 def assign_models(jobs: list[Job], mix: str, seed: int) -> None:
