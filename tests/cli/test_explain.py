@@ -71,7 +71,7 @@ def test_not_submitted_yet(dally: Run, run: str) -> None:
     done = dally("explain", "job-d", "--run", run, "--at", "2")
     assert done.stdout.splitlines() == [
         "Job job-d",
-        "  day 0 00:00:02 (2 s)  not submitted before day 0 00:00:05 (5 s)",
+        "  day 0 00:00:05 (5 s)  is submitted only then",
     ]
 
 
@@ -86,18 +86,20 @@ def test_all_that_wait(dally: Run, run: str) -> None:
         ("job-b", "rack", 18),
     ]
     text = dally("explain", "--waiting", "--run", run).stdout
-    assert text.startswith("2 jobs wait on day 0 00:00:05 (5 s):\n")
-    rows = [line.split() for line in text.splitlines() if "job-" in line]
+    assert text.startswith("Waiting on day 0 00:00:05 (5 s): 2\n")
+    rows = [" ".join(line.split()) for line in text.splitlines() if "job-" in line]
     assert rows == [
-        "1 job-c 6 day 0 00:00:03 (3 s) rack machine rack from day 0 00:00:07 (7 s)".split(),
-        "2 job-d 8 day 0 00:00:05 (5 s) nothing machine rack from day 0 00:00:09 (9 s)".split(),
+        "1 job-c 6 day 0 00:00:03 (3 s) rack machine rack from day 0 00:00:07 (7 s)",
+        "2 job-d 8 day 0 00:00:05 (5 s) nothing machine rack from day 0 00:00:09 (9 s)",
     ]
     nobody = json.loads(dally("explain", "--waiting", "--run", run, "--at", "100", "--json").stdout)
     assert nobody == {"at_s": 100, "waiting": []}
 
 
 def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("job_id,submit_s,gpus,duration_s,model\na,0,4,1000,bert-large\nb,0,12,9,vgg16\n")
+    (tmp_path / "t.csv").write_text(
+        "job_id,submit_s,gpus,duration_s,model\na,0,4,1000,bert-large\nb,0,12,9,vgg16\n"
+    )
     done = dally("simulate", "--trace", "t.csv", "--cluster", "2x2x8", "--network", "slow", "--policy", "dally",
                  "--out", "one")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -124,7 +126,7 @@ def test_a_run_without_reasons(dally: Run, tmp_path: Path) -> None:
     # fifo-backfill: job-a until 12, job-b after it.
     assert "  day 0 00:00:12 (12 s)  started on one machine after waiting 12.0 s: rack0-m0:5" in done.stdout
     waiting = dally("explain", "--waiting", "--run", "one", "--at", "1")
-    assert (waiting.returncode, waiting.stdout.splitlines()[0]) == (0, "1 jobs wait on day 0 00:00:01 (1 s):")
+    assert (waiting.returncode, waiting.stdout.splitlines()[0]) == (0, "Waiting on day 0 00:00:01 (1 s): 1")
 
 
 @pytest.mark.parametrize(

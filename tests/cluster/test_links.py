@@ -138,7 +138,7 @@ def test_bad_overrides_name_field_and_value(values: dict[str, str], words: str) 
 
 
 def test_bad_names_and_shares() -> None:
-    with pytest.raises(InputError, match="did you mean 'normal'?"):
+    with pytest.raises(InputError, match="did you mean 'normal'"):
         find_preset("norml")
     with pytest.raises(InputError, match="'pod': no such tier"):
         connect(grid(2, 2, 8), Links(), {"pod": 0.5})

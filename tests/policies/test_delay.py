@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.engine.state import Costs
-from dally.model import INFINITY, Job, make_allocation
+from dally.model import INFINITY, WAITING, Job, make_allocation
 from dally.policies.dally import DallyPolicy
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.registry import build
 from dally.policies.tuning import Timers
 from dally.testing import record_of
-from dally.testing.strategies import Case
+from dally.testing.strategies import Case, cases
 
 FREE = Costs(0.0, 0.0, 0.0)
 INF = float("inf")
 
+Machines = list[tuple[tuple[str, ...], int]]
+
 # Two racks of two machines of 8 GPUs.
-RACKS = [(("a",), 8), (("a",), 8), (("b",), 8), (("b",), 8)]
+RACKS: Machines = [(("a",), 8), (("a",), 8), (("b",), 8), (("b",), 8)]
 # Two pods of two racks of two machines of 4 GPUs.
-PODS = [((pod, rack), 4) for pod in "PQ" for rack in (f"{pod}a", f"{pod}b") for _ in range(2)]
+PODS: Machines = [((pod, rack), 4) for pod in "PQ" for rack in (f"{pod}a", f"{pod}b") for _ in range(2)]
 
 
 def patient(*timers_s: float) -> DallyPolicy:
@@ -28,15 +33,13 @@ def patient(*timers_s: float) -> DallyPolicy:
     return DallyPolicy(SubmitOrder(), DelayPlacement(Timers(1.0, list(timers_s))), INFINITY)
 
 
-def run(
-    machines: list[tuple[tuple[str, ...], int]], jobs: list[tuple[float, int, float]], *timers_s: float
-) -> list[tuple[float, int]]:
+def run(machines: Machines, jobs: list[tuple[float, int, float]], *timers_s: float) -> list[tuple[float, int]]:
     """(first start, tier) of each job."""
     simulation = Case(machines, jobs, costs=FREE).run(patient(*timers_s))
     return [(job.start_s, int(job.tier)) for job in simulation.jobs]
 
 
-def occupied(machines: list[tuple[tuple[str, ...], int]], free: list[int]) -> Cluster:
+def occupied(machines: Machines, free: list[int]) -> Cluster:
     """A cluster in which only that many GPUs are free on each machine."""
     simulation = Case(machines, [(0.0, 1, 1.0)], costs=FREE).simulation(patient(1.0))
     cluster = simulation.state.cluster
@@ -94,7 +97,7 @@ OFFERS = [
 )
 def test_offer(
     name: str,
-    machines: list[tuple[tuple[str, ...], int]],
+    machines: Machines,
     free: list[int],
     gpus: int,
     now: float,
@@ -170,7 +173,7 @@ RUNS = [
 @pytest.mark.parametrize(("name", "machines", "jobs", "timers_s", "expected"), RUNS, ids=[row[0] for row in RUNS])
 def test_run(
     name: str,
-    machines: list[tuple[tuple[str, ...], int]],
+    machines: Machines,
     jobs: list[tuple[float, int, float]],
     timers_s: tuple[float, ...],
     expected: list[tuple[float, int]],
@@ -233,3 +236,22 @@ def test_waiting_begins_again_on_four_tiers() -> None:
     simulation = case.run(patient(10.0, 20.0))
     starts = [event.time_s for event in record_of(simulation).events if event.kind == "start" and event.job == 0]
     assert (starts, int(simulation.jobs[0].tier)) == ([0.0, 140.0], 3)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.sampled_from(["dally", "dally-manual", "dally-nowait", "dally-consolidated"]))
+def test_nobody_waits_who_would_take_what_is_free(case: Case, name: str) -> None:
+    # After every pass, and at the very moment at which the policy asks to be woken no earlier.
+    policy = build(name, {"lease_s": "50", "floors": "inf" if name == "dally-consolidated" else "1,3"})
+    assert isinstance(policy, DallyPolicy)
+    simulation = case.simulation(policy)
+    while simulation.state.finished < len(simulation.jobs) and simulation.step(case.until_s):
+        waiting = [job for job in simulation.jobs if job.status == WAITING]
+        cluster = simulation.state.cluster
+        wakeup_s = policy.next_wakeup(simulation.now)
+        moments = [simulation.now]
+        if wakeup_s < INFINITY:
+            moments.append((simulation.now + wakeup_s) / 2.0)
+        for moment_s in moments:
+            if moment_s < wakeup_s:
+                assert all(policy.placement.place(job, moment_s, cluster) is None for job in waiting)

@@ -34,6 +34,8 @@ def explain(
     """Tell why a job waited, until when, what it got and what it lost."""
     from dally.report.explain import RunRecords
 
+    if at is not None and not 0.0 <= at < float("inf"):
+        raise InputError(f"--at {at:g}: must be a time in seconds, not negative")
     if waiting == bool(job):
         raise InputError("give a job, or --waiting; see `dally explain --help`")
     records = RunRecords(run)
@@ -64,9 +66,10 @@ def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
     for line in lines:
         typer.echo(f"  {stamp(line.time_s)}  {line.text}")
     for wait in now:
-        ahead = records.waiting(at)[: wait.place - 1]
-        names = ", ".join(one.job_id for one in ahead[:3]) + (" …" if len(ahead) > 3 else "")
-        typer.echo(f"  Waits at that instant: {len(ahead)} ahead of it{': ' + names if names else ''}.")
+        if wait.place is not None:
+            ahead = records.waiting(at)[: wait.place - 1]
+            names = ", ".join(one.job_id for one in ahead[:3]) + (" …" if len(ahead) > 3 else "")
+            typer.echo(f"  Waits at that instant: {len(ahead)} ahead of it{': ' + names if names else ''}.")
         if wait.accepts:
             then = f", {wait.next_tier} from {stamp(wait.next_s)} on" if wait.next_s is not None else ""
             typer.echo(f"  On offer: {wait.offered}. As far as it goes now: {wait.accepts}{then}.")
@@ -82,12 +85,12 @@ def _waiting(records: Any, at: float, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"at_s": at, "waiting": [asdict(wait) for wait in waits]}, indent=2))
         return
-    typer.echo(f"{len(waits)} jobs wait on {stamp(at)}:")
+    typer.echo(f"Waiting on {stamp(at)}: {len(waits)}")
     print_table(
         ["place", "job", "GPUs", "since", "on offer", "takes now", "next"],
         [
             [
-                str(wait.place),
+                "" if wait.place is None else str(wait.place),
                 wait.job_id,
                 str(wait.gpus),
                 stamp(wait.since_s),

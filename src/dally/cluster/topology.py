@@ -72,7 +72,17 @@ class Topology:
     Domains of a tier are numbered so that the children of each are consecutive: machines rack by rack.
     """
 
-    __slots__ = ("child_counts", "first_children", "gpus", "largest", "links", "names", "parents", "tiers")
+    __slots__ = (
+        "_by_group",
+        "child_counts",
+        "first_children",
+        "gpus",
+        "largest",
+        "links",
+        "names",
+        "parents",
+        "tiers",
+    )
 
     def __init__(
         self, tiers: list[str], machines: list[Machine], links: dict[tuple[str, ...], Link] | None = None
@@ -113,6 +123,7 @@ class Topology:
                 counts[-1] += 1
             self.parents.append(vec[i64](parents if tier < depth - 1 else [-1]))
             paths, sizes = above, above_sizes
+        self._by_group: dict[int, vec[i64]] = {}
         self.largest: vec[i64] = vec[i64]([int(max(gpus)) for gpus in self.gpus])
 
     def total_gpus(self) -> int:
@@ -121,12 +132,32 @@ class Topology:
     def machine_count(self) -> int:
         return len(self.names[0])
 
-    def closest_tier(self, gpus: i64) -> i64:
-        """tier*(g): the closest tier where one empty domain holds that many GPUs, or -1."""
-        for tier in range(len(self.largest)):
-            if self.largest[tier] >= gpus:
+    def closest_tier(self, gpus: i64, group: i64 = 1) -> i64:
+        """tier*(g): the closest tier where one empty domain holds that many GPUs, or -1.
+
+        GPUs come in groups of `group` that share a machine.
+        """
+        largest = self.largest if group == 1 else self._largest_in_groups(group)
+        for tier in range(len(largest)):
+            if largest[tier] >= gpus:
                 return tier
         return -1
+
+    def _largest_in_groups(self, group: i64) -> vec[i64]:
+        """The most GPUs in whole groups that a domain of each tier holds."""
+        found = self._by_group.get(int(group))
+        if found is not None:
+            return found
+        sizes = [int(gpus - gpus % group) for gpus in self.gpus[0]]
+        largest = [max(sizes)]
+        for tier in range(len(self.tiers) - 1):
+            above = [0] * len(self.names[tier + 1])
+            for domain, size in enumerate(sizes):
+                above[self.parents[tier][domain]] += size
+            sizes = above
+            largest.append(max(sizes))
+        self._by_group[int(group)] = vec[i64](largest)
+        return self._by_group[int(group)]
 
     def machine_numbers(self) -> dict[str, int]:
         """Each machine's number by its name, and by the number itself as text."""

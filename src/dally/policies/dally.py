@@ -166,7 +166,8 @@ class DallyPolicy(Policy):
             group.fresh.discard(job.slot)
             group.stopped.discard(job.slot)
             group.by_age.discard(job.slot)
-            self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
+            if self._offer is not None and job.tier < self._offer.root:
+                self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
         if self._offer is not None and job.allocation is not None:
             self._offer.take(job, job.allocation)
 
@@ -221,7 +222,7 @@ class DallyPolicy(Policy):
             if self.placement.offered(cluster, job.gpus, job.group) == tier:
                 allocation = best_fit(cluster, tier, job.gpus, job.group)
             else:
-                allocation = best_fit(offer, tier, job.gpus, job.group)
+                allocation = self._disturbing_least(offer, tier, job, contenders)
             assert allocation is not None
             for machine, gpus in allocation.parts():
                 while cluster.free_on(machine) < gpus:
@@ -232,10 +233,30 @@ class DallyPolicy(Policy):
                     yield Preempt(loser)
             accepts = Decision(ACCEPT, job, job.gpus, job.group)
             accepts.tier = tier
-            accepts.value = self.placement.patience_s(offer, tier, job.gpus, now)
+            accepts.value = self.placement.patience_s(offer, tier, job.gpus, job.group, now)
             self._decisions.append(accepts)
             yield Start(job, allocation)
         self._close(now, offer)
+
+    def _disturbing_least(self, offer: Cluster, tier: i64, job: Job, contenders: list[Job]) -> Allocation | None:
+        """A place for the job at that tier that leaves the best-ranked ended leases alone if it can."""
+        spared: list[Job] = []
+        for place in range(len(contenders) - 1, -1, -1):
+            other = contenders[place]
+            held = other.allocation
+            if int(other.index) not in self._ended or held is None:
+                continue
+            offer.take(other, held)
+            if self.placement.offered(offer, job.gpus, job.group) == tier:
+                spared.append(other)
+            else:
+                offer.give_back(other, held)
+        allocation = best_fit(offer, tier, job.gpus, job.group)
+        for other in spared:
+            held = other.allocation
+            assert held is not None
+            offer.give_back(other, held)
+        return allocation
 
     def _next(self, now: float, queue: Queue, offer: Cluster) -> tuple[Job | None, i64]:
         """The best-ranked job that takes what it is offered, and the tier of that."""
@@ -247,7 +268,8 @@ class DallyPolicy(Policy):
             tier = self.placement.offered(offer, group.gpus, group.group)
             if tier < 0:
                 continue
-            job = group.first_ripe(self.placement.patience_s(offer, tier, group.gpus, now), now)
+            patience_s = self.placement.patience_s(offer, tier, group.gpus, group.group, now)
+            job = group.first_ripe(patience_s, now)
             if job is None:
                 continue
             if found is None or ahead(
@@ -278,9 +300,9 @@ class DallyPolicy(Policy):
                 continue
             tier = self.placement.offered(offer, group.gpus, group.group)
             self._tell(group, tier, now, offer)
-            if tier <= offer.topology.closest_tier(group.gpus):
+            if tier <= offer.topology.closest_tier(group.gpus, group.group):
                 continue
-            patience_s = self.placement.patience_s(offer, tier, group.gpus, now)
+            patience_s = self.placement.patience_s(offer, tier, group.gpus, group.group, now)
             for moment_s in (
                 group.oldest_s() + patience_s,
                 self.placement.timers.changes_s(tier, offer.root, group.gpus, now),
@@ -291,7 +313,7 @@ class DallyPolicy(Policy):
     def _tell(self, group: DelayClass, tier: i64, now: float, offer: Cluster) -> None:
         timers_s: vec[float] = vec[float]()
         for above in range(1, offer.root + 1):
-            timers_s = append(timers_s, self.placement.patience_s(offer, above, group.gpus, now))
+            timers_s = append(timers_s, self.placement.patience_s(offer, above, group.gpus, group.group, now))
         if tier == group.told_tier and _same(timers_s, group.told_timers_s):
             return
         group.told_tier = tier

@@ -68,6 +68,9 @@ def _dally(settings: Settings) -> Policy:
     lease_s = settings["lease_s"]
     if settings["order"] not in ORDERS:
         raise InputError(f"--set order={settings['order']}: must be one of {', '.join(ORDERS)}")
+    for name in ("history", "first_cap", "spread"):
+        if settings[name] == float("inf"):
+            raise InputError(f"--set {name}=inf: must be finite")
     floors = _leases(settings["floors"])
     timers = Timers(lease_s, floors)
     if settings["tuner"]:

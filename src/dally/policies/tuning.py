@@ -39,7 +39,8 @@ class Timers(Part):
 
     def timer_s(self, tier: i64, last: i64, gpus: i64, now: float) -> float:
         """T_k(g) of one tier by itself."""
-        return self.lease_s * self.floor(tier)
+        floor = self.floor(tier)
+        return self.lease_s * floor if floor > 0.0 else 0.0  # also when leases never end
 
     def note(self, tier: i64, gpus: i64, now: float, wait_s: float) -> None:
         """A gang of that size took that tier after waiting so long."""
@@ -68,6 +69,7 @@ class Window:
         self.stat: float = -1.0  # not worked out since the last change
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TunedTimers(Timers):
     """The auto-tuner: T_k(g) = L · min(cap_k, max(floor_k, ⌈mean + spread · std⌉)) of recent waits for tier k - 1.
 
@@ -96,6 +98,7 @@ class TunedTimers(Timers):
         if wait_s < self.lease_s:
             return
         window = self._window(tier, gpus)
+        self._forget(window, now)
         window.times.append(now)
         window.waits.append(wait_s / self.lease_s)
         window.stat = -1.0
@@ -109,7 +112,7 @@ class TunedTimers(Timers):
         share = self._first_cap
         if last > 1:
             share += (1.0 - self._first_cap) * float(tier - 1) / float(last - 1)
-        return float(ceil(share * self._history))
+        return float(ceil(share * self._history - 1e-9))  # 0.8 · 25 is 20, whatever floats make of it
 
     def statistic(self, tier: i64, gpus: i64, now: float) -> float:
         """Mean + spread · std (population) of the waits that count now, in leases."""

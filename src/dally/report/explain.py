@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from json import loads
+from math import inf, nextafter
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Wait:
     job_id: str
     gpus: int
     since_s: float
-    place: int  # in the order; 1 is first
+    place: int | None  # in the order, 1 is first; None: the policy gave no ranks
     offered: str  # the closest tier with room right now, or nothing
     accepts: str  # the farthest tier it takes now
     next_tier: str  # the next farther tier,
@@ -57,7 +58,7 @@ class RunRecords:
         """jobs.csv."""
         names = {"job_id": pl.String, "model": pl.String}
         times = dict.fromkeys(
-            ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "comm_s"), pl.Float64
+            ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s"), pl.Float64
         )
         return pl.read_csv(self._folder / "jobs.csv", schema_overrides={**names, **times, "slowdown": pl.Float64})
 
@@ -115,9 +116,9 @@ class RunRecords:
                 lines.append(Line(time_s, kind, self._stopped(kind, job, own, time_s)))
         lines += self._renewals(renewals)
         if rows.is_empty():
-            return [Line(until_s, "pending", f"not submitted before {stamp(job['submit_s'])}")]
+            return [Line(job["submit_s"], "pending", "is submitted only then")]
         if rows["kind"][-1] in BEGINS_TO_WAIT:
-            lines += self._offers(own, since_s, min(until_s, self._end_s()))
+            lines += self._offers(own, since_s, nextafter(min(until_s, self._end_s), inf))
         return lines
 
     def _stopped(self, kind: str, job: dict[str, Any], own: pl.DataFrame, time_s: float) -> str:
@@ -140,10 +141,18 @@ class RunRecords:
         if not took.is_empty():
             patience_s = took["patience_s"][0]
             timer = f", its {span(patience_s)} timer for that had run out"
+            if patience_s < self._told_s(took, tier, time_s):
+                timer += " (shortened at that moment)"
             why = timer if patience_s > 0 else ", as close as it can be"
         return Line(
             time_s, "start", f"started on {self._place(tier)} after waiting {span(time_s - since_s)}{why}: {where}"
         )
+
+    def _told_s(self, took: pl.DataFrame, tier: str, time_s: float) -> float:
+        """The timer for that tier as last told before an instant."""
+        told = self._offers_for(took, time_s).filter(pl.col("time_s") < time_s).tail(1)
+        number = self.tiers.index(tier)
+        return float(told["timers_s"][0][number - 1]) if number > 0 and not told.is_empty() else 0.0
 
     def _renewals(self, times: list[float]) -> list[Line]:
         if not times:
@@ -152,11 +161,11 @@ class RunRecords:
         return [Line(times[0], "renew", f"lease ended and nobody ahead needed its GPUs: renewed {often}")]
 
     def _offers(self, own: pl.DataFrame, since_s: float, until_s: float) -> list[Line]:
-        """What was on offer while the job waited, as far as it changed."""
+        """What was on offer while the job waited, until before an instant, as far as it changed."""
         asked = own.filter(pl.col("kind") == "wait")
         if asked.is_empty() or until_s <= since_s:
             return []
-        offers = self._offers_for(int(asked["gpus"][0]), int(asked["group"][0]), until_s)
+        offers = self._offers_for(asked, until_s)
         before = offers.filter(pl.col("time_s") <= since_s).tail(1)
         during = offers.filter(pl.col("time_s") > since_s, pl.col("time_s") < until_s)
         lines: list[Line] = []
@@ -172,11 +181,12 @@ class RunRecords:
             lines = [*lines[:3], middle, *lines[-3:]]
         return lines
 
-    def _offers_for(self, gpus: int, group: int, until_s: float) -> pl.DataFrame:
+    def _offers_for(self, asked: pl.DataFrame, until_s: float) -> pl.DataFrame:
+        """Offers up to an instant to jobs that ask for the same as the first of these rows."""
         return self.decisions.filter(
             pl.col("kind") == "offer",
-            pl.col("gpus") == gpus,
-            pl.col("group") == group,
+            pl.col("gpus") == asked["gpus"][0],
+            pl.col("group") == asked["group"][0],
             pl.col("time_s") <= until_s,
         )
 
@@ -219,7 +229,8 @@ class RunRecords:
         return [self._wait(place, row, at_s) for place, row in enumerate(rows.iter_rows(named=True), start=1)]
 
     def _wait(self, place: int, row: dict[str, Any], at_s: float) -> Wait:
-        offers = self._offers_for(row["gpus"], row["group"] or 1, at_s).tail(1)
+        asked = pl.DataFrame({"gpus": [row["gpus"]], "group": [row["group"] or 1]})
+        offers = self._offers_for(asked, at_s).tail(1)
         offered, accepts, next_tier = "", "", ""
         next_s: float | None = None
         if not offers.is_empty():
@@ -230,10 +241,13 @@ class RunRecords:
             farther = [tier for tier in range(max(taken) + 1, len(timers_s)) if timers_s[tier] < float("inf")]
             if farther:
                 next_tier, next_s = self.tiers[farther[0]], row["since_s"] + timers_s[farther[0]]
-        return Wait(row["job_id"], row["gpus"], row["since_s"], place, offered, accepts, next_tier, next_s)
+        known = place if row["rank"] is not None else None
+        return Wait(row["job_id"], row["gpus"], row["since_s"], known, offered, accepts, next_tier, next_s)
 
     def busiest_s(self) -> float:
         """The instant at which most jobs waited."""
+        if self.events.is_empty():
+            raise InputError(f"{self._folder}: nothing happened in this run; nobody ever waited")
         steps = self.events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).select(
             "time_s", pl.when(pl.col("kind") == "start").then(-1).otherwise(1).alias("step")
         )
@@ -242,13 +256,17 @@ class RunRecords:
         found: float = depth.sort("step", "time_s", descending=[True, False])["time_s"][0]
         return found
 
+    @cached_property
     def _end_s(self) -> float:
-        found: float = self.events["time_s"][-1]
-        return found
+        """When the clock stopped."""
+        last_s: float = self.events["time_s"][-1]
+        until_s = read_scenario(self._folder / "scenario.toml").until_s
+        return until_s if until_s < float("inf") else last_s
 
 
 def _outcome(job: dict[str, Any]) -> str:
-    preempted = f", preempted {job['preemptions']} times" if job["preemptions"] else ""
+    often = "once" if job["preemptions"] == 1 else f"{job['preemptions']} times"
+    preempted = f", preempted {often}" if job["preemptions"] else ""
     lost = ""
     if job["comm_s"]:
         lost = f", {span(job['comm_s'])} of it lost to the network (slowdown {job['slowdown']:.2f})"

@@ -6,7 +6,7 @@ from __future__ import annotations
 def stamp(seconds: float) -> str:
     """An instant: day 3 04:05:06, and the seconds it stands for."""
     minutes, second = divmod(int(seconds), 60)
-    return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}:{second:02d} ({seconds:.0f} s)"
+    return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}:{second:02d} ({int(seconds)} s)"
 
 
 def span(seconds: float) -> str:

@@ -21,7 +21,7 @@ class DelayPlacement(Placement):
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         tier = self.offered(cluster, job.gpus, job.group)
-        if tier < 0 or job.lost_s + self.patience_s(cluster, tier, job.gpus, now) > now:
+        if tier < 0 or job.lost_s + self.patience_s(cluster, tier, job.gpus, job.group, now) > now:
             return None
         return best_fit(cluster, tier, job.gpus, job.group)
 
@@ -38,8 +38,8 @@ class DelayPlacement(Placement):
                 return tier
         return -1
 
-    def patience_s(self, cluster: Cluster, tier: i64, gpus: i64, now: float) -> float:
-        """How long a gang of that size must have waited to take that tier; 0 if it can get no closer."""
-        if tier <= cluster.topology.closest_tier(gpus):
+    def patience_s(self, cluster: Cluster, tier: i64, gpus: i64, group: i64, now: float) -> float:
+        """How long such a gang must have waited to take that tier; 0 if it can get no closer."""
+        if tier <= cluster.topology.closest_tier(gpus, group):
             return 0.0
         return self.timers.wait_s(tier, cluster.root, gpus, now)

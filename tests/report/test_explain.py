@@ -1,0 +1,388 @@
+"""The story of a job and who waits for what, worked out by hand, and held against the run's own tables."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dally
+from dally.errors import InputError
+from dally.metrics.summary import summarize
+from dally.report.explain import Line, RunRecords, Wait
+from dally.report.run_folder import prepare_folder, write_run
+from dally.report.times import span
+from dally.scenario import Scenario
+
+DEMO = Path(dally.__file__).parent / "data" / "demo.csv"
+
+# A lease is 10 s; fixed timers T_1 = 4 s, T_2 = 8 s; one rack of two machines of 8 GPUs.
+TIMED = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
+
+# a and b take a machine each, 5 of 8 GPUs. c finds 3 + 3 in the rack at 3 and takes them at 7, until 16.
+# d finds no 8 GPUs at 5; at 10, when the leases of a and b end, it takes theirs, until 15. Both go on at 15.
+BUSY = [("a", 0, 5, 12), ("b", 0, 5, 22), ("c", 3, 6, 9), ("d", 5, 8, 5)]
+
+
+def simulate(folder: Path, scenario: Scenario) -> RunRecords:
+    simulation, _ = scenario.simulation()
+    simulation.run(scenario.until_s)
+    prepare_folder(folder)
+    write_run(folder, simulation, summarize(simulation), scenario.to_toml())
+    return RunRecords(folder)
+
+
+def trace_of(folder: Path, jobs: list[tuple[str, float, int, float]]) -> str:
+    rows = [f"{name},{submit_s},{gpus},{duration_s}\n" for name, submit_s, gpus, duration_s in jobs]
+    path = folder / "t.csv"
+    path.write_text("job_id,submit_s,gpus,duration_s\n" + "".join(rows))
+    return str(path)
+
+
+def timed(
+    folder: Path,
+    jobs: list[tuple[str, float, int, float]],
+    restart_per_gpu_s: float = 0.0,
+    until_s: float = float("inf"),
+) -> RunRecords:
+    """A run under `dally` with the timers above."""
+    scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally", dict(TIMED))
+    scenario.restart_per_gpu_s = restart_per_gpu_s
+    scenario.until_s = until_s
+    return simulate(folder / "run", scenario)
+
+
+# The story.
+
+
+def test_a_story_line_by_line(tmp_path: Path) -> None:
+    # c finds 3 + 3 at 3 and takes the rack at 3 + 4. Its lease ends at 17, when nobody waits, and at 27, when
+    # d, which never ran, needs all 16 GPUs until 32. Then c restarts for 6 s and works for its last 10 s.
+    jobs = [("a", 0.0, 5, 9.0), ("b", 0.0, 5, 9.0), ("c", 3.0, 6, 30.0), ("d", 20.0, 16, 5.0)]
+    records = timed(tmp_path, jobs, restart_per_gpu_s=1.0)
+    lines = records.story("c")
+    assert lines[:-1] == [
+        Line(3, "submit", "submitted; asks for 6 GPUs"),
+        Line(3, "offer", "one rack on offer at best: declined until day 0 00:00:07 (7 s)"),
+        Line(
+            7,
+            "start",
+            "started on one rack after waiting 4.0 s, its 4.0 s timer for that had run out: rack0-m0:3+rack0-m1:3",
+        ),
+        Line(17, "renew", "lease ended and nobody ahead needed its GPUs: renewed once"),
+        Line(27, "preempt", "preempted in favour of d; waits again"),
+        Line(27, "offer", "not enough GPUs free anywhere"),
+        Line(32, "start", "started on one machine after waiting 5.0 s, as close as it can be: rack0-m0:6"),
+    ]
+    # It waited 4 + 5 s and held GPUs from 7 to 27 and from 32 to 48.
+    assert (lines[-1].time_s, lines[-1].kind) == (48, "finish")
+    assert lines[-1].text.startswith("finished 45.0 s after submission: waited 9.0 s, ran 36.0 s, preempted once")
+    # d finds its GPUs as close as 16 can be, across the rack, without a timer.
+    assert records.story("d") == [
+        Line(20, "submit", "submitted; asks for 16 GPUs"),
+        Line(20, "offer", "not enough GPUs free anywhere"),
+        Line(27, "start", "started on one rack after waiting 7.0 s, as close as it can be: rack0-m0:8+rack0-m1:8"),
+        Line(32, "finish", "finished 12.0 s after submission: waited 7.0 s, ran 5.0 s"),
+    ]
+
+
+def test_renewals_in_a_row_are_told_together(tmp_path: Path) -> None:
+    # Leases end at 10, 20 and 30; at 35 it is done.
+    story = timed(tmp_path, [("a", 0.0, 5, 35.0)]).story("a")
+    assert [(line.time_s, line.kind) for line in story] == [
+        (0, "submit"),
+        (0, "start"),
+        (10, "renew"),
+        (35, "finish"),
+    ]
+    assert story[2].text.endswith("renewed 3 times, the last at day 0 00:00:30 (30 s)")
+
+
+@pytest.mark.parametrize(
+    ("until_s", "kinds"),
+    [
+        (2.9, ["pending"]),
+        (6.9, ["submit", "offer"]),
+        (7.0, ["submit", "offer", "start"]),
+        (15.9, ["submit", "offer", "start"]),
+        (16.0, ["submit", "offer", "start", "finish"]),
+    ],
+)
+def test_a_story_up_to_an_instant(tmp_path: Path, until_s: float, kinds: list[str]) -> None:
+    assert [line.kind for line in timed(tmp_path, list(BUSY)).story("c", until_s)] == kinds
+
+
+def test_a_job_that_is_yet_to_be_submitted(tmp_path: Path) -> None:
+    records = timed(tmp_path, list(BUSY))
+    assert records.story("c", 2.0) == [Line(3, "pending", "is submitted only then")]
+    assert [wait.job_id for wait in records.waiting(2.0)] == []
+
+
+def test_a_job_that_still_waits_when_the_clock_stops(tmp_path: Path) -> None:
+    # At 14.5 a and b wait for the GPUs that d took at 10.
+    records = timed(tmp_path, [*BUSY, ("e", 11, 16, 1)], until_s=14.5)
+    assert [(line.time_s, line.kind) for line in records.story("a")] == [
+        (0, "submit"),
+        (0, "start"),
+        (10, "preempt"),
+        (10, "offer"),
+    ]
+    row = records.job("a")
+    assert (row["status"], row["finish_s"], row["queue_s"], row["run_s"]) == ("waiting", None, 4.5, 10.0)
+
+
+def test_offers_that_nobody_of_that_size_would_ever_take(tmp_path: Path) -> None:
+    # Endless timers: c holds out for a machine, which b leaves at 22.
+    settings = {"tuner": "off", "lease_s": "1000", "floors": "inf"}
+    scenario = Scenario(trace_of(tmp_path, [("a", 0, 5, 50), ("b", 0, 5, 22), ("c", 3, 6, 9)]), "1x2x8", "dally")
+    scenario.settings = settings
+    story = simulate(tmp_path / "run", scenario).story("c")
+    assert [(line.time_s, line.text) for line in story[1:3]] == [
+        (3, "one rack on offer at best: declined, it never takes that"),
+        (22, "started on one machine after waiting 19.0 s, as close as it can be: rack0-m1:6"),
+    ]
+
+
+def test_offers_that_change_often_are_told_in_part(tmp_path: Path) -> None:
+    # A 1-GPU job comes every 2 s for 1 s and takes one of the 3 + 3 GPUs that w waits for: 11 offers, of which
+    # the first and the last three are told.
+    blocks = [("x", 0.0, 5, 100.0), ("y", 0.0, 5, 100.0)]
+    blips = [(f"z{i}", 2.0 + 2 * i, 1, 1.0) for i in range(5)]
+    scenario = Scenario(trace_of(tmp_path, [*blocks, ("w", 1.0, 6, 5.0), *blips]), "1x2x8", "dally")
+    scenario.settings = {"tuner": "off", "lease_s": "1000", "floors": "0.05,1"}
+    story = simulate(tmp_path / "run", scenario).story("w")
+    # 6 GPUs from 1, 5 from 2, 6 from 3, …, 5 from 10, 6 from 11; T_1 = 50 s.
+    rack = "one rack on offer at best: declined until day 0 00:00:51 (51 s)"
+    none = "not enough GPUs free anywhere"
+    assert [(line.time_s, line.text) for line in story if line.kind == "offer"] == [
+        (1, rack),
+        (2, none),
+        (3, rack),
+        (4, "… what was on offer changed 5 more times …"),
+        (9, rack),
+        (10, none),
+        (11, rack),
+    ]
+    assert story[-2].time_s == 51
+
+
+def test_lost_to_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "down.csv").write_text("machine,fail_s,repair_s\nrack0-m0,5,8\n")
+    scenario = Scenario(trace_of(tmp_path, [("a", 0.0, 8, 20.0)]), "1x1x8", "dally")
+    scenario.failures = str(tmp_path / "down.csv")
+    scenario.restart_per_gpu_s = 0.0
+    assert simulate(tmp_path / "run", scenario).story("a") == [
+        Line(0, "submit", "submitted; asks for 8 GPUs"),
+        Line(0, "start", "started on one machine after waiting 0.0 s, as close as it can be: rack0-m0:8"),
+        Line(5, "evict", "lost its GPUs: one of its machines failed"),
+        Line(5, "offer", "not enough GPUs free anywhere"),
+        Line(8, "start", "started on one machine after waiting 3.0 s, as close as it can be: rack0-m0:8"),
+        Line(23, "finish", "finished 23.0 s after submission: waited 3.0 s, ran 20.0 s"),
+    ]
+
+
+def test_a_policy_that_gives_no_reasons_still_has_stories(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [("a", 0, 4, 10), ("b", 1, 8, 5), ("c", 2, 4, 3), ("d", 3, 8, 1)])
+    records = simulate(tmp_path / "run", Scenario(trace, "1x1x8", "fifo-backfill"))
+    assert records.decisions.is_empty()
+    # a 0 to 10, c backfilled 2 to 5, b 10 to 15, d 15 to 16.
+    assert records.story("b") == [
+        Line(1, "submit", "submitted; asks for 8 GPUs"),
+        Line(10, "start", "started on one machine after waiting 9.0 s: rack0-m0:8"),
+        Line(15, "finish", "finished 14.0 s after submission: waited 9.0 s, ran 5.0 s"),
+    ]
+    assert records.waiting(4.0) == [
+        Wait("b", 8, 1.0, None, "", "", "", None),
+        Wait("d", 8, 3.0, None, "", "", "", None),
+    ]
+    assert records.busiest_s() == 3.0
+
+
+def test_preempted_without_a_reason_given(tmp_path: Path) -> None:
+    # las, lease 5: at 5 a has 40 GPU-s, b none.
+    scenario = Scenario(trace_of(tmp_path, [("a", 0, 8, 10), ("b", 1, 8, 3)]), "1x1x8", "las", {"lease_s": "5"})
+    story = simulate(tmp_path / "run", scenario).story("a")
+    assert (story[2].time_s, story[2].text) == (5, "preempted; waits again")
+
+
+# Who waits.
+
+
+def test_waiting_by_hand(tmp_path: Path) -> None:
+    # e asks for 16 at 11: it never ran and is ahead of a and b, which lost their GPUs at 10.
+    records = timed(tmp_path, [*BUSY, ("e", 11, 16, 1)])
+    waits = {at_s: records.waiting(at_s) for at_s in (0.0, 4.0, 5.0, 7.0, 8.9, 9.0, 10.0, 11.0, 14.0)}
+    assert waits == {
+        0.0: [],
+        4.0: [Wait("c", 6, 3, 1, "rack", "machine", "rack", 7)],
+        # Both rank 0: c waits longer. 6 GPUs are not enough for d.
+        5.0: [
+            Wait("c", 6, 3, 1, "rack", "machine", "rack", 7),
+            Wait("d", 8, 5, 2, "nothing", "machine", "rack", 9),
+        ],
+        7.0: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9)],
+        8.9: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9)],
+        # It would take a rack now, and from 5 + 8 on anything.
+        9.0: [Wait("d", 8, 5, 1, "nothing", "rack", "network", 13)],
+        # a and b lost their GPUs at the same instant: by order of submission.
+        10.0: [
+            Wait("a", 5, 10, 1, "nothing", "machine", "rack", 14),
+            Wait("b", 5, 10, 2, "nothing", "machine", "rack", 14),
+        ],
+        # 16 GPUs can be no closer than the rack.
+        11.0: [
+            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19),
+            Wait("a", 5, 10, 2, "nothing", "machine", "rack", 14),
+            Wait("b", 5, 10, 3, "nothing", "machine", "rack", 14),
+        ],
+        14.0: [
+            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19),
+            Wait("a", 5, 10, 2, "nothing", "rack", "network", 18),
+            Wait("b", 5, 10, 3, "nothing", "rack", "network", 18),
+        ],
+    }
+    # At 19 e alone waits and takes anything: there is no next tier. b's lease ends at 25.
+    assert records.waiting(19.0) == [Wait("e", 16, 11, 1, "nothing", "network", "", None)]
+    assert records.waiting(30.0) == []
+
+
+def test_the_busiest_instant(tmp_path: Path) -> None:
+    # 1 waits from 3, 2 from 5, 1 from 7, 2 from 10; e makes it 3 at 11.
+    assert timed(tmp_path, list(BUSY)).busiest_s() == 5.0
+    assert timed(tmp_path, [*BUSY, ("e", 11, 16, 1)]).busiest_s() == 11.0
+
+
+# What is refused.
+
+
+def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
+    records = timed(tmp_path, [("train-1", 0, 1, 1), ("other", 0, 1, 1)])
+    with pytest.raises(InputError, match=r"job 'train-2': not in .*jobs\.csv; did you mean 'train-1'\?"):
+        records.story("train-2")
+    with pytest.raises(InputError, match=r"job 'zzzz': not in .*jobs\.csv$"):
+        records.story("zzzz")
+    (tmp_path / "run" / "decisions.parquet").unlink()
+    with pytest.raises(InputError, match=r"run: holds no decisions\.parquet; give the folder that `dally simul"):
+        RunRecords(tmp_path / "run")
+    with pytest.raises(InputError, match=r"nowhere: holds no jobs\.csv"):
+        RunRecords(tmp_path / "nowhere")
+
+
+# Agreement with the run's own tables.
+
+STARTED = re.compile(r"started on (?:one (\S+)|GPUs across the (\S+)) after waiting")
+PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: declined until .*\((\d+) s\)")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> RunRecords:
+    scenario = Scenario(str(DEMO), "3x6x8", "dally")
+    scenario.network = "slow"
+    return simulate(tmp_path_factory.mktemp("demo"), scenario)
+
+
+def some_jobs(records: RunRecords) -> list[str]:
+    """Ten random jobs, half of them among those that were preempted."""
+    everyone = records.jobs["job_id"].to_list()
+    preempted = records.jobs.filter(pl.col("preemptions") > 0)["job_id"].to_list()
+    draw = random.Random(4)
+    return draw.sample(everyone, 5) + draw.sample(preempted, 5)
+
+
+def test_stories_agree_with_jobs_and_events(demo: RunRecords) -> None:
+    preemptions = 0
+    for job_id in some_jobs(demo):
+        row = demo.job(job_id)
+        story = demo.story(job_id)
+        times = {kind: [line.time_s for line in story if line.kind == kind] for kind in ("submit", "finish")}
+        assert times == {
+            "submit": [pytest.approx(row["submit_s"], abs=1e-6)],
+            "finish": [pytest.approx(row["finish_s"], abs=1e-6)],
+        }
+        told = [(line.time_s, line.kind) for line in story if line.kind not in ("offer", "renew")]
+        mine = demo.events.filter(pl.col("job_id") == job_id, pl.col("kind") != "renew")
+        assert told == mine.select("time_s", "kind").rows()
+        starts = [line.time_s for line in story if line.kind == "start"]
+        assert starts[0] == pytest.approx(row["start_s"], abs=1e-6)
+        begins = [line.time_s for line in story if line.kind in ("submit", "preempt", "evict")]
+        waited_s = sum(start_s - begin_s for begin_s, start_s in zip(begins, starts, strict=True))
+        assert waited_s == pytest.approx(row["queue_s"], abs=1e-5)
+        assert sum(line.kind == "preempt" for line in story) == row["preemptions"]
+        assert all(" in favour of " in line.text for line in story if line.kind == "preempt")
+        assert row["comm_s"] == 0.0 or "lost to the network" in story[-1].text
+        preemptions += row["preemptions"]
+    assert preemptions >= 5
+
+
+def test_starts_are_told_with_their_tier(demo: RunRecords) -> None:
+    for job_id in some_jobs(demo):
+        told = []
+        for line in demo.story(job_id):
+            if line.kind == "start":
+                found = STARTED.match(line.text)
+                assert found is not None
+                told.append(found[1] or found[2])
+        mine = demo.events.filter(pl.col("job_id") == job_id, pl.col("kind") == "start")
+        assert told == mine["tier"].to_list()
+
+
+def patient_jobs(records: RunRecords) -> list[str]:
+    """Those that once took a tier because its timer had run out."""
+    ripe = records.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
+    return sorted(set(ripe["job_id"].to_list()))
+
+
+def test_promises_hold(demo: RunRecords) -> None:
+    """Nobody takes a tier that it declined until later, unless the story says that the timers changed."""
+    promises = 0
+    for job_id in [*some_jobs(demo), *patient_jobs(demo)]:
+        promised: tuple[int, float] | None = None  # tier, until when declined
+        for line in demo.story(job_id):
+            if line.kind == "offer":
+                found = PROMISED.match(line.text)
+                promised = (demo.tiers.index(found[1] or found[2]), float(found[3])) if found else None
+            elif line.kind == "start":
+                taken = STARTED.match(line.text)
+                assert taken is not None
+                if promised is not None and demo.tiers.index(taken[1] or taken[2]) >= promised[0]:
+                    assert line.time_s >= promised[1] - 0.5, f"{job_id}: {line.text}"
+                    promises += 1
+                promised = None
+    assert promises > 0
+
+
+def test_timers_that_ran_out_had(demo: RunRecords) -> None:
+    """Every start says how long the job waited, at least as long as the timer that it names."""
+    ripe = demo.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
+    assert len(ripe) > 10
+    for job_id, time_s, patience_s in ripe.select("job_id", "time_s", "patience_s").rows():
+        story = demo.story(job_id, time_s)
+        assert (story[-1].kind, story[-1].time_s) == ("start", time_s)
+        begun_s = max(line.time_s for line in story if line.kind in ("submit", "preempt", "evict"))
+        assert time_s - begun_s >= patience_s
+        expected = f"after waiting {span(time_s - begun_s)}, its {span(patience_s)} timer for that had run out:"
+        assert expected in story[-1].text
+
+
+def test_lengths_that_turn_fractional_late_and_runs_in_which_nothing_happened(tmp_path: Path) -> None:
+    rows = [(f"j{number}", float(number), 1, 1.0) for number in range(150)] + [("late", 200.0, 1, 2.5)]
+    records = simulate(tmp_path / "run", Scenario(trace_of(tmp_path, rows), "1x1x8", "fifo"))
+    assert records.story("late")[-1].time_s == 202.5
+    idle = simulate(
+        tmp_path / "idle", Scenario(trace_of(tmp_path, [("a", 10, 1, 1)]), "1x1x8", "fifo", until_s=5.0)
+    )
+    assert idle.story("a") == [Line(10, "pending", "is submitted only then")]
+    with pytest.raises(InputError, match="nothing happened"):
+        idle.busiest_s()
+
+
+def test_a_job_that_still_waits_when_the_clock_stops_is_told_until_when(tmp_path: Path) -> None:
+    # Two machines of 8 with 3 free GPUs each: a gang of 6 is offered the rack, which it takes after 4 s.
+    trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
+    settings = {"lease_s": "1000", "floors": "0.004", "tuner": "off"}
+    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally", settings, until_s=5.0))
+    told = [line.text for line in records.story("c")]
+    assert told[-1] == "one rack on offer at best: declined until day 0 00:00:07 (7 s)"
