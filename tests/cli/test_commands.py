@@ -43,10 +43,12 @@ def test_topology_check(dally: Run, tmp_path: Path) -> None:
     assert bad.stderr.startswith("dally: b.toml:7: Invalid value")
 
 
-def test_demo_compares_three_policies(dally: Run) -> None:
+def test_demo_compares_policies(dally: Run) -> None:
     done = dally("demo")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("fifo-backfill", "las", "No scheduler can do better"))
+    assert all(
+        name in done.stdout for name in ("fifo-backfill", "las", "dally-consolidated", "No scheduler can do better")
+    )
 
 
 @pytest.mark.parametrize(

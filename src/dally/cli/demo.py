@@ -13,22 +13,23 @@ from dally.scenario import Scenario
 
 EXAMPLES = "Example: dally demo"
 CLUSTER = "3x6x8"
-POLICIES = ("fifo", "fifo-backfill", "las")
+NETWORK = "slow"
+POLICIES = ("fifo", "fifo-backfill", "las", "dally", "dally-consolidated")
 
 
 def demo() -> None:
-    """Compare three policies on a bundled synthetic workload."""
+    """Compare five policies on a bundled synthetic workload."""
     rows = []
     with as_file(files("dally") / "data" / "demo.csv") as trace:
         for policy in POLICIES:
-            simulation, _ = Scenario(trace=str(trace), cluster=CLUSTER, policy=policy).simulation()
+            simulation, _ = Scenario(str(trace), CLUSTER, policy, network=NETWORK).simulation()
             with progress_of(len(simulation.jobs), None) as report:
                 simulation.run(report=report)
             rows.append((policy, summarize(simulation)))
     bound = rows[0][1]
-    typer.echo(f"{bound['jobs']} synthetic jobs on {CLUSTER} (racks x machines x GPUs):")
+    typer.echo(f"{bound['jobs']} synthetic jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
     print_table(
-        ["policy", "mean JCT", "p50", "p99", "mean wait", "makespan", "GPUs held", "preemptions"],
+        ["policy", "mean JCT", "p50", "p99", "mean wait", "lost to network", "makespan", "preemptions"],
         [
             [
                 policy,
@@ -36,8 +37,8 @@ def demo() -> None:
                 span(summary["jct_p50_s"]),
                 span(summary["jct_p99_s"]),
                 span(summary["queue_mean_s"]),
+                f"{summary['comm_gpu_s'] / (summary['comm_gpu_s'] + summary['compute_gpu_s']):.1%}",
                 span(summary["makespan_s"]),
-                f"{summary['utilization']:.1%}",
                 str(summary["preemptions"]),
             ]
             for policy, summary in rows

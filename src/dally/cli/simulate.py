@@ -61,7 +61,7 @@ def simulate(
     profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
     out: Path = typer.Option(
         None, metavar="DIR",
-        help="Leave summary.json, jobs.csv, events.parquet, slots.parquet and scenario.toml there.",
+        help="Leave summary.json, jobs.csv, scenario.toml and the tables of events, decisions and slots there.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     progress: bool = typer.Option(
