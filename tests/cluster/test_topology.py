@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from librt.vecs import vec
+from mypy_extensions import i64
 
 from dally.cluster.draw import draw
 from dally.cluster.topology import Machine, Topology, default_tiers, grid
@@ -50,6 +52,15 @@ def test_closest_tier() -> None:
     )
     found = {gpus: int(topology.closest_tier(gpus)) for gpus in (1, 8, 9, 12, 13, 16, 17)}
     assert found == {1: 0, 8: 0, 9: 1, 12: 1, 13: 2, 16: 2, 17: -1}
+
+
+def test_tier_of_machines() -> None:
+    topology = grid(2, 2, 2, 8)
+    found = {
+        machines: int(topology.tier_of(vec[i64](machines)))
+        for machines in ((3,), (5, 5), (0, 1), (0, 2), (1, 3), (0, 4), (0, 1, 7))
+    }
+    assert found == {(3,): 0, (5, 5): 0, (0, 1): 1, (0, 2): 2, (1, 3): 2, (0, 4): 3, (0, 1, 7): 3}
 
 
 def test_drawing_folds_equal_siblings() -> None:

@@ -64,6 +64,20 @@ class MigrateOnce(Policy):
             yield Start(job, make_allocation(0, [(1, int(job.gpus))]))
 
 
+class Mislabels(Policy):
+    """Calls a placement over two racks a machine."""
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        for job in queue:
+            yield Start(job, make_allocation(0, [(0, 1), (1, 1)]))
+
+
+def test_the_engine_knows_the_tier_itself() -> None:
+    simulation = Case([(("a",), 2), (("b",), 2)], [(0.0, 2, 5.0)]).run(Mislabels())
+    assert simulation.jobs[0].tier == 2
+    assert list(simulation.state.log.tiers) == [-1, 2, -1]
+
+
 def test_migration_costs_a_restart_and_keeps_the_work() -> None:
     # Job 0 has done 4 of 10 s when job 1 comes; it moves, restarts for 2 s, and does the other 6.
     case = Case([(("r",), 2), (("r",), 2)], [(0.0, 2, 10.0), (4.0, 2, 1.0)], costs=Costs(0.0, 1.0, 0.0))

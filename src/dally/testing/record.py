@@ -45,7 +45,6 @@ class Record:
     """Everything a run left behind."""
 
     machine_gpus: list[int]
-    racks: list[list[int]]  # for each machine, its domain at every tier
     jobs: list[JobRow]
     events: list[EventRow]
     end_s: float
@@ -63,7 +62,6 @@ def record_of(simulation: Simulation) -> Record:
     summary = summarize(simulation)
     return Record(
         machine_gpus=[int(gpus) for gpus in topology.gpus[0]],
-        racks=[_domains(simulation, machine) for machine in range(topology.machine_count())],
         jobs=[
             JobRow(
                 submit_s=job.submit_s,
@@ -99,11 +97,3 @@ def record_of(simulation: Simulation) -> Record:
         makespan_bound_s=summary["makespan_bound_s"],
         jct_bound_s=summary["jct_bound_s"],
     )
-
-
-def _domains(simulation: Simulation, machine: int) -> list[int]:
-    topology = simulation.state.cluster.topology
-    path = [machine]
-    for parents in topology.parents[:-1]:
-        path.append(int(parents[path[-1]]))
-    return path
