@@ -40,16 +40,21 @@ def policies(
         typer.echo(json.dumps(rows, indent=2))
         return
     print_table(
-        ["policy", "order", "placement", "preemption", "parameters (--set)", "paper"],
-        [
-            [
-                name,
-                row.order,
-                row.placement,
-                row.preemption,
-                "\n".join(f"{param.name}={shown(param.default)}: {param.about}" for param in row.params),
-                row.paper,
-            ]
-            for name, row in POLICIES.items()
-        ],
+        ["policy", "order", "placement", "preemption", "paper"],
+        [[name, row.order, row.placement, row.preemption, row.paper] for name, row in POLICIES.items()],
     )
+    print_table(
+        ["--set", "meaning", "defaults"],
+        [[param, about, defaults] for param, (about, defaults) in _parameters().items()],
+    )
+
+
+def _parameters() -> dict[str, tuple[str, str]]:
+    """Each parameter's meaning, and its default by policy."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, row in POLICIES.items():
+        for param in row.params:
+            _, defaults = found.get(param.name, ("", ""))
+            default = f"{name} {shown(param.default)}"
+            found[param.name] = (param.about, f"{defaults}, {default}" if defaults else default)
+    return found
