@@ -10,7 +10,7 @@ from dally import Cluster, collective_time
 from dally.cluster.links import Links, connect
 from dally.cluster.topology import grid
 
-REFERENCE = Path("/work/shared/reference/astra_allreduce_isolated.csv")
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "astra_allreduce_isolated.csv"
 # Per dimension ASTRA runs its own algorithm; over several dimensions that is our hierarchical one.
 ALGORITHMS = {
     "ring": "hierarchical", "halvingDoubling": "halving-doubling", "doubleBinaryTree": "tree",

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-REFERENCE = Path("/work/shared/reference/nccl_measured.csv")
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "nccl_measured.csv"
 SMALLEST_BYTES = 1 << 20
 FEWEST_ROWS = 3
 

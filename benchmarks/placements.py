@@ -17,7 +17,7 @@ from dally.model import Profile
 from dally.perf.ask import placed
 from dally.perf.iteration import demand_of
 
-REFERENCE = Path("/work/shared/reference/model_facts.csv.gz")
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "model_facts.csv.gz"
 MACHINE_GPUS = 4
 
 # Gradient bytes, 4 per parameter. BERT-base, ResNet-50 and ResNet-18: the `params` rows of the same file.
