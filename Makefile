@@ -40,6 +40,7 @@ test: install lint
 
 bench: install
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.network
 
 docs: install
