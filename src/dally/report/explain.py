@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from dally.cluster.spec import read_topology
+from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.report.times import span, stamp
 from dally.scenario import read_scenario
@@ -83,6 +85,10 @@ class RunRecords:
             raise InputError(f"job {job_id!r}: not in {self._folder / 'jobs.csv'}{hint}")
         return found.row(0, named=True)
 
+    @cached_property
+    def _topology(self) -> Topology:
+        return read_topology(read_scenario(self._folder / "scenario.toml").cluster)
+
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
         scenario = read_scenario(self._folder / "scenario.toml")
@@ -143,7 +149,11 @@ class RunRecords:
             timer = f", its {span(patience_s)} timer for that had run out"
             if patience_s < self._told_s(took, tier, time_s):
                 timer += " (shortened at that moment)"
-            why = timer if patience_s > 0 else ", as close as it can be"
+            closest = self._topology.closest_tier(took["gpus"][0], took["group"][0])
+            at_once = (
+                "as close as it can be" if self.tiers.index(tier) <= closest else "it does not wait for closer"
+            )
+            why = timer if patience_s > 0 else f", {at_once}"
         return Line(
             time_s, "start", f"started on {self._place(tier)} after waiting {span(time_s - since_s)}{why}: {where}"
         )
