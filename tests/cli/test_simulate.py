@@ -12,41 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 FILES = ["decisions.parquet", "events.parquet", "jobs.csv", "scenario.toml", "slots.parquet", "summary.json"]
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
-KEYS = [
-    "policy",
-    "seed",
-    "jobs",
-    "finished",
-    "makespan_s",
-    "jct_mean_s",
-    "jct_p50_s",
-    "jct_p95_s",
-    "jct_p99_s",
-    "queue_mean_s",
-    "queue_p99_s",
-    "comm_s",
-    "comm_gpu_s",
-    "comm_floor_s",
-    "compute_gpu_s",
-    "utilization",
-    "goodput",
-    "preemptions",
-    "renewals",
-    "migrations",
-    "overhead_gpu_s",
-    "tier_starts",
-    "fragmentation_mean",
-    "makespan_bound_s",
-    "jct_bound_s",
-    "events",
-    "wall_s",
-    "cpu_s",
-    "peak_rss_mb",
-    "compiled",
-]
+KEYS = ["policy", "seed", *SUMMARY_KEYS, "wall_s", "cpu_s", "peak_rss_mb", "compiled"]
 
 
 @pytest.fixture

@@ -109,10 +109,6 @@ class EventLog:
         self.link_numbers = append(self.link_numbers, i32(link))
         self.link_loads = append(self.link_loads, load)
 
-    def add_decision(self, time_s: float, decision: Decision) -> None:
-        """One reason of the policy."""
-        self.decisions.add(time_s, decision)
-
     def add_slots(self, time_s: float, free_gpus: i64, fragmentation: float, counts: vec[i64]) -> None:
         """So many gangs of each size could start now, tier by tier."""
         self.slot_times = append(self.slot_times, time_s)

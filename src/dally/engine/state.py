@@ -172,7 +172,7 @@ class State:
     def note_decisions(self, now: float) -> None:
         """Log the policy's reasons."""
         for decision in self.policy.decisions():
-            self.log.add_decision(now, decision)
+            self.log.decisions.add(now, decision)
 
     def note_slots(self, now: float) -> None:
         """Log what could start now: at the first cycle, then at the first one in each full hour since."""
