@@ -151,8 +151,8 @@ class Job:
 
     __slots__ = (
         "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
-        "held_s", "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "overhead_s", "placed_s",
-        "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
+        "held_s", "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "name", "overhead_s",
+        "placed_s", "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
         "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status", "submit_s", "tier",
         "user", "work_s",
     )  # fmt: skip
@@ -167,6 +167,7 @@ class Job:
         model: str = "",
         user: str = "",
         priority: float = 0.0,
+        name: str = "",
     ) -> None:
         self.index: i64 = index
         self.job_id: str = job_id
@@ -176,6 +177,7 @@ class Job:
         self.model: str = model
         self.user: str = user
         self.priority: float = priority
+        self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
 
         self.status: i64 = PENDING

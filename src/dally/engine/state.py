@@ -117,6 +117,7 @@ class State:
         job.finish_s = now
         self.finished += 1
         self.log.add(now, FINISH, job.index, -1, None)
+        self.policy.finished(job, now)
 
     def _fail(self, machine: i64, now: float) -> None:
         self.log.add(now, FAIL, -1, machine, None)

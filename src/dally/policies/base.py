@@ -71,6 +71,9 @@ class Policy(Part):
     def stopped(self, job: Job, now: float) -> None:
         """The job gave its GPUs back: finished, preempted, evicted or about to migrate."""
 
+    def finished(self, job: Job, now: float) -> None:
+        """The job is done; `stopped` was called before. From here on its duration is known."""
+
     def rerated(self, job: Job, now: float) -> None:
         """A running job's speed changed."""
 

@@ -36,11 +36,19 @@ class ComposedPolicy(Policy):
     def lease_s(self) -> float:
         return self.preemption.lease_s()
 
+    def queued(self, job: Job, now: float) -> None:
+        self.order.queued(job, now)
+
     def started(self, job: Job, now: float) -> None:
+        self.order.started(job, now)
         self.preemption.started(job, self.order, now)
 
     def stopped(self, job: Job, now: float) -> None:
+        self.order.stopped(job, now)
         self.preemption.stopped(job)
+
+    def finished(self, job: Job, now: float) -> None:
+        self.order.finished(job, now)
 
     def lease_ended(self, job: Job, now: float) -> None:
         self.preemption.lease_ended(job)

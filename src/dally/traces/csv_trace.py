@@ -21,7 +21,7 @@ LENGTHS = {
     "compute_s": ("compute_s", "ideal_jct_s"),  # compute alone
     "iterations": ("iterations",),  # of its model's profile
 }
-OPTIONAL = ("model", "user", "priority")
+OPTIONAL = ("model", "user", "priority", "name")
 
 
 class Trace(NamedTuple):
@@ -39,7 +39,7 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
     """
     jobs: list[Job] = []
     lines: dict[str, int] = {}
-    words: dict[str, str] = {}  # model and user names, each kept once
+    words: dict[str, str] = {}  # models, users and names, each kept once
     skipped = 0
     rows = rows_of(path)
     _, header = next(rows, (0, []))
@@ -48,7 +48,7 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
     columns = _columns(path, header)
     length, duration_at = _length(path, header)
     id_at, submit_at, gpus_at = (columns[name] for name in NEEDED)
-    model_at, user_at, priority_at = (columns.get(name, -1) for name in OPTIONAL)
+    model_at, user_at, priority_at, name_at = (columns.get(name, -1) for name in OPTIONAL)
     for line, row in rows:
         if len(row) < len(header):
             raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
@@ -71,6 +71,7 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
             continue
         model = row[model_at].strip() if model_at >= 0 else ""
         user = row[user_at].strip() if user_at >= 0 else ""
+        name = row[name_at].strip() if name_at >= 0 else ""
         priority = 0.0
         if priority_at >= 0 and row[priority_at].strip():
             priority = number(path, line, "priority", row[priority_at])
@@ -84,6 +85,7 @@ def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace
                 model=words.setdefault(model, model),
                 user=words.setdefault(user, user),
                 priority=priority,
+                name=words.setdefault(name, name),
             )
         )
     if not jobs:

@@ -22,3 +22,16 @@ class Order(Part):
     def tie(self, job: Job) -> float:
         """Breaks equal keys; then order of submission decides."""
         return 0.0
+
+    # What happens to jobs, for orders that keep books.
+    def queued(self, job: Job, now: float) -> None:
+        """The job was submitted, or lost its GPUs, and waits."""
+
+    def started(self, job: Job, now: float) -> None:
+        """The job got GPUs."""
+
+    def stopped(self, job: Job, now: float) -> None:
+        """The job gave its GPUs back."""
+
+    def finished(self, job: Job, now: float) -> None:
+        """The job is done: its duration is known now."""
