@@ -151,7 +151,7 @@ class Job:
 
     __slots__ = (
         "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
-        "held_s", "index", "job_id", "lease_end_s", "lost_s", "migrations", "model", "name", "overhead_s",
+        "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s", "migrations", "model", "name", "overhead_s",
         "placed_s", "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
         "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status", "submit_s", "tier",
         "user", "work_s",
@@ -179,6 +179,7 @@ class Job:
         self.priority: float = priority
         self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
+        self.kind: i64 = 0  # what the policy tells apart among jobs of one size, below 16
 
         self.status: i64 = PENDING
         self.allocation: Allocation | None = None

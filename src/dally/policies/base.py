@@ -38,6 +38,10 @@ class Policy(Part):
         """Breaks equal keys, lowest first; what is still equal goes by order of submission."""
         return 0.0
 
+    def kind(self, job: Job) -> int:
+        """A number below 16: jobs of one size and kind must be equally easy to place. Asked at submission."""
+        return 0
+
     def lease_s(self) -> float:
         """For how long GPUs are granted before the job must defend them again."""
         return INFINITY

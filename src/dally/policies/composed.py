@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Action, Job, Preempt, Start
+from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
@@ -26,6 +26,7 @@ class ComposedPolicy(Policy):
         self.placement: Placement = placement
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
+        self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
@@ -33,8 +34,17 @@ class ComposedPolicy(Policy):
     def tie(self, job: Job) -> float:
         return self.order.tie(job)
 
+    def kind(self, job: Job) -> int:
+        return self.placement.kind(job)
+
     def lease_s(self) -> float:
         return self.preemption.lease_s()
+
+    def next_wakeup(self, now: float) -> float:
+        by_rank = self.order.wakeup_s()
+        by_offer = self.placement.wakeup_s()
+        by_turn = self.preemption.wakeup_s(now, self._waiting)
+        return min(by_rank, min(by_offer, by_turn))
 
     def queued(self, job: Job, now: float) -> None:
         self.order.queued(job, now)
@@ -54,9 +64,19 @@ class ComposedPolicy(Policy):
         self.preemption.lease_ended(job)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if len(queue) == 0:
+        for job in self.order.changed(now):
+            if job.status == RUNNING:
+                self.preemption.reranked(job, self.order, now)
+            else:
+                queue.rerank(job, self.order.key(job, now), self.order.tie(job))
+        self._waiting = len(queue) > 0
+        self.placement.begin_pass()
+        if not self._waiting:
             self.preemption.end_pass()
             return []
+        return self._offer(now, queue, cluster)
+
+    def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self.preemption.begin_pass(self.order, now)
         if self.preemption.worst(self.order, now) is None:
             return self._offer_free(now, queue, cluster)

@@ -11,8 +11,8 @@ from dally.model import INFINITY, WAITING, Job
 
 
 def demand(job: Job) -> int:
-    """What the job asks for as one number that rises with its GPUs: those, and how they are grouped."""
-    return int(job.gpus * 65536 + job.group)
+    """What the job asks for as one number that rises with its GPUs: those, how they are grouped, its kind."""
+    return int(job.gpus * 1048576 + job.group * 16 + job.kind)
 
 
 class DemandClass:
@@ -82,6 +82,10 @@ class Queue:
         if group.heap.holds(job.slot):
             group.heap.remove(job.slot)
             self._size -= 1
+
+    def rerank(self, job: Job, key: float, tie: float) -> None:
+        """A waiting job's rank has changed."""
+        self.class_of(job).heap.put(job.slot, key, tie)
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""

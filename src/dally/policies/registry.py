@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, unknown
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
+from dally.policies.consolidating import ConsolidatingPolicy
 from dally.policies.dally import DallyPolicy
+from dally.policies.gandiva import GandivaPolicy
+from dally.policies.gavel import GavelPolicy
 from dally.policies.ordering.base import Order
+from dally.policies.ordering.discrete_las import DiscreteLas, GittinsLas
 from dally.policies.ordering.network import NetworkSensitivity
 from dally.policies.ordering.oracle import ShortestJob, ShortestRemaining, SmallestRemaining
+from dally.policies.ordering.round_robin import RoundRobin
 from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.placement.affinity import AffinityPlacement
+from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.placement.pods import PodPlacement
+from dally.policies.placement.skew import SkewPlacement
+from dally.policies.placement.switches import SwitchesPlacement
 from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
+from dally.policies.preemption.slices import SlicePreemption
+from dally.policies.themis import ThemisPolicy
 from dally.policies.tuning import Timers, TunedTimers
 
 Settings = Mapping[str, Any]
@@ -35,6 +48,7 @@ class NamedPolicy(NamedTuple):
     order: str
     placement: str
     preemption: str
+    needs: str
     paper: str
     params: tuple[Param, ...] = ()
 
@@ -71,21 +85,21 @@ def _dally(settings: Settings) -> Policy:
     for name in ("history", "first_cap", "spread"):
         if settings[name] == float("inf"):
             raise InputError(f"--set {name}=inf: must be finite")
-    floors = _leases(settings["floors"])
+    floors = _numbers("floors", settings["floors"], "leases by tier, such as 6,12 or 0 or inf")
     timers = Timers(lease_s, floors)
     if settings["tuner"]:
         timers = TunedTimers(lease_s, floors, settings["history"], settings["first_cap"], settings["spread"])
     return DallyPolicy(ORDERS[settings["order"]](), DelayPlacement(timers), lease_s)
 
 
-def _leases(text: str) -> list[float]:
-    """Timers in leases by tier, e.g. 6,12 or inf."""
+def _numbers(name: str, text: str, meaning: str) -> list[float]:
+    """Numbers separated by commas, none negative."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
         found = []
     if not found or not all(value >= 0.0 for value in found):
-        raise InputError(f"--set floors={text}: must be leases by tier, such as 6,12 or 0 or inf")
+        raise InputError(f"--set {name}={text}: must be {meaning}")
     return found
 
 
@@ -105,24 +119,90 @@ def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
 
+def _tiresias(order: type[DiscreteLas]) -> Callable[[Settings], Policy]:
+    def make(settings: Settings) -> Policy:
+        limits = _numbers("limits", settings["limits"], "GPU-seconds in rising order, such as 3250,7200,18000")
+        if sorted(set(limits)) != limits or not 0.0 < limits[0] <= limits[-1] < float("inf"):
+            raise InputError(f"--set limits={settings['limits']}: must rise from above 0, and be finite")
+        ranks = order(limits, settings["promote"])
+        if settings["skew"] > 1.0:
+            return ComposedPolicy(ranks, BestFit(), EventPreemption())
+        return ConsolidatingPolicy(ranks, SkewPlacement(settings["skew"]), EventPreemption())
+
+    return make
+
+
+TIRESIAS_PARAMS = (
+    Param("limits", "3250,7200,18000", "GPU-seconds at which a job falls to the next queue"),
+    Param(
+        "promote", 8.0, "a job that waited so many times as long as it ran returns to the first queue; inf: never"
+    ),
+    Param("skew", 0.5, "largest tensor ÷ model from which on gangs stay together; above 1: none do"),
+)
+
+
+def _gandiva(settings: Settings) -> Policy:
+    return GandivaPolicy(RoundRobin(), AffinityPlacement(), SlicePreemption(settings["slice_s"]))
+
+
+def _themis(settings: Settings) -> Policy:
+    if settings["fairness"] > 1.0:
+        raise InputError(f"--set fairness={settings['fairness']:g}: must be a share from 0 to 1")
+    return ThemisPolicy(BestFit(), settings["lease_s"], settings["fairness"])
+
+
+def _gavel(settings: Settings) -> Policy:
+    if find_spec("scipy") is None:
+        raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
+    return GavelPolicy(BestFit(), settings["round_s"])
+
+
+def _placed(placement: Callable[[Settings], Placement]) -> Callable[[Settings], Policy]:
+    """First come, first served with backfill, on that placement."""
+    return lambda settings: ComposedPolicy(SubmitOrder(), placement(settings), NoPreemption())
+
+
+def _pods(required: bool) -> Callable[[Settings], Placement]:
+    return lambda settings: PodPlacement(settings["tier"], required)
+
+
+POD_PARAMS = (Param("tier", 1, "the tier asked for by gangs larger than a machine: 1 is the rack"),)
+
+
 FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
 TEXTBOOK = "textbook"
+GANDIVA = "Xiao et al., Gandiva, OSDI 2018"
+THEMIS = "Mahajan et al., Themis, NSDI 2020"
+GAVEL = "Narayanan et al., Gavel, OSDI 2020"
+SLURM = "Slurm, sbatch --switches"
+KUEUE = "Kueue, topology-aware scheduling"
 DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
 
+ANY, FIT = "nothing", "best fit"
+KNOWN = "durations"
+
 POLICIES: dict[str, NamedPolicy] = {
-    "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
-    "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", "best fit", "never", TEXTBOOK),
-    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", "best fit", "never", FEITELSON),
-    "sjf": NamedPolicy(_composed(ShortestJob), "duration (oracle)", "best fit", "never", TEXTBOOK),
-    "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE),
-    "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS),
-    "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", "best fit", "lease end", TIRESIAS, (LEASE,)),
-    "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", DALLY, _dally_params(True, "6,12")),
-    "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", DALLY, _dally_params(False, "6,12")),
-    "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", DALLY, _dally_params(False, "0")),
-    "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", DALLY, _dally_params(False, "inf")),
+    "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", FIT, "never", ANY, TEXTBOOK),
+    "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", FIT, "never", ANY, TEXTBOOK),
+    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", FIT, "never", KNOWN, FEITELSON),
+    "sjf": NamedPolicy(_composed(ShortestJob), "duration", FIT, "never", KNOWN, TEXTBOOK),
+    "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time", FIT, "every event", KNOWN, SCHRAGE),
+    "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", KNOWN, TIRESIAS),
+    "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", ANY, TIRESIAS, (LEASE,)),
+    "tiresias": NamedPolicy(_tiresias(DiscreteLas), "queues by attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
+    "tiresias-gittins": NamedPolicy(_tiresias(GittinsLas), "Gittins index of attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
+    "gandiva": NamedPolicy(_gandiva, "taking turns", "machines by gang size", "time slices, migration", ANY, GANDIVA, (Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3),)),
+    "themis": NamedPolicy(_themis, "finish-time fairness", FIT, "lease end", KNOWN, THEMIS, (Param("lease_s", 1200.0, LEASE.about, 1e-3), Param("fairness", 0.8, "share of the jobs, the best off, that are offered GPUs last"))),
+    "gavel": NamedPolicy(_gavel, "time due over time had", FIT, "rounds", ANY, GAVEL, (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),)),
+    "slurm-switches": NamedPolicy(_placed(lambda settings: SwitchesPlacement(settings["max_wait_s"])), "submit time", "one leaf switch, for a while", "never", ANY, SLURM, (Param("max_wait_s", 300.0, "seconds to wait for one leaf switch when there are GPUs under several"),)),
+    "kueue-preferred": NamedPolicy(_placed(_pods(False)), "submit time", "wanted tier, else above", "never", ANY, KUEUE, POD_PARAMS),
+    "kueue-required": NamedPolicy(_placed(_pods(True)), "submit time", "wanted tier only", "never", ANY, KUEUE, POD_PARAMS),
+    "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", ANY, DALLY, _dally_params(True, "6,12")),
+    "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", ANY, DALLY, _dally_params(False, "6,12")),
+    "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", ANY, DALLY, _dally_params(False, "0")),
+    "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", ANY, DALLY, _dally_params(False, "inf")),
 }  # fmt: skip
 
 

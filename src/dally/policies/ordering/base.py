@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from dally.model import Job
+from dally.model import INFINITY, Job
 from dally.policies.part import Part
 
 
@@ -14,6 +14,7 @@ class Order(Part):
 
     A waiting job's key stays as it was when it began to wait. A running job's key may only fall
     while it runs (it gets closer to done), or stand still: preemption at every event relies on it.
+    Where that does not hold, `changed` must name the jobs whose keys moved.
     """
 
     def key(self, job: Job, now: float) -> float:
@@ -22,6 +23,14 @@ class Order(Part):
     def tie(self, job: Job) -> float:
         """Breaks equal keys; then order of submission decides."""
         return 0.0
+
+    def changed(self, now: float) -> list[Job]:
+        """Jobs, waiting or running, whose rank changed by itself since this was last asked."""
+        return []
+
+    def wakeup_s(self) -> float:
+        """When the next rank changes by itself."""
+        return INFINITY
 
     # What happens to jobs, for orders that keep books.
     def queued(self, job: Job, now: float) -> None:

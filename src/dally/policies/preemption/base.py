@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mypy_extensions import mypyc_attr
 
 from dally.model import INFINITY, Job
@@ -24,6 +26,17 @@ class Preemption(Part):
         """The worst-ranked job that may be preempted and was not set aside yet."""
         return None
 
+    def candidates(self, order: Order, now: float, key: float) -> list[Job]:
+        """All jobs that may be preempted for one of that rank, worst-ranked first."""
+        return []
+
+    def wakeup_s(self, now: float, waiting: bool) -> float:
+        """When running jobs become preemptible by themselves."""
+        return INFINITY
+
+    def reranked(self, job: Job, order: Order, now: float) -> None:
+        """A running job's rank has changed by itself."""
+
     def set_aside(self, job: Job) -> None:
         """The job that `worst` named is being weighed against those who wait."""
 
@@ -45,3 +58,18 @@ class Preemption(Part):
 
 class NoPreemption(Preemption):
     """Whoever runs, runs to the end."""
+
+
+def worse_than(jobs: Iterable[Job], order: Order, now: float, key: float) -> list[Job]:
+    """Those ranked behind the key, worst first."""
+    rows: list[tuple[float, float, int, Job]] = []
+    for job in jobs:
+        own = order.key(job, now)
+        if own > key:
+            rows.append((-own, -order.tie(job), -int(job.index), job))
+    rows.sort(key=_rank)
+    return [row[3] for row in rows]
+
+
+def _rank(row: tuple[float, float, int, Job]) -> tuple[float, float, int]:
+    return row[:3]

@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 from dally.heap import IndexedHeap
 from dally.model import Job
 from dally.policies.ordering.base import Order
-from dally.policies.preemption.base import Preemption
+from dally.policies.preemption.base import Preemption, worse_than
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -33,6 +33,15 @@ class EventPreemption(Preemption):
             if key == self._heap.key(item):
                 return job
             self._heap.put(item, key, order.tie(job))
+
+    def candidates(self, order: Order, now: float, key: float) -> list[Job]:
+        worst = self.worst(order, now)
+        if worst is None or order.key(worst, now) <= key:
+            return []
+        return worse_than(self._jobs.values(), order, now, key)
+
+    def reranked(self, job: Job, order: Order, now: float) -> None:
+        self._heap.put(job.index, order.key(job, now), order.tie(job))
 
     def set_aside(self, job: Job) -> None:
         self._heap.remove(job.index)

@@ -1,0 +1,89 @@
+"""Preemption for placements that insist on a tier: free GPUs in the right domain, not just enough of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from librt.vecs import append, vec
+from mypy_extensions import i64, mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.topology import Topology
+from dally.model import Action, Job, Preempt, Start
+from dally.policies.composed import ComposedPolicy
+from dally.policies.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsolidatingPolicy(ComposedPolicy):
+    """Offers free GPUs down the order; for whom none will do, it empties a domain of worse-ranked jobs.
+
+    Nobody is preempted in vain: only for a gang that can then be placed, and only whose GPUs it needs.
+    """
+
+    def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        return self._offer_each(now, queue, cluster)
+
+    def _offer_each(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        self.preemption.begin_pass(self.order, now)
+        while True:
+            job = queue.best()
+            if job is None:
+                break
+            allocation = self.placement.place(job, now, cluster)
+            if allocation is None:
+                for loser in self._losers(job, queue.key(job), now, cluster):
+                    yield Preempt(loser)
+                allocation = self.placement.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+            else:
+                queue.close(job)
+        self.preemption.end_pass()
+
+    def _losers(self, job: Job, key: float, now: float, cluster: Cluster) -> list[Job]:
+        """Whom to preempt for the job; nobody if that would not help, or if its GPUs come in groups."""
+        if job.group > 1:
+            return []  # enough GPUs need not mean a place
+        candidates = self.preemption.candidates(self.order, now, key)
+        tier = self.placement.widest(job, cluster)
+        gained: dict[int, i64] = {}  # GPUs that domains would gain
+        for count, candidate in enumerate(candidates):
+            for domain, gpus in held(cluster.topology, candidate, tier).items():
+                gained[domain] = gained.get(domain, 0) + gpus
+                if cluster.free[tier][domain] + gained[domain] >= job.gpus:
+                    return _needed(candidates[: count + 1], cluster, tier, domain, job.gpus)
+        return []
+
+
+def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: int, gpus: i64) -> list[Job]:
+    """Of these, worst first, as many as it takes to have that many GPUs free in the domain; the best are spared."""
+    holders: list[Job] = []
+    shares: vec[i64] = vec[i64]()
+    room = cluster.free[tier][domain]
+    for job in candidates:
+        share = held(cluster.topology, job, tier).get(domain, 0)
+        if share > 0:
+            holders.append(job)
+            shares = append(shares, share)
+            room += share
+    losers: list[Job] = []
+    for place in range(len(holders) - 1, -1, -1):
+        if room - shares[place] >= gpus:
+            room -= shares[place]
+        else:
+            losers.append(holders[place])
+    return losers
+
+
+def held(topology: Topology, job: Job, tier: i64) -> dict[int, int]:
+    """The running job's GPUs by domain of that tier."""
+    found: dict[int, int] = {}
+    allocation = job.allocation
+    assert allocation is not None
+    for part in range(len(allocation.machines)):
+        domain = allocation.machines[part]
+        for below in range(tier):
+            domain = topology.parents[below][domain]
+        found[int(domain)] = found.get(int(domain), 0) + int(allocation.gpus[part])
+    return found

@@ -1,0 +1,145 @@
+"""Tiresias's orders: queues by attained service, and their ranks learnt as Gittins indices."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.heap import IndexedHeap
+from dally.model import INFINITY, RUNNING, Job
+from dally.policies.ordering.base import Order
+
+SLACK_GPU_S = 1e-3  # service this close to a limit counts as having reached it: times are rounded
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DiscreteLas(Order):
+    """By queue, the least attained GPU-seconds first; in a queue by first start, then submission.
+
+    Gu et al., Tiresias, NSDI 2019: discretised two-dimensional LAS. A job falls to the next queue when
+    its GPU-seconds reach the queue's limit. One that has waited `promote` times as long as it ran returns
+    to the first queue, and both its clocks start anew. Time with GPUs counts, restarts included.
+    """
+
+    def __init__(self, limits: list[float], promote: float) -> None:
+        self.limits: list[float] = limits
+        self.promote: float = promote  # PROMOTEKNOB; infinity: never
+        self._levels: dict[int, int] = {}  # the queue of every job that is not in the first
+        self._forgiven_s: dict[int, float] = {}  # running time that no longer counts, by job
+        self._jobs: dict[int, Job] = {}  # in the system
+        self._due: IndexedHeap = IndexedHeap()  # when each job changes queues
+
+    def level(self, job: Job) -> int:
+        """The number of the job's queue."""
+        return self._levels.get(int(job.index), 0)
+
+    def key(self, job: Job, now: float) -> float:
+        return float(self.level(job))
+
+    def tie(self, job: Job) -> float:
+        return job.start_s if job.start_s >= 0.0 else job.submit_s
+
+    def changed(self, now: float) -> list[Job]:
+        found: list[Job] = []
+        while len(self._due) > 0 and self._due.key(self._due.first()) <= now:
+            job = self._jobs[int(self._due.pop())]
+            found.append(job)
+            if job.status == RUNNING:
+                self._levels[int(job.index)] = self.level(job) + 1
+                self._expect_limit(job, now)
+            else:
+                self._levels[int(job.index)] = 0
+                self._forgiven_s[int(job.index)] = job.run_s(now)
+        return found
+
+    def wakeup_s(self) -> float:
+        return self._due.key(self._due.first()) if len(self._due) > 0 else INFINITY
+
+    def queued(self, job: Job, now: float) -> None:
+        self._jobs[int(job.index)] = job
+        if self.level(job) > 0 and self.promote < INFINITY:
+            self._due.put(job.index, now + self.promote * self._counted_s(job, now), 0.0)
+
+    def started(self, job: Job, now: float) -> None:
+        self._expect_limit(job, now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._due.discard(job.index)
+        self._sink(job, now)
+
+    def finished(self, job: Job, now: float) -> None:
+        for books in (self._levels, self._forgiven_s, self._jobs):
+            books.pop(int(job.index), None)
+
+    def _counted_s(self, job: Job, now: float) -> float:
+        return job.run_s(now) - self._forgiven_s.get(int(job.index), 0.0)
+
+    def _sink(self, job: Job, now: float) -> None:
+        """Past every limit that its service has reached."""
+        service = self._counted_s(job, now) * float(job.gpus) + SLACK_GPU_S
+        level = self.level(job)
+        while level < len(self.limits) and service >= self.limits[level]:
+            level += 1
+        if level > 0:
+            self._levels[int(job.index)] = level
+
+    def _expect_limit(self, job: Job, now: float) -> None:
+        self._sink(job, now)
+        level = self.level(job)
+        if level < len(self.limits):
+            left = self.limits[level] - self._counted_s(job, now) * float(job.gpus)
+            self._due.put(job.index, now + left / float(job.gpus), 0.0)
+        else:
+            self._due.discard(job.index)
+
+
+FIRST_TABLE: i64 = 10  # finished jobs
+GROWTH = 1.1  # by which more of them must have finished for the ranks to be worked out again
+
+
+class GittinsLas(DiscreteLas):
+    """By the Gittins index of a job's queue, the largest first.
+
+    Tiresias's other order. G(a) = P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in
+    GPU-seconds, a the limit at which the queue begins and Δ its width. The distribution of S is that of the
+    jobs finished so far. We depart from the paper in that jobs of one queue share its index; until ten jobs
+    have finished the queues rank as under LAS.
+    """
+
+    def __init__(self, limits: list[float], promote: float) -> None:
+        super().__init__(limits, promote)
+        self._services: list[float] = []  # of finished jobs, in GPU-seconds
+        self._ranks: list[float] = [float(level) for level in range(len(limits) + 1)]
+        self._next_table: i64 = FIRST_TABLE
+
+    def key(self, job: Job, now: float) -> float:
+        return self._ranks[self.level(job)]
+
+    def finished(self, job: Job, now: float) -> None:
+        super().finished(job, now)
+        self._services.append(job.run_s(now) * float(job.gpus))
+
+    def changed(self, now: float) -> list[Job]:
+        found = super().changed(now)
+        if len(self._services) < self._next_table:
+            return found
+        self._next_table = int(len(self._services) * GROWTH) + 1
+        self._ranks = gittins_ranks(self._services, self.limits)
+        return list(self._jobs.values())
+
+
+def gittins_ranks(services: list[float], limits: list[float]) -> list[float]:
+    """For each queue minus the Gittins index of a job that enters it; 0 where no job has come so far."""
+    ordered = sorted(services)
+    ranks: list[float] = []
+    for level in range(len(limits) + 1):
+        begin = limits[level - 1] if level > 0 else 0.0
+        end = limits[level] if level < len(limits) else INFINITY
+        beyond = ordered[bisect_right(ordered, begin) :]
+        within = bisect_right(beyond, end)
+        spent = sum(beyond[:within]) - begin * within
+        if within < len(beyond):
+            spent += (end - begin) * (len(beyond) - within)
+        ranks.append(-within / spent if spent > 0.0 else 0.0)
+    return ranks
