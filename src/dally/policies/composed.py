@@ -64,7 +64,7 @@ class ComposedPolicy(Policy):
         self.preemption.lease_ended(job)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        for job in self.order.changed(now):
+        for job in self.order.changed(now, cluster):
             if job.status == RUNNING:
                 self.preemption.reranked(job, self.order, now)
             else:

@@ -17,6 +17,7 @@ from dally.policies.gandiva import GandivaPolicy
 from dally.policies.gavel import GavelPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.discrete_las import DiscreteLas, GittinsLas
+from dally.policies.ordering.fairness import FinishTimeFairness
 from dally.policies.ordering.network import NetworkSensitivity
 from dally.policies.ordering.oracle import ShortestJob, ShortestRemaining, SmallestRemaining
 from dally.policies.ordering.round_robin import RoundRobin
@@ -33,7 +34,6 @@ from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
 from dally.policies.preemption.slices import SlicePreemption
-from dally.policies.themis import ThemisPolicy
 from dally.policies.tuning import Timers, TunedTimers
 
 Settings = Mapping[str, Any]
@@ -148,7 +148,8 @@ def _gandiva(settings: Settings) -> Policy:
 def _themis(settings: Settings) -> Policy:
     if settings["fairness"] > 1.0:
         raise InputError(f"--set fairness={settings['fairness']:g}: must be a share from 0 to 1")
-    return ThemisPolicy(BestFit(), settings["lease_s"], settings["fairness"])
+    order = FinishTimeFairness(settings["lease_s"], settings["fairness"])
+    return ConsolidatingPolicy(order, BestFit(), SlicePreemption(settings["lease_s"]))
 
 
 def _gavel(settings: Settings) -> Policy:

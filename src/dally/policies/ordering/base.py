@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
+from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Job
 from dally.policies.part import Part
 
@@ -24,7 +25,7 @@ class Order(Part):
         """Breaks equal keys; then order of submission decides."""
         return 0.0
 
-    def changed(self, now: float) -> list[Job]:
+    def changed(self, now: float, cluster: Cluster) -> list[Job]:
         """Jobs, waiting or running, whose rank changed by itself since this was last asked."""
         return []
 

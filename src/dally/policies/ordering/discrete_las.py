@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 
 from mypy_extensions import i64, mypyc_attr
 
+from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, RUNNING, Job
 from dally.policies.ordering.base import Order
@@ -40,7 +42,7 @@ class DiscreteLas(Order):
     def tie(self, job: Job) -> float:
         return job.start_s if job.start_s >= 0.0 else job.submit_s
 
-    def changed(self, now: float) -> list[Job]:
+    def changed(self, now: float, cluster: Cluster) -> list[Job]:
         found: list[Job] = []
         while len(self._due) > 0 and self._due.key(self._due.first()) <= now:
             job = self._jobs[int(self._due.pop())]
@@ -98,48 +100,73 @@ FIRST_TABLE: i64 = 10  # finished jobs
 GROWTH = 1.1  # by which more of them must have finished for the ranks to be worked out again
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GittinsLas(DiscreteLas):
-    """By the Gittins index of a job's queue, the largest first.
+    """By Gittins index, the largest first.
 
     Tiresias's other order. G(a) = P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in
-    GPU-seconds, a the limit at which the queue begins and Δ its width. The distribution of S is that of the
-    jobs finished so far. We depart from the paper in that jobs of one queue share its index; until ten jobs
-    have finished the queues rank as under LAS.
+    GPU-seconds, a what it has attained and Δ the width of its queue. The distribution of S is that of the jobs
+    finished so far; until ten have finished, queues rank as under LAS. We depart from the paper in that a job's
+    index is worked out when it starts, stops or changes queues, not all the time.
     """
 
     def __init__(self, limits: list[float], promote: float) -> None:
         super().__init__(limits, promote)
         self._services: list[float] = []  # of finished jobs, in GPU-seconds
-        self._ranks: list[float] = [float(level) for level in range(len(limits) + 1)]
         self._next_table: i64 = FIRST_TABLE
+        self._table: GittinsTable | None = None
+        self._indices: dict[int, float] = {}  # minus the Gittins index, by job
 
     def key(self, job: Job, now: float) -> float:
-        return self._ranks[self.level(job)]
+        found = self._indices.get(int(job.index))
+        return self._rank(job, now) if found is None else found
+
+    def started(self, job: Job, now: float) -> None:
+        super().started(job, now)
+        self._indices[int(job.index)] = self._rank(job, now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        super().stopped(job, now)
+        self._indices[int(job.index)] = self._rank(job, now)
 
     def finished(self, job: Job, now: float) -> None:
         super().finished(job, now)
+        self._indices.pop(int(job.index), None)
         self._services.append(job.run_s(now) * float(job.gpus))
 
-    def changed(self, now: float) -> list[Job]:
-        found = super().changed(now)
-        if len(self._services) < self._next_table:
-            return found
-        self._next_table = int(len(self._services) * GROWTH) + 1
-        self._ranks = gittins_ranks(self._services, self.limits)
-        return list(self._jobs.values())
+    def changed(self, now: float, cluster: Cluster) -> list[Job]:
+        found = super().changed(now, cluster)
+        if len(self._services) >= self._next_table:
+            self._next_table = int(len(self._services) * GROWTH) + 1
+            self._table = GittinsTable(self._services)
+            found = list(self._jobs.values())
+        for job in found:
+            self._indices[int(job.index)] = self._rank(job, now)
+        return found
+
+    def _rank(self, job: Job, now: float) -> float:
+        level = self.level(job)
+        table = self._table
+        if table is None:
+            return float(level)
+        begin = self.limits[level - 1] if level > 0 else 0.0
+        width = self.limits[level] - begin if level < len(self.limits) else INFINITY
+        return -table.index(self._counted_s(job, now) * float(job.gpus), width)
 
 
-def gittins_ranks(services: list[float], limits: list[float]) -> list[float]:
-    """For each queue minus the Gittins index of a job that enters it; 0 where no job has come so far."""
-    ordered = sorted(services)
-    ranks: list[float] = []
-    for level in range(len(limits) + 1):
-        begin = limits[level - 1] if level > 0 else 0.0
-        end = limits[level] if level < len(limits) else INFINITY
-        beyond = ordered[bisect_right(ordered, begin) :]
-        within = bisect_right(beyond, end)
-        spent = sum(beyond[:within]) - begin * within
-        if within < len(beyond):
-            spent += (end - begin) * (len(beyond) - within)
-        ranks.append(-within / spent if spent > 0.0 else 0.0)
-    return ranks
+class GittinsTable:
+    """Services of finished jobs in rising order, and their sums from the first on."""
+
+    def __init__(self, services: list[float]) -> None:
+        self._services: list[float] = sorted(services)
+        self._sums: list[float] = list(accumulate(self._services, initial=0.0))
+
+    def index(self, attained: float, width: float) -> float:
+        """The Gittins index of a job with that service, per GPU-second; 0 if none is known to have had more."""
+        first = bisect_right(self._services, attained)
+        last = bisect_right(self._services, attained + width)
+        beyond = len(self._services) - first
+        spent = self._sums[last] - self._sums[first] - attained * (last - first)
+        if beyond > last - first:
+            spent += width * (beyond - (last - first))
+        return (last - first) / spent if spent > 0.0 else 0.0

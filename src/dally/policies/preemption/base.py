@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from mypy_extensions import mypyc_attr
@@ -60,15 +61,26 @@ class NoPreemption(Preemption):
     """Whoever runs, runs to the end."""
 
 
-def worse_than(jobs: Iterable[Job], order: Order, now: float, key: float) -> list[Job]:
-    """Those ranked behind the key, worst first."""
-    rows: list[tuple[float, float, int, Job]] = []
-    for job in jobs:
-        own = order.key(job, now)
-        if own > key:
-            rows.append((-own, -order.tie(job), -int(job.index), job))
-    rows.sort(key=_rank)
-    return [row[3] for row in rows]
+class Ranking:
+    """Running jobs as they rank in one pass, worst first."""
+
+    def __init__(self, jobs: Iterable[Job], order: Order, now: float) -> None:
+        rows = [(-order.key(job, now), -order.tie(job), -int(job.index), job) for job in jobs]
+        rows.sort(key=_rank)
+        self._jobs: list[Job] = [row[3] for row in rows]
+        self._keys: list[float] = [row[0] for row in rows]
+
+    def behind(self, key: float) -> list[Job]:
+        """Those ranked behind the key."""
+        return self._jobs[: bisect_left(self._keys, -key)]
+
+    def remove(self, job: Job) -> None:
+        """The job runs no more."""
+        for place, other in enumerate(self._jobs):
+            if other is job:
+                del self._jobs[place]
+                del self._keys[place]
+                return
 
 
 def _rank(row: tuple[float, float, int, Job]) -> tuple[float, float, int]:

@@ -1,0 +1,96 @@
+"""Themis's order: GPUs go to those farthest behind what a fair share would have given them."""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+from mypy_extensions import mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.model import Job
+from dally.policies.ordering.base import Order
+
+BIDDER, OTHER, NEWCOMER = 0.0, 1.0, 2.0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FinishTimeFairness(Order):
+    """By finish-time fairness: rho = time to finish in the shared cluster ÷ time on a fair share of it.
+
+    Mahajan et al., Themis, NSDI 2020. Every `lease_s` seconds there is an auction. The 1 - f of the jobs with the
+    worst rho bid, and whoever gains most per GPU comes first: the gain is the logarithm of rho after waiting one
+    more lease over rho when running now. Bidders may take the GPUs of the others; these keep what bidders leave.
+    Until the next auction ranks stay, and jobs that come in between are last. We depart from the paper:
+    a job is an app of its own, its remaining time is known, gangs are not split, all leases end at auctions, and
+    a fair share is 1/N of the cluster, N the mean over the job's life of all demands ÷ GPUs, at least 1.
+    """
+
+    def __init__(self, lease_s: float, fairness: float) -> None:
+        self._lease_s: float = lease_s
+        self._fairness: float = fairness  # f
+        self._next_s: float = 0.0  # auction
+        self._jobs: dict[int, Job] = {}  # in the system
+        self._ranks: dict[int, tuple[float, float]] = {}  # from the latest auction
+        self._gpus: float = 1.0  # of the cluster, known from the first pass on
+        self._demand: float = 0.0  # of all jobs in the system, in GPUs
+        self._since_s: float = 0.0
+        self._integral: float = 0.0  # of the contention over time, up to `_since_s`
+        self._before: dict[int, float] = {}  # the integral at each job's submission
+
+    def contention(self) -> float:
+        """N: how many times over the cluster is asked for, at least 1."""
+        asked = self._demand / self._gpus
+        return asked if asked > 1.0 else 1.0
+
+    def rho(self, job: Job, now: float, later_s: float = 0.0) -> float:
+        """Finish-time fairness if the job gets GPUs `later_s` from now; above 1: worse off than on its share."""
+        age_s = now - job.submit_s
+        integral = self._integral + (now - self._since_s) * self.contention() - self._before[int(job.index)]
+        share = integral / age_s if age_s > 0.0 else self.contention()
+        fair_s = job.duration_s * share
+        return (age_s + later_s + job.remaining_s(now)) / fair_s if fair_s > 0.0 else 1.0
+
+    def key(self, job: Job, now: float) -> float:
+        return self._ranks.get(int(job.index), (NEWCOMER, 0.0))[0]
+
+    def tie(self, job: Job) -> float:
+        return self._ranks.get(int(job.index), (NEWCOMER, 0.0))[1]
+
+    def changed(self, now: float, cluster: Cluster) -> list[Job]:
+        self._gpus = float(cluster.topology.total_gpus())
+        if now < self._next_s:
+            return []
+        self._next_s = (now // self._lease_s + 1.0) * self._lease_s
+        self._auction(now)
+        return list(self._jobs.values())
+
+    def _auction(self, now: float) -> None:
+        rhos = {index: self.rho(job, now) for index, job in self._jobs.items()}
+        worst = sorted(rhos.values(), reverse=True)
+        bidders = max(1, ceil((1.0 - self._fairness) * len(worst) - 1e-9))
+        limit = worst[bidders - 1] if worst else 0.0
+        self._ranks.clear()
+        for index, rho in rhos.items():
+            if rho < limit:
+                self._ranks[index] = (OTHER, -rho)
+            else:
+                job = self._jobs[index]
+                gain = log(self.rho(job, now, self._lease_s) / rho) if rho > 0.0 else 0.0
+                self._ranks[index] = (BIDDER, -gain / float(job.gpus))
+
+    def queued(self, job: Job, now: float) -> None:
+        if int(job.index) not in self._jobs:
+            self._change_demand(float(job.gpus), now)
+            self._jobs[int(job.index)] = job
+            self._before[int(job.index)] = self._integral
+
+    def finished(self, job: Job, now: float) -> None:
+        self._change_demand(-float(job.gpus), now)
+        self._ranks.pop(int(job.index), None)
+        del self._jobs[int(job.index)]
+        del self._before[int(job.index)]
+
+    def _change_demand(self, gpus: float, now: float) -> None:
+        self._integral += (now - self._since_s) * self.contention()
+        self._since_s = now
+        self._demand += gpus
