@@ -8,7 +8,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network
-from dally.model import Job, Profile
+from dally.model import Allocation, Job, Profile
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.closest import closest_placement
 from dally.perf.contention import Contention
@@ -38,6 +38,7 @@ class NetworkModel(SpeedModel):
         self._quiet: Network = quiet
         self._profiles: Callable[[str, int], Profile] = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
+        self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
         self._contention: Contention = Contention(network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
@@ -57,17 +58,29 @@ class NetworkModel(SpeedModel):
     def placed(self, job: Job) -> list[Speed]:
         if job.gpus == 1:
             return []
-        kind = self.kind(job)
         allocation = job.allocation
         assert allocation is not None
+        if len(allocation.machines) == 1:
+            return [self._on_one_machine(job, allocation)]
+        kind = self.kind(job)
         gang = gang_on(self._network, allocation.machines, allocation.gpus)
         demand = demand_of(self._network, gang, kind.profile)
-        if len(demand.cost.links) == 0:
-            iteration_s = demand.iteration_s(demand.alone_s)
-            return [_speed(job, kind, iteration_s, iteration_s - demand.compute_s())]
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
         return self._speeds(self._contention.add(job.index, demand))
+
+    def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
+        """Its speed depends on nobody else: worked out once for each model, size and machine."""
+        key = (job.model, int(job.gpus), int(allocation.machines[0]))
+        known = self._alone.get(key)
+        if known is None:
+            kind = self.kind(job)
+            gang = gang_on(self._network, allocation.machines, allocation.gpus)
+            demand = demand_of(self._network, gang, kind.profile)
+            iteration_s = demand.iteration_s(demand.alone_s)
+            known = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
+            self._alone[key] = known
+        return Speed(job, known.rate, known.comm_rate)
 
     def removed(self, job: Job) -> list[Speed]:
         if int(job.index) not in self._sharing:

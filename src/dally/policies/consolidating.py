@@ -32,9 +32,11 @@ class ConsolidatingPolicy(ComposedPolicy):
                 break
             allocation = self.placement.place(job, now, cluster)
             if allocation is None:
-                for loser in self._losers(job, queue.key(job), now, cluster):
+                losers = self._losers(job, queue.key(job), now, cluster)
+                for loser in losers:
                     yield Preempt(loser)
-                allocation = self.placement.place(job, now, cluster)
+                if losers:
+                    allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
             else:
@@ -47,22 +49,26 @@ class ConsolidatingPolicy(ComposedPolicy):
             return []  # enough GPUs need not mean a place
         candidates = self.preemption.candidates(self.order, now, key)
         tier = self.placement.widest(job, cluster)
-        gained: dict[int, i64] = {}  # GPUs that domains would gain
+        free = cluster.free[tier]
+        gained: vec[i64] = vec[i64]([0] * len(free))  # GPUs that domains would gain
         for count, candidate in enumerate(candidates):
-            for domain, gpus in held(cluster.topology, candidate, tier).items():
-                gained[domain] = gained.get(domain, 0) + gpus
-                if cluster.free[tier][domain] + gained[domain] >= job.gpus:
+            allocation = candidate.allocation
+            assert allocation is not None
+            for part in range(len(allocation.machines)):
+                domain = domain_of(cluster.topology, allocation.machines[part], tier)
+                gained[domain] += allocation.gpus[part]
+                if free[domain] + gained[domain] >= job.gpus:
                     return _needed(candidates[: count + 1], cluster, tier, domain, job.gpus)
         return []
 
 
-def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: int, gpus: i64) -> list[Job]:
+def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> list[Job]:
     """Of these, worst first, as many as it takes to have that many GPUs free in the domain; the best are spared."""
     holders: list[Job] = []
     shares: vec[i64] = vec[i64]()
     room = cluster.free[tier][domain]
     for job in candidates:
-        share = held(cluster.topology, job, tier).get(domain, 0)
+        share = held(cluster.topology, job, tier, domain)
         if share > 0:
             holders.append(job)
             shares = append(shares, share)
@@ -76,14 +82,20 @@ def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: int, gpu
     return losers
 
 
-def held(topology: Topology, job: Job, tier: i64) -> dict[int, int]:
-    """The running job's GPUs by domain of that tier."""
-    found: dict[int, int] = {}
+def held(topology: Topology, job: Job, tier: i64, domain: i64) -> i64:
+    """The running job's GPUs in that domain of the tier."""
     allocation = job.allocation
     assert allocation is not None
+    gpus: i64 = 0
     for part in range(len(allocation.machines)):
-        domain = allocation.machines[part]
-        for below in range(tier):
-            domain = topology.parents[below][domain]
-        found[int(domain)] = found.get(int(domain), 0) + int(allocation.gpus[part])
-    return found
+        if domain_of(topology, allocation.machines[part], tier) == domain:
+            gpus += allocation.gpus[part]
+    return gpus
+
+
+def domain_of(topology: Topology, machine: i64, tier: i64) -> i64:
+    """The machine's domain of that tier."""
+    domain = machine
+    for below in range(tier):
+        domain = topology.parents[below][domain]
+    return domain

@@ -119,17 +119,25 @@ def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
 
-def _tiresias(order: type[DiscreteLas]) -> Callable[[Settings], Policy]:
+def _tiresias(order: Callable[[list[float], Settings], Order]) -> Callable[[Settings], Policy]:
     def make(settings: Settings) -> Policy:
         limits = _numbers("limits", settings["limits"], "GPU-seconds in rising order, such as 3250,7200,18000")
         if sorted(set(limits)) != limits or not 0.0 < limits[0] <= limits[-1] < float("inf"):
             raise InputError(f"--set limits={settings['limits']}: must rise from above 0, and be finite")
-        ranks = order(limits, settings["promote"])
+        ranks = order(limits, settings)
         if settings["skew"] > 1.0:
             return ComposedPolicy(ranks, BestFit(), EventPreemption())
         return ConsolidatingPolicy(ranks, SkewPlacement(settings["skew"]), EventPreemption())
 
     return make
+
+
+def _queues(limits: list[float], settings: Settings) -> Order:
+    return DiscreteLas(limits, settings["promote"])
+
+
+def _gittins(limits: list[float], settings: Settings) -> Order:
+    return GittinsLas(limits, settings["promote"], settings["learn_from"])
 
 
 TIRESIAS_PARAMS = (
@@ -192,8 +200,8 @@ POLICIES: dict[str, NamedPolicy] = {
     "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time", FIT, "every event", KNOWN, SCHRAGE),
     "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", KNOWN, TIRESIAS),
     "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", ANY, TIRESIAS, (LEASE,)),
-    "tiresias": NamedPolicy(_tiresias(DiscreteLas), "queues by attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
-    "tiresias-gittins": NamedPolicy(_tiresias(GittinsLas), "Gittins index of attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
+    "tiresias": NamedPolicy(_tiresias(_queues), "queues by attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
+    "tiresias-gittins": NamedPolicy(_tiresias(_gittins), "Gittins index of attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, (*TIRESIAS_PARAMS, Param("learn_from", 10, "finished jobs from which on indices are used", 1))),
     "gandiva": NamedPolicy(_gandiva, "taking turns", "machines by gang size", "time slices, migration", ANY, GANDIVA, (Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3),)),
     "themis": NamedPolicy(_themis, "finish-time fairness", FIT, "lease end", KNOWN, THEMIS, (Param("lease_s", 1200.0, LEASE.about, 1e-3), Param("fairness", 0.8, "share of the jobs, the best off, that are offered GPUs last"))),
     "gavel": NamedPolicy(_gavel, "time due over time had", FIT, "rounds", ANY, GAVEL, (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),)),

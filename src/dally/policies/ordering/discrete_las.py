@@ -96,7 +96,6 @@ class DiscreteLas(Order):
             self._due.discard(job.index)
 
 
-FIRST_TABLE: i64 = 10  # finished jobs
 GROWTH = 1.1  # by which more of them must have finished for the ranks to be worked out again
 
 
@@ -106,14 +105,14 @@ class GittinsLas(DiscreteLas):
 
     Tiresias's other order. G(a) = P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in
     GPU-seconds, a what it has attained and Δ the width of its queue. The distribution of S is that of the jobs
-    finished so far; until ten have finished, queues rank as under LAS. We depart from the paper in that a job's
-    index is worked out when it starts, stops or changes queues, not all the time.
+    finished so far; until `learn_from` have finished, queues rank as under LAS. We depart from the paper in that
+    a job's index is worked out when it starts, stops or changes queues, not all the time.
     """
 
-    def __init__(self, limits: list[float], promote: float) -> None:
+    def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:
         super().__init__(limits, promote)
         self._services: list[float] = []  # of finished jobs, in GPU-seconds
-        self._next_table: i64 = FIRST_TABLE
+        self._next_table: i64 = learn_from
         self._table: GittinsTable | None = None
         self._indices: dict[int, float] = {}  # minus the Gittins index, by job
 
