@@ -45,6 +45,7 @@ bench: install
 
 docs: install
 	$(BIN)/python scripts/cli_reference.py > docs/cli.md
+	$(BIN)/python scripts/policies_page.py > docs/policies.md
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -30,6 +30,7 @@ def policies(
                 "order": row.order,
                 "placement": row.placement,
                 "preemption": row.preemption,
+                "needs": row.needs,
                 "paper": row.paper,
                 "parameters": [
                     {"name": param.name, "default": param.default, "about": param.about} for param in row.params
@@ -40,8 +41,8 @@ def policies(
         typer.echo(json.dumps(rows, indent=2))
         return
     print_table(
-        ["policy", "order", "placement", "preemption", "paper"],
-        [[name, row.order, row.placement, row.preemption, row.paper] for name, row in POLICIES.items()],
+        ["policy", "order", "placement", "preemption", "needs to know", "paper"],
+        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in POLICIES.items()],
     )
     print_table(
         ["--set", "meaning", "defaults"],

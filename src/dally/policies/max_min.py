@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SATURATED = 1.0 - 1e-9  # rounding of the solver
+CLOSE = 1e-9  # relative; the solver rounds
 
 
 def max_min_fractions(jobs: Mapping[int, int], gpus: float) -> dict[int, float]:
@@ -18,15 +18,15 @@ def max_min_fractions(jobs: Mapping[int, int], gpus: float) -> dict[int, float]:
     left = dict(jobs)
     while left:
         room = gpus - sum(jobs[size] * size * share for size, share in found.items())
-        shares = _solve(left, max(0.0, room))
-        done = [size for size, share in shares.items() if share >= SATURATED]
-        for size in done or list(left):
-            found[size] = min(1.0, max(0.0, shares[size]))
+        share = _largest_share(left, max(0.0, room))
+        full = [size for size in left if size <= share * (1.0 + CLOSE)]  # these run all the time and want no more
+        for size in full or list(left):
+            found[size] = min(1.0, share / size)
             del left[size]
     return found
 
 
-def _solve(jobs: Mapping[int, int], room: float) -> dict[int, float]:
+def _largest_share(jobs: Mapping[int, int], room: float) -> float:
     """Maximise t with size · x ≥ t, x ≤ 1 for every size, and all their GPU time within `room`."""
     import numpy as np
     from scipy.optimize import linprog
@@ -45,4 +45,4 @@ def _solve(jobs: Mapping[int, int], room: float) -> dict[int, float]:
     )
     if answer.status != 0:
         raise RuntimeError(f"the linear program of max-min shares failed: {answer.message}")
-    return dict(zip(jobs, (float(share) for share in answer.x[:count]), strict=True))
+    return max(0.0, float(-answer.fun))

@@ -1,0 +1,81 @@
+"""Prints docs/policies.md: the table of all policies from the registry, and what the code says of each part.
+
+usage: python scripts/policies_page.py > docs/policies.md
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import fill
+
+from dally.cli.policies import shown
+from dally.policies.part import Part
+from dally.policies.registry import POLICIES, NamedPolicy, build
+
+SOURCES = Path(__file__).parent.parent / "src"
+WIDTH = 116
+HEAD = """# Policies
+
+All of these run on the same engine, the same model of the network and the same cost of preemption, so that a
+comparison is fair by construction. A policy is an order, a placement and a rule of preemption, most of them
+used by several policies. `dally policies` prints the same table. This page is written by `make docs`: change the
+code, not the page.
+
+"""
+PARTS = ("order", "placement", "preemption")
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def sections() -> Iterator[str]:
+    """The table, then a section per policy."""
+    yield HEAD
+    yield table(
+        ["policy", "order", "placement", "preemption", "needs to know", "paper"],
+        [
+            [f"[`{name}`](#{name})", row.order, row.placement, row.preemption, row.needs, row.paper]
+            for name, row in POLICIES.items()
+        ],
+    )
+    for name, row in POLICIES.items():
+        yield from section(name, row)
+
+
+def section(name: str, row: NamedPolicy) -> Iterator[str]:
+    """What the code says of one policy, and its parameters."""
+    yield f"\n## {name}\n"
+    policy = build(name)
+    for part in (policy, *(getattr(policy, attribute, None) for attribute in PARTS)):
+        if isinstance(part, Part):
+            yield f"\n**{type(part).__name__}.** {said_of(type(part))}\n"
+    if row.params:
+        yield "\n" + table(
+            ["`--set`", "default", "meaning"],
+            [[f"`{param.name}`", f"`{shown(param.default)}`", param.about] for param in row.params],
+        )
+
+
+def said_of(part: type) -> str:
+    """The class's docstring, read from the source: a compiled class has none."""
+    source = SOURCES / (part.__module__.replace(".", "/") + ".py")
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef) and node.name == part.__name__:
+            paragraphs = (ast.get_docstring(node) or "").split("\n\n")
+            return "\n\n".join(fill(" ".join(text.split()), WIDTH) for text in paragraphs)
+    raise LookupError(part)
+
+
+def main() -> None:
+    """Write the page to stdout."""
+    sys.stdout.writelines(sections())
+
+
+if __name__ == "__main__":
+    main()
