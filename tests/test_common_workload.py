@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,24 @@ from dally.scenario import Scenario
     ],
 )
 def test_agrees(shared: Path, tmp_path: Path, jobs: int, policy: str, jct_mean_s: float, preemptions: int) -> None:
-    trace = tmp_path / "w.csv"
-    maker = shared / "tools" / "common_workload.py"
-    subprocess.run([sys.executable, maker, str(jobs), trace, "1.1"], check=True, stdout=subprocess.DEVNULL)
-    simulation, _ = Scenario(str(trace), "4x16x8", policy, restart_per_gpu_s=0.0).simulation()
-    simulation.run()
-    summary = summarize(simulation)
+    summary = run(shared, tmp_path / "w.csv", jobs, policy)
     assert summary["jct_mean_s"] == pytest.approx(jct_mean_s, abs=0.1)
     assert summary["preemptions"] == preemptions
+
+
+def run(
+    shared: Path, trace: Path, jobs: int, policy: str, settings: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The summary of that many jobs on 512 GPUs with free preemption."""
+    maker = shared / "tools" / "common_workload.py"
+    subprocess.run([sys.executable, maker, str(jobs), trace, "1.1"], check=True, stdout=subprocess.DEVNULL)
+    simulation, _ = Scenario(str(trace), "4x16x8", policy, settings or {}, restart_per_gpu_s=0.0).simulation()
+    simulation.run()
+    return summarize(simulation)
+
+
+def test_tiresias_is_near_its_authors_simulator(shared: Path, tmp_path: Path) -> None:
+    """8726 s with limits 3250, 7200 and 18000, free preemption, any placement (reference/peers.csv: dlas-gpu)."""
+    settings = {"limits": "3250,7200,18000", "promote": "inf", "skew": "2"}
+    summary = run(shared, tmp_path / "w.csv", 10000, "tiresias", settings)
+    assert summary["jct_mean_s"] == pytest.approx(8726, rel=0.03)
