@@ -108,7 +108,7 @@ class Contention:
         busy = 0.0
         for flow in self.members[link]:
             demand = flow.demand
-            busy += demand.cost.seconds[_place(demand.cost.links, link)] / demand.iteration_s(flow.comm_s)
+            busy += demand.cost.seconds[place_of(demand.cost.links, link)] / demand.iteration_s(flow.comm_s)
         return busy if busy < 1.0 else 1.0
 
     def _settle(self, links: vec[i64], newcomer: Flow | None) -> list[int]:
@@ -187,14 +187,14 @@ class Contention:
         meets = 0.0
         variance = 0.0
         for flow in self.members[link]:
-            weight = flow.weights[_place(flow.demand.cost.links, link)]
+            weight = flow.weights[place_of(flow.demand.cost.links, link)]
             meets += weight * flow.duty
             variance += weight * weight * flow.duty * (1.0 - flow.duty)
         self.meets[link] = meets
         self.variance[link] = variance
 
 
-def _place(links: vec[i64], link: i64) -> i64:
+def place_of(links: vec[i64], link: i64) -> i64:
     """Where the link is among a flow's."""
     place: i64 = 0
     while links[place] != link:

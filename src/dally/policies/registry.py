@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, unknown
+from dally.policies.ada_srsf import AdaSrsf
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
@@ -18,6 +19,7 @@ from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.placement.least_workload import LeastWorkload
 from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
@@ -26,6 +28,7 @@ from dally.policies.tuning import Timers, TunedTimers
 Settings = Mapping[str, Any]
 
 LEASE = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
+KAPPA = Param("kappa", 1, "gangs of at most so many GPUs are spread, larger ones go machine by machine")
 
 
 class NamedPolicy(NamedTuple):
@@ -101,6 +104,14 @@ def _dally_params(tuner: bool, floors: str) -> tuple[Param, ...]:
     )
 
 
+def _lwf(settings: Settings) -> Policy:
+    return ComposedPolicy(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+
+
+def _ada_srsf(settings: Settings) -> Policy:
+    return AdaSrsf(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+
+
 def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
@@ -110,6 +121,7 @@ TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
 TEXTBOOK = "textbook"
 DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
+WANG = "Wang et al., Communication Contention Aware Scheduling of Multiple Deep Learning Training Jobs, arXiv 2002.10105"
 
 POLICIES: dict[str, NamedPolicy] = {
     "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
@@ -123,6 +135,8 @@ POLICIES: dict[str, NamedPolicy] = {
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", DALLY, _dally_params(False, "0")),
     "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", DALLY, _dally_params(False, "inf")),
+    "lwf": NamedPolicy(_lwf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ)", "never", WANG, (KAPPA,)),
+    "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ), links by AdaDUAL", "never", WANG, (KAPPA,)),
 }  # fmt: skip
 
 
