@@ -47,14 +47,14 @@ def _runner(demand: Demand, offset_s: float) -> Runner:
 
 
 def _admitted(runners: list[Runner], place: int, flying: list[int]) -> bool:
+    """Whether every link of it admits what the runner has to send."""
     own = runners[place]
-    return all(
-        admits_to(
-            own.transfer_s * need,
-            [runners[other].transfer_s * runners[other].needs[link] for other in flying if link in runners[other].needs],
-        )
-        for link, need in own.needs.items()
-    )  # fmt: skip
+    for link, need in own.needs.items():
+        others = [runners[other] for other in flying if link in runners[other].needs]
+        left = [other.transfer_s * other.needs[link] for other in others]
+        if not admits_to(own.transfer_s * need, left):
+            return False
+    return True
 
 
 def _speed(runners: list[Runner], place: int, flying: list[int]) -> float:

@@ -70,7 +70,7 @@ def test_reference_of_one_and_of_two_by_hand() -> None:
     # Sends 1 of 10 s, beside one that sends for 1000 s and never pauses: nearly always overlapped.
     short_s, _ = adadual_iteration_s([on_one_link(1.0, 9.0), on_one_link(1000.0, 1e-9)], [0.5, 0.0], 20)
     assert short_s == pytest.approx(9 + 1 / PAIR, rel=0.01)
-    assert 1 / PAIR == pytest.approx(2 + PENALTY_S / BYTE_S)
+    assert pytest.approx(2 + PENALTY_S / BYTE_S) == 1 / PAIR
 
 
 def one_link_errors(rng: random.Random, count: int, mixes: int) -> list[float]:
@@ -102,7 +102,7 @@ def test_near_the_exact_run_on_random_networks() -> None:
         exact = adadual_iteration_s(demands, starts, 40)
         contention = shared(demands, int(cluster_network.link_count()))
         errors += [abs(contention.iteration_s(job) / seconds - 1) for job, seconds in enumerate(exact)]
-    assert sum(errors) / len(errors) <= 0.25
+    assert sum(errors) / len(errors) <= 0.15
 
 
 @given(jobs)

@@ -33,7 +33,9 @@ def slowdown(meets: float, variance: float) -> float:
 class Flow:
     """One job's communication: its demand, and what the others make of it."""
 
-    __slots__ = ("change", "comm_s", "demand", "duty", "job", "queued", "told_s", "weights")
+    __slots__ = (
+        "change", "comm_s", "demand", "duty", "guest_s", "job", "queued", "rating", "told_s", "wait_s", "weights",
+    )  # fmt: skip
 
     def __init__(self, job: i64, demand: Demand) -> None:
         self.job: i64 = job
@@ -43,6 +45,9 @@ class Flow:
         self.told_s: float = demand.alone_s  # and its communication time before that
         self.duty: float = demand.duty(demand.alone_s)
         self.queued: bool = False
+        self.rating: i64 = 0  # the latest rating in which AdaDUAL saw it (perf/adadual_sharing.py),
+        self.wait_s: float = 0.0  # and what it costs the flow rated there
+        self.guest_s: float = 0.0
         # How much of a fair share it takes of each link while it communicates. A job held up elsewhere
         # (another link, its fabric, latency) leaves the rest to the others: with u the share of the link
         # it needs, they run at 1 - u instead of 1/2. From the time alone, so that competition never
