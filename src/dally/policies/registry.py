@@ -131,12 +131,12 @@ POLICIES: dict[str, NamedPolicy] = {
     "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE),
     "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS),
     "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", "best fit", "lease end", TIRESIAS, (LEASE,)),
+    "lwf": NamedPolicy(_lwf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ)", "never", WANG, (KAPPA,)),
+    "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ), links by AdaDUAL", "never", WANG, (KAPPA,)),
     "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", DALLY, _dally_params(True, "6,12")),
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", DALLY, _dally_params(False, "0")),
     "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", DALLY, _dally_params(False, "inf")),
-    "lwf": NamedPolicy(_lwf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ)", "never", WANG, (KAPPA,)),
-    "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time (oracle)", "least loaded machines (LWF-κ), links by AdaDUAL", "never", WANG, (KAPPA,)),
 }  # fmt: skip
 
 
