@@ -1,22 +1,25 @@
 """Links on which AdaDUAL admits transfers one by one, instead of sharing them fairly at any time.
 
-Mean field, as for fair sharing: who meets whom is a matter of probability. A transfer of i lasts f_i seconds
-alone, of which it needs t_i on a link that it has in common with j. With θ the threshold of AdaDUAL, and
-1 + η/b = 1/(2θ):
+Mean field, as for fair sharing: who meets whom is a matter of probability. On a link where j's transfer takes
+t_j seconds alone and i's takes t_i, with θ the threshold of AdaDUAL and 1 + η/b = 1/(2θ):
 
-- j begins while i is in flight, with probability f_i / period_i. The share u of i that is left is uniform in
-  (0, 1): j overlaps if t_j < θ·u·t_i, and takes t_j/(2θ) longer; else it waits for u·f_i. On average f_i/2,
-  or t_j/(2θ) where j is short enough to overlap at all.
+- j begins while i is in flight, with probability t_i / period_i and a remainder u uniform in (0, t_i). It
+  overlaps if t_j < θ·u, and takes t_j/(2θ) longer; else it waits for u. On average min(t_i, t_j/θ) / 2.
 - j begins while i waits in line, with probability (comm_i - alone_i) / period_i. Once i's turn has come, j
-  overlaps if t_j < θ·t_i, for t_j/(2θ), else it waits for all of f_i.
-- i begins while j is in flight, and overlaps if t_i < θ·rest of t_j: t_i·(t_j - t_i/θ) / (2θ·period_i) on
+  overlaps if t_j < θ·t_i, for t_j/(2θ), else it waits for all of t_i.
+- i begins while j is in flight, and overlaps if t_i < θ·rest of j: t_i·(t_j - t_i/θ) / (2θ·period_i) on
   average; all such guests together at most t_j/(2θ), as there is one at a time. The period is i's alone, so
   that competition never makes a job look lighter to its neighbours.
 
 Where two meet on several links, the one where they hold each other up longest counts. These sum up over the
 others and, through the periods, to a fixed point. Every term grows with what the others communicate, so one
-more job never speeds anybody up. A departure from the paper: who waits is served in order of arrival, not of
-remaining service.
+more job never speeds anybody up.
+
+Departures from the paper: who waits is served in order of arrival, not of remaining service. And its machines
+hang on one switch, so that a transfer fills every link it takes. Here uplinks are wider than a machine's NIC:
+a transfer takes each link for the seconds it needs there, not for as long as it lasts. Otherwise two gangs
+would close the uplink of a rack to all the others, and the cluster collapses (Venus, normal network: mean
+completion time 50-fold).
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ class AdaDualContention(Contention):
                     other.rating = self.ratings
                     other.wait_s = 0.0
                     other.guest_s = 0.0
-                wait_s = _wait_s(other, own_s < THRESHOLD * seconds[at], overlap_s)
+                wait_s = _wait_s(other, seconds[at], own_s)
                 if wait_s > other.wait_s:
                     waits_s += wait_s - other.wait_s
                     other.wait_s = wait_s
@@ -83,14 +86,13 @@ class AdaDualContention(Contention):
         self.seconds[link] = seconds
 
 
-def _wait_s(other: Flow, may_overlap: bool, overlap_s: float) -> float:
+def _wait_s(other: Flow, other_s: float, own_s: float) -> float:
     """Seconds that the other costs a transfer that finds it in flight or in line, times how often it does."""
-    demand = other.demand
-    flight_s = demand.alone_s - demand.cost.fixed_s
-    line_s = other.comm_s - demand.alone_s
-    if may_overlap:
-        return overlap_s * (flight_s + line_s) / demand.iteration_s(other.comm_s)
-    return flight_s * (0.5 * flight_s + line_s) / demand.iteration_s(other.comm_s)
+    period_s = other.demand.iteration_s(other.comm_s)
+    line_s = other.comm_s - other.demand.alone_s
+    if own_s < THRESHOLD * other_s:
+        return own_s / (2.0 * THRESHOLD) * (other_s + line_s) / period_s
+    return other_s * (0.5 * other_s + line_s) / period_s
 
 
 def _guest_s(other: Flow, other_s: float, own_s: float) -> float:
