@@ -18,8 +18,7 @@ more job never speeds anybody up.
 Departures from the paper: who waits is served in order of arrival, not of remaining service. And its machines
 hang on one switch, so that a transfer fills every link it takes. Here uplinks are wider than a machine's NIC:
 a transfer takes each link for the seconds it needs there, not for as long as it lasts. Otherwise two gangs
-would close the uplink of a rack to all the others, and the cluster collapses (Venus, normal network: mean
-completion time 50-fold).
+would close the uplink of a rack to all others (Venus, normal network: mean completion time four times as long).
 """
 
 from __future__ import annotations
