@@ -63,12 +63,12 @@ class Scenario:
         failures = self._failures(topology.machine_numbers)
         network = connect_topology(topology, self.network, self.network_settings, self.congestion)
         trace = read_csv(Path(self.trace), topology.total_gpus(), self.skip_impossible)
-        speed = self._speed(topology, network, trace)
+        speed = self._speed(topology, network, trace, policy.sharing())
         costs = Costs(self.restart_s, self.restart_per_gpu_s, self.checkpoint_every_s)
         cluster = Cluster(topology, network)
         return Simulation(trace.jobs, cluster, policy, speed, costs, failures), trace.skipped
 
-    def _speed(self, topology: Topology, network: Network | None, trace: Trace) -> SpeedModel:
+    def _speed(self, topology: Topology, network: Network | None, trace: Trace, sharing: str) -> SpeedModel:
         """The speed model; it also turns what the trace says of a job's length into its duration."""
         if network is None and trace.length == "duration_s":
             return SpeedModel()
@@ -78,7 +78,7 @@ class Scenario:
         if network is not None:
             quiet_network = quiet(topology, self.network, self.network_settings)
             assert quiet_network is not None
-            speed = NetworkModel(network, quiet_network, profiles)
+            speed = NetworkModel(network, quiet_network, profiles, sharing)
         for job in trace.jobs:
             try:
                 profile = profiles(job.model, int(job.gpus))

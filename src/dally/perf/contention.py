@@ -33,7 +33,9 @@ def slowdown(meets: float, variance: float) -> float:
 class Flow:
     """One job's communication: its demand, and what the others make of it."""
 
-    __slots__ = ("change", "comm_s", "demand", "duty", "job", "queued", "told_s", "weights")
+    __slots__ = (
+        "change", "comm_s", "demand", "duty", "guest_s", "job", "queued", "rating", "told_s", "wait_s", "weights",
+    )  # fmt: skip
 
     def __init__(self, job: i64, demand: Demand) -> None:
         self.job: i64 = job
@@ -43,6 +45,9 @@ class Flow:
         self.told_s: float = demand.alone_s  # and its communication time before that
         self.duty: float = demand.duty(demand.alone_s)
         self.queued: bool = False
+        self.rating: i64 = 0  # the latest rating in which AdaDUAL saw it (perf/adadual_sharing.py),
+        self.wait_s: float = 0.0  # and what it costs the flow rated there
+        self.guest_s: float = 0.0
         # How much of a fair share it takes of each link while it communicates. A job held up elsewhere
         # (another link, its fabric, latency) leaves the rest to the others: with u the share of the link
         # it needs, they run at 1 - u instead of 1/2. From the time alone, so that competition never
@@ -108,7 +113,7 @@ class Contention:
         busy = 0.0
         for flow in self.members[link]:
             demand = flow.demand
-            busy += demand.cost.seconds[_place(demand.cost.links, link)] / demand.iteration_s(flow.comm_s)
+            busy += demand.cost.seconds[place_of(demand.cost.links, link)] / demand.iteration_s(flow.comm_s)
         return busy if busy < 1.0 else 1.0
 
     def _settle(self, links: vec[i64], newcomer: Flow | None) -> list[int]:
@@ -187,14 +192,14 @@ class Contention:
         meets = 0.0
         variance = 0.0
         for flow in self.members[link]:
-            weight = flow.weights[_place(flow.demand.cost.links, link)]
+            weight = flow.weights[place_of(flow.demand.cost.links, link)]
             meets += weight * flow.duty
             variance += weight * weight * flow.duty * (1.0 - flow.duty)
         self.meets[link] = meets
         self.variance[link] = variance
 
 
-def _place(links: vec[i64], link: i64) -> i64:
+def place_of(links: vec[i64], link: i64) -> i64:
     """Where the link is among a flow's."""
     place: i64 = 0
     while links[place] != link:

@@ -8,14 +8,26 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network
+from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
+from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.closest import closest_placement
 from dally.perf.contention import Contention
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
+SHARINGS = ("fair", "adadual")
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
+
+
+def contention_of(sharing: str, links: i64) -> Contention:
+    """The model of links shared in the way of that name."""
+    if sharing == "adadual":
+        return AdaDualContention(links)
+    if sharing == "fair":
+        return Contention(links)
+    raise unknown("way of sharing links", sharing, SHARINGS)
 
 
 class Kind:
@@ -32,14 +44,19 @@ class Kind:
 class NetworkModel(SpeedModel):
     """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
 
-    def __init__(self, network: Network, quiet: Network, profiles: Callable[[str, int], Profile]) -> None:
-        """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile."""
+    def __init__(
+        self, network: Network, quiet: Network, profiles: Callable[[str, int], Profile], sharing: str = "fair"
+    ) -> None:
+        """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile.
+
+        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`.
+        """
         self._network: Network = network
         self._quiet: Network = quiet
         self._profiles: Callable[[str, int], Profile] = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
         self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
-        self._contention: Contention = Contention(network.link_count())
+        self._contention: Contention = contention_of(sharing, network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for

@@ -46,6 +46,10 @@ class Policy(Part):
         """For how long GPUs are granted before the job must defend them again."""
         return INFINITY
 
+    def sharing(self) -> str:
+        """How transfers of its jobs share links: `fair`, or admitted one by one by `adadual`."""
+        return "fair"
+
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""
         return []

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, unknown
+from dally.policies.ada_srsf import AdaSrsf
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
@@ -27,6 +28,7 @@ from dally.policies.placement.affinity import AffinityPlacement
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.placement.least_workload import LeastWorkload
 from dally.policies.placement.pods import PodPlacement
 from dally.policies.placement.skew import SkewPlacement
 from dally.policies.placement.switches import SwitchesPlacement
@@ -39,6 +41,7 @@ from dally.policies.tuning import Timers, TunedTimers
 Settings = Mapping[str, Any]
 
 LEASE = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
+KAPPA = Param("kappa", 1, "gangs of at most so many GPUs are spread, larger ones go machine by machine")
 
 
 class NamedPolicy(NamedTuple):
@@ -115,6 +118,14 @@ def _dally_params(tuner: bool, floors: str) -> tuple[Param, ...]:
     )
 
 
+def _lwf(settings: Settings) -> Policy:
+    return ComposedPolicy(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+
+
+def _ada_srsf(settings: Settings) -> Policy:
+    return AdaSrsf(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+
+
 def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
@@ -188,6 +199,7 @@ GAVEL = "Narayanan et al., Gavel, OSDI 2020"
 SLURM = "Slurm, sbatch --switches"
 KUEUE = "Kueue, topology-aware scheduling"
 DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
+WANG = "Wang et al., Communication Contention Aware Scheduling of Multiple Deep Learning Training Jobs, arXiv 2002.10105"
 
 ANY, FIT = "nothing", "best fit"
 KNOWN = "durations"
@@ -208,6 +220,8 @@ POLICIES: dict[str, NamedPolicy] = {
     "slurm-switches": NamedPolicy(_placed(lambda settings: SwitchesPlacement(settings["max_wait_s"])), "submit time", "one leaf switch, for a while", "never", ANY, SLURM, (Param("max_wait_s", 300.0, "seconds to wait for one leaf switch when there are GPUs under several"),)),
     "kueue-preferred": NamedPolicy(_placed(_pods(False)), "submit time", "wanted tier, else above", "never", ANY, KUEUE, POD_PARAMS),
     "kueue-required": NamedPolicy(_placed(_pods(True)), "submit time", "wanted tier only", "never", ANY, KUEUE, POD_PARAMS),
+    "lwf": NamedPolicy(_lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", KNOWN, WANG, (KAPPA,)),
+    "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time", "least loaded machines (LWF-κ), links by AdaDUAL", "never", KNOWN, WANG, (KAPPA,)),
     "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", ANY, DALLY, _dally_params(True, "6,12")),
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", ANY, DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", ANY, DALLY, _dally_params(False, "0")),

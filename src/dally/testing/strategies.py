@@ -48,7 +48,9 @@ class Case:
         quiet_network = quiet(topology, self.network, {}) if network is not None else None
         if network is not None and quiet_network is not None:
             assign_models(jobs, "benchmark", seed=1)
-            speed = NetworkModel(network, quiet_network, lambda model, gpus: find_profile(model).step(gpus))
+            speed = NetworkModel(
+                network, quiet_network, lambda model, gpus: find_profile(model).step(gpus), policy.sharing()
+            )
         cluster = Cluster(topology, network)
         return Simulation(jobs, cluster, policy, speed, self.costs, ListedFailures(self.outages))
 

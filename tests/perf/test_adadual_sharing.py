@@ -1,0 +1,143 @@
+"""Links shared by AdaDUAL: against exact runs, and the properties every model of contention keeps."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from benchmarks.job_mixes import random_mix
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from dally.errors import InputError
+from dally.perf.adadual import BYTE_S, PENALTY_S, THRESHOLD
+from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.collectives import Cost
+from dally.perf.contention import Contention
+from dally.perf.iteration import Demand
+from dally.perf.network_model import contention_of
+from tests.perf.reference_adadual import PAIR, adadual_iteration_s
+from tests.perf.test_contention import Drawn, demand, jobs, network
+
+
+def on_one_link(transfer_s: float, compute_s: float) -> Demand:
+    """A job that computes, then sends for so long over link 0, hiding nothing."""
+    cost = Cost()
+    cost.links = vec[i64]([0])
+    cost.seconds = vec[float]([transfer_s])
+    return Demand(compute_s, 0.0, cost, 1.0)
+
+
+def shared(demands: list[Demand], links: int = 1) -> AdaDualContention:
+    contention = AdaDualContention(links, tolerance=1e-12)
+    for job, each in enumerate(demands):
+        contention.add(job, each)
+    return contention
+
+
+def settled(demands: list[Demand]) -> list[float]:
+    contention = shared(demands, int(network().link_count()))
+    return [contention.comm_s(job) for job in range(len(demands))]
+
+
+def test_alone_nothing_changes() -> None:
+    assert shared([on_one_link(2.0, 3.0)]).iteration_s(0) == pytest.approx(5.0)
+
+
+def test_equal_jobs_hand_worked() -> None:
+    # Two that send for 1 s after 3 s of compute. Neither ever overlaps: 1 > θ·1. With x the seconds that each
+    # communicates: x = 1 + (1/2 + (x - 1)) / (3 + x), which is x² + x - 2.5 = 0.
+    x = (-1 + (1 + 10) ** 0.5) / 2
+    assert shared([on_one_link(1.0, 3.0)] * 2).comm_s(0) == pytest.approx(x)
+
+
+def test_short_beside_long_hand_worked() -> None:
+    # 1 s of sending in 10, beside 20 s in 40. The short one overlaps when more than 1/θ = 2.6 s are left.
+    # The long one waits 1/2 s in 1 of 10 cases when it begins, and is overlapped meanwhile.
+    contention = shared([on_one_link(1.0, 9.0), on_one_link(20.0, 20.0)])
+    short_s, long_s = contention.comm_s(0), contention.comm_s(1)
+    assert short_s == pytest.approx(1 + (0.5 / THRESHOLD) * (20 + long_s - 20) / (20 + long_s))
+    guests_s = 1.0 * (20 - 1 / THRESHOLD) / (2 * THRESHOLD * 10)
+    assert long_s == pytest.approx(20 + (0.5 + short_s - 1) / (9 + short_s) + guests_s)
+
+
+def test_reference_of_one_and_of_two_by_hand() -> None:
+    assert adadual_iteration_s([on_one_link(1.0, 3.0)], [0.0], 10) == pytest.approx([4.0])
+    # Two that only send, 1 s each: they take turns.
+    assert adadual_iteration_s([on_one_link(1.0, 1e-9)] * 2, [0.0, 0.0], 10) == pytest.approx([2.0, 2.0])
+    # Sends 1 of 10 s, beside one that sends for 1000 s and never pauses: nearly always overlapped.
+    short_s, _ = adadual_iteration_s([on_one_link(1.0, 9.0), on_one_link(1000.0, 1e-9)], [0.5, 0.0], 20)
+    assert short_s == pytest.approx(9 + 1 / PAIR, rel=0.01)
+    assert pytest.approx(2 + PENALTY_S / BYTE_S) == 1 / PAIR
+
+
+def one_link_errors(rng: random.Random, count: int, mixes: int) -> list[float]:
+    """Relative errors of iteration times, for mixes of so many jobs whose transfers differ up to 50-fold."""
+    errors: list[float] = []
+    for _ in range(mixes):
+        times = [rng.choice((0.25, 1.0, 2.5, 5.0, 13.0)) * rng.uniform(0.8, 1.2) for _ in range(count)]
+        demands = [on_one_link(seconds, seconds / 2 ** rng.uniform(-3, 2)) for seconds in times]
+        starts = [rng.uniform(0.0, each.iteration_s(each.alone_s)) for each in demands]
+        exact = adadual_iteration_s(demands, starts, 40)
+        contention = shared(demands)
+        errors += [contention.iteration_s(job) / seconds - 1 for job, seconds in enumerate(exact)]
+    return errors
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 0.07), (3, 0.11)])
+def test_near_the_exact_run_on_one_link(count: int, most: float) -> None:
+    errors = one_link_errors(random.Random(11), count, 40)
+    assert sum(abs(error) for error in errors) / len(errors) <= most
+    assert abs(sum(errors) / len(errors)) <= 0.05  # neither too long nor too short on the whole
+
+
+def test_near_the_exact_run_on_random_networks() -> None:
+    rng = random.Random(5)
+    errors: list[float] = []
+    for _ in range(15):
+        cluster_network, demands = random_mix(rng)
+        starts = [rng.uniform(0.0, each.iteration_s(each.alone_s)) for each in demands]
+        exact = adadual_iteration_s(demands, starts, 40)
+        contention = shared(demands, int(cluster_network.link_count()))
+        errors += [abs(contention.iteration_s(job) / seconds - 1) for job, seconds in enumerate(exact)]
+    assert sum(errors) / len(errors) <= 0.15
+
+
+@given(jobs)
+@settings(max_examples=60, deadline=None)
+def test_one_more_job_is_never_faster(drawn: Drawn) -> None:
+    demands = [demand(*each) for each in drawn]
+    before, after = settled(demands[:-1]), settled(demands)
+    for job, seconds in enumerate(before):
+        assert demands[job].alone_s * (1 - 1e-9) <= seconds <= after[job] * (1 + 1e-9)
+
+
+@given(jobs, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_incremental_equals_from_scratch(drawn: Drawn, rng: random.Random) -> None:
+    demands = [demand(*each) for each in drawn]
+    contention = shared([], int(network().link_count()))
+    running: list[int] = []
+    known: dict[int, float] = {}
+    for _ in range(3 * len(demands)):
+        job = rng.randrange(len(demands))
+        if job in running:
+            running.remove(job)
+            del known[job]
+            changed = contention.remove(job)
+        else:
+            running.append(job)
+            changed = contention.add(job, demands[job])
+        assert changed == sorted(changed)
+        known |= {each: contention.comm_s(each) for each in changed}
+        fresh = dict(zip(sorted(running), settled([demands[each] for each in sorted(running)]), strict=True))
+        assert known == pytest.approx(fresh, rel=1e-8)
+
+
+def test_ways_of_sharing_by_name() -> None:
+    assert type(contention_of("fair", 1)) is Contention
+    assert type(contention_of("adadual", 1)) is AdaDualContention
+    with pytest.raises(InputError, match="unknown way of sharing links 'adaduel'; did you mean 'adadual'"):
+        contention_of("adaduel", 1)
