@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
+from math import log
 from typing import Any, Final
 
 from dally.errors import unknown
@@ -27,6 +29,14 @@ class Curve:
         low_s, high_s = self.durations_s[piece - 1], self.durations_s[piece]
         left, right = self.points[piece - 1], self.points[piece]
         return max(1, round(low_s * (high_s / low_s) ** ((point - left) / (right - left))))
+
+    def mean_s(self) -> float:
+        """The mean duration."""
+        pieces = zip(pairwise(self.points), pairwise(self.durations_s), strict=True)
+        return sum(
+            (right - left) * ((high_s - low_s) / log(high_s / low_s) if high_s > low_s else low_s)
+            for (left, right), (low_s, high_s) in pieces
+        )
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from dally.traces.generate.arrivals import DAY_S, draw_arrivals
 from dally.traces.generate.campaigns import draw_bursts
 from dally.traces.generate.recipe import Recipe
 from dally.traces.generate.stream import Stream
-from dally.traces.generate.work import draw_work, gpu_seconds
+from dally.traces.generate.work import draw_work, gpu_seconds, mean_gpu_seconds
 
 MOST_JOBS = 10_000_000
+ATTEMPTS = 100
+NEAR = 0.01  # of the load
 PASSED = "Pass"
 
 
@@ -115,19 +117,29 @@ def _end(recipe: Recipe, duration_s: int, point: float) -> str:
 
 def _work(recipe: Recipe, ask: Ask, gpus: int) -> dict[int, list[int]]:
     """Sizes and durations of as many jobs as asked for, or as many as fill the days to the load."""
+    if ask.load is not None and ask.days is not None:
+        return _work_to_fill(recipe, ask.load * gpus * ask.days * DAY_S, gpus, ask.seed)
     jobs = ask.jobs if ask.jobs is not None else recipe.jobs
     if ask.days is not None and ask.jobs is None:
         jobs = max(1, round(ask.days * recipe.jobs / recipe.days))
-    work = draw_work(recipe, jobs, gpus, ask.seed)
-    if ask.load is None or ask.days is None:
-        return work
-    wanted_s = ask.load * gpus * ask.days * DAY_S
-    for _ in range(4):  # the mean of a heavy tail depends a little on how many are drawn
-        jobs = round(jobs * wanted_s / gpu_seconds(work))
-        if not 1 <= jobs <= MOST_JOBS:
-            raise InputError(f"--load {ask.load:g} for {ask.days:g} days takes {jobs} jobs; 1 to {MOST_JOBS} are possible")
-        work = draw_work(recipe, jobs, gpus, ask.seed)
-    return work
+    return draw_work(recipe, jobs, gpus, ask.seed)
+
+
+def _work_to_fill(recipe: Recipe, wanted_s: float, gpus: int, seed: int) -> dict[int, list[int]]:
+    """As many jobs as ask for so many GPU-seconds on average, drawn again until they do so nearly.
+
+    The few longest decide how much it is, so a single draw may be far off.
+    """
+    jobs = round(wanted_s / mean_gpu_seconds(recipe, gpus))
+    if not 1 <= jobs <= MOST_JOBS:
+        raise InputError(f"--load and --days take {jobs} jobs; 1 to {MOST_JOBS} are possible")
+    best: dict[int, list[int]] = {}
+    for attempt in range(ATTEMPTS):
+        work = draw_work(recipe, jobs, gpus, seed, attempt)
+        best = min(best, work, key=lambda drawn: abs(gpu_seconds(drawn) - wanted_s))
+        if abs(gpu_seconds(best) - wanted_s) <= NEAR * wanted_s:
+            break
+    return best
 
 
 def _window_s(recipe: Recipe, ask: Ask, work: dict[int, list[int]], gpus: int) -> float:

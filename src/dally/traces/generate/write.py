@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from dally.errors import InputError
@@ -25,7 +26,8 @@ def write_workload(path: Path, workload: Workload) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, or where it should be is no folder
+            temporary.unlink()
 
 
 def _lines(workload: Workload) -> Iterator[bytes]:
