@@ -28,7 +28,8 @@ class Curve:
         piece = min(bisect_right(self.points, point), len(self.points) - 1)
         low_s, high_s = self.durations_s[piece - 1], self.durations_s[piece]
         left, right = self.points[piece - 1], self.points[piece]
-        return max(1, round(low_s * (high_s / low_s) ** ((point - left) / (right - left))))
+        along = (point - left) / (right - left)
+        return max(1, round(low_s * float((high_s / low_s) ** along)))
 
     def mean_s(self) -> float:
         """The mean duration."""

@@ -98,9 +98,7 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
     for number, (submit_s, place, duration_s) in enumerate(rows):
         burst = bursts[place]
         status = _end(recipe, duration_s, ends.point())
-        jobs.append(
-            GeneratedJob(f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status)
-        )
+        jobs.append(GeneratedJob(f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status))
     return Workload(recipe, ask.seed, gpus, jobs)
 
 

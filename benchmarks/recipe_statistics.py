@@ -1,6 +1,8 @@
 """Writes the statistics behind `dally trace generate`: summaries of public traces, not the traces.
 
-usage: PYTHONPATH=src python scripts/recipe_statistics.py ../shared/traces > src/dally/traces/generate/recipes.toml
+usage: python -m benchmarks.recipe_statistics [FOLDER] > src/dally/traces/generate/recipes.toml
+
+FOLDER holds the traces, ../shared/traces by default. docs/workloads.md explains the numbers.
 """
 
 from __future__ import annotations
@@ -12,11 +14,9 @@ from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
 
-from dally.traces.table import rows_of
+from benchmarks.recipe_sources import DAY_S, LENDER, SOURCES, TRACES, Source, SourceJob, read_source
 
-DAY_S = 86400
 QUANTILES = (0, 10, 25, 40, 50, 60, 70, 80, 90, 95, 97, 99, 100)  # percent
 CLASSES = (1, 4, 8, 32, 128, 1 << 30)  # durations are summed up by gangs of up to so many GPUs
 BURST_S = 60  # a job this soon after the last of its user and size belongs to a burst
@@ -24,101 +24,10 @@ SIMILAR = 1.5  # a job recurs if one of the last few of its user and size took a
 LAST_FEW = 5
 FEW_JOBS = 3  # a size with fewer is no size of its own
 FEW_IN_CLASS = 30
-LENDER = "venus-like"  # gives its users to recipes whose source does not know any
-UNKNOWN_S = 30.0  # taken for a duration of 0
-
-
-class Source(NamedTuple):
-    """A trace, and what the trace itself does not say."""
-
-    file: str
-    about: str
-    source: str
-    cluster_gpus: int
-    arrivals: str = "rhythm"
-    from_day: int = 0
-    knows_users: bool = True  # and how jobs end
-
-    def borrowed(self) -> str:
-        """What comes from another recipe."""
-        if self.knows_users:
-            return ""
-        return f"from {LENDER}: users" + (", how many recur, how jobs end" if self.arrivals == "rhythm" else "")
-
-
-SOURCES = {
-    "philly-like": Source(
-        "philly.csv.gz",
-        "many single GPUs, long tails, retries in bursts",
-        "Microsoft Philly, 2017, from day 40 (msr-fiddle/philly-traces, CC-BY-4.0); users are its virtual clusters",
-        2490,
-        from_day=40,
-    ),
-    "venus-like": Source(
-        "helios_venus_window20d.csv.gz",
-        "most GPU-hours in gangs over 8 GPUs, busy days and quiet nights",
-        "SenseTime Helios, cluster Venus, 2020, 20 days (S-Lab-System-Group/HeliosData, CC-BY-4.0)",
-        968,
-    ),
-    "lingjun-like": Source(
-        "alibaba_lingjun2023.csv.gz",
-        "large language models: nearly all GPU-hours in gangs over 8 GPUs",
-        "Alibaba Lingjun, 2023 (alibaba/alibaba-lingjun-dataset-2023, Apache-2.0)",
-        6776,
-        knows_users=False,
-    ),
-    "itp-like": Source(
-        "ms_itp2021_cluster04.csv.gz",
-        "long jobs in large bursts, half of the GPU-hours in gangs over 8 GPUs",
-        "Microsoft ITP, 2021, cluster 04 (MIT); its size is not known, 640 GPUs fit the demand",
-        640,
-        knows_users=False,
-    ),
-    "batch": Source(
-        "paper_batch500.csv",
-        "all jobs at once",
-        "the batch of 500 published with the Dally paper's simulator; durations without communication",
-        512,
-        arrivals="batch",
-        knows_users=False,
-    ),
-    "poisson": Source(
-        "paper_poisson_week.csv",
-        "gangs only, Poisson arrivals",
-        "the week of Poisson arrivals published with the Dally paper's simulator; durations without communication",
-        512,
-        arrivals="poisson",
-        knows_users=False,
-    ),
-}
-class SourceJob(NamedTuple):
-    """A row of a trace, as far as it counts here."""
-
-    user: str
-    submit_s: float
-    gpus: int
-    duration_s: float
-    status: str
-
-
-def read_source(folder: Path, source: Source) -> list[SourceJob]:
-    """The jobs of a source in order of submission, on a clock that starts with the recipe's first day."""
-    rows = rows_of(folder / source.file)
-    _, header = next(rows)
-    length = "duration_s" if "duration_s" in header else "ideal_jct_s"
-    start_s = source.from_day * DAY_S
-    found = []
-    for _, fields in rows:
-        row = dict(zip(header, fields, strict=True))
-        submit_s = float(row["submit_s"]) - start_s
-        if submit_s >= 0:
-            duration_s = float(row[length]) or UNKNOWN_S
-            found.append(
-                SourceJob(
-                    row.get("user", ""), submit_s, int(float(row["gpus"])), duration_s, row.get("status", "")
-                )
-            )
-    return sorted(found, key=lambda job: job.submit_s)
+HEAD = f"""# Written by `python -m benchmarks.recipe_statistics` from public traces.
+# docs/workloads.md explains the fields.
+quantiles = {list(QUANTILES)} # percent, of durations_s
+"""
 
 
 def quantile(ordered: Sequence[float], percent: float) -> float:
@@ -145,18 +54,14 @@ def kept_sizes(jobs: Sequence[SourceJob]) -> dict[int, int]:
 
 def duration_classes(jobs: Sequence[SourceJob], sizes: dict[int, int]) -> dict[str, list[float]]:
     """Durations at QUANTILES by the largest size of their class; a class of few jobs joins the one below."""
-    classes: dict[int, list[SourceJob]] = {}
-    waiting: list[SourceJob] = []
+    classes: list[list[SourceJob]] = []
     for least, most in pairwise((0, *CLASSES)):
         members = [job for job in jobs if least < sizes[job.gpus] <= most]
-        if members and len(members) < FEW_IN_CLASS and classes:
-            largest, below = classes.popitem()
-            waiting = below
-        waiting = waiting + members
-        if waiting:
-            classes[max(sizes[job.gpus] for job in waiting)] = waiting
-        waiting = []
-    return {str(largest): duration_quantiles(members, sizes) for largest, members in classes.items()}
+        if classes and len(members) < FEW_IN_CLASS:
+            classes[-1] += members
+        elif members:
+            classes.append(members)
+    return {str(max(sizes[job.gpus] for job in own)): duration_quantiles(own, sizes) for own in classes}
 
 
 def duration_quantiles(jobs: Sequence[SourceJob], sizes: dict[int, int]) -> list[float]:
@@ -237,7 +142,7 @@ def users(jobs: Sequence[SourceJob]) -> dict[str, object]:
     busiest = max(1, len(counts) // 10)
 
     def share(skew: float) -> float:
-        weights = [(rank + 1) ** -skew for rank in range(len(counts))]
+        weights = [float((rank + 1) ** -skew) for rank in range(len(counts))]
         return sum(weights[:busiest]) / sum(weights)
 
     skew = solve(share, sum(counts[:busiest]) / len(jobs), 0.0, 4.0)
@@ -293,15 +198,17 @@ def toml_of(name: str, numbers: dict[str, object]) -> str:
     return "\n".join([*lines, *tables]) + "\n"
 
 
+def recipes_toml(folder: Path) -> str:
+    """The text of recipes.toml."""
+    lent = statistics(folder, SOURCES[LENDER], {})
+    tables = [toml_of(name, statistics(folder, source, lent)) for name, source in SOURCES.items()]
+    return "\n".join([HEAD, *tables])
+
+
 def main() -> None:
     """Print recipes.toml."""
-    folder = Path(sys.argv[1])
-    lent = statistics(folder, SOURCES[LENDER], {})
-    print("# Written by scripts/recipe_statistics.py from public traces; docs/workloads.md explains the fields.")
-    print(f"quantiles = {list(QUANTILES)} # percent, of durations_s")
-    for name, source in SOURCES.items():
-        print()
-        print(toml_of(name, lent if name == LENDER else statistics(folder, source, lent)), end="")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else TRACES
+    print(recipes_toml(folder), end="")
 
 
 if __name__ == "__main__":
