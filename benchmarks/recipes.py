@@ -3,7 +3,7 @@
 usage: python -m benchmarks.recipes [FOLDER]     (FOLDER holds the traces, ../shared/traces by default)
 
 Each recipe makes as many jobs in as many days as its source has. Hours of the day are counted from the start of the
-trace, since no trace says what time its first job came. Exits with 1 when a workload differs from its source by more
+trace, since no trace says what time its first job came. Exits with 1 when a workload misses its source by more
 than LIMITS.
 """
 
