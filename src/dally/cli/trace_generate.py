@@ -88,19 +88,21 @@ def _list(as_json: bool) -> None:
 
 def _print(workload: Workload) -> None:
     numbers: dict[str, Any] = workload.summary()
-    load = "all at once" if numbers["load"] is None else f"{numbers['load']:.1%} of {numbers['cluster_gpus']} GPUs"
-    statuses = ", ".join(f"{count} {status}" for status, count in numbers["jobs_by_status"].items())
-    sizes = ", ".join(f"{count} × {gpus}" for gpus, count in numbers["jobs_by_gpus"].items())
+    load = (
+        "all at once" if numbers["load"] is None else f"{numbers['load']:.1%} of {numbers['cluster_gpus']:,} GPUs"
+    )
+    statuses = ", ".join(f"{count:,} {status}" for status, count in numbers["jobs_by_status"].items())
+    sizes = ", ".join(f"{count:,} × {gpus}" for gpus, count in numbers["jobs_by_gpus"].items())
     print_table(
         ["", ""],
         [
             ["recipe", f"{numbers['recipe']}, seed {numbers['seed']}"],
-            ["jobs", f"{numbers['jobs']} in {span(numbers['span_s'])}"],
+            ["jobs", f"{numbers['jobs']:,} in {span(numbers['span_s'])}"],
             ["GPU-hours", f"{numbers['gpu_hours']:,.0f}, {numbers['gpu_hours_over_8']:.1%} in gangs over 8 GPUs"],
             ["load", load],
             ["duration p50 / p90", f"{span(numbers['duration_p50_s'])} / {span(numbers['duration_p90_s'])}"],
             ["jobs × GPUs", sizes],
-            ["users, names", f"{numbers['users']}, {numbers['names']}"],
+            ["users, names", f"{numbers['users']:,}, {numbers['names']:,}"],
             ["ended", statuses],
         ],
     )

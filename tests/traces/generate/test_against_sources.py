@@ -6,9 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-
 from benchmarks.recipe_statistics import recipes_toml
-from benchmarks.recipes import RECIPES, SEEDS, differences, made_measures, source_measures, within
+from benchmarks.recipes import RECIPES, SEEDS, differences, made_measures, row, source_measures, within
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_numbers_come_from_the_traces(shared: Path) -> None:
@@ -19,9 +20,13 @@ def test_the_numbers_come_from_the_traces(shared: Path) -> None:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_workloads_are_like_their_source(recipe: str, shared: Path) -> None:
     source = source_measures(shared / "traces", recipe)
+    page = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8").splitlines()
+    assert row(f"{recipe} source", source, None) in page
     for seed in SEEDS:
-        missed = differences(made_measures(recipe, seed), source)
+        made = made_measures(recipe, seed)
+        missed = differences(made, source)
         assert within(missed), f"seed {seed}: {missed}"
+        assert row(f"  seed {seed}", made, missed) in page, "docs/workloads.md shows another table"
 
 
 def test_a_workload_unlike_the_source_is_noticed(shared: Path) -> None:

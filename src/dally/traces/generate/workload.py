@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dally.errors import InputError
-from dally.traces.generate.arrivals import DAY_S, draw_arrivals
+from dally.traces.generate.arrivals import DAY_S, HOUR_S, draw_arrivals
 from dally.traces.generate.campaigns import draw_bursts
 from dally.traces.generate.recipe import Recipe
 from dally.traces.generate.stream import Stream
@@ -90,9 +90,7 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
         for submit_s, duration_s in zip(own_s, burst.durations_s, strict=True)
     ]
     rows.sort()
-    # A trace lasts from its first job to its last. So the load over that time is the one asked for.
-    rows[-1] = (int(window_s), *rows[-1][1:])
-    rows[0] = (0, *rows[0][1:])
+    _move_to_ends(rows, int(window_s))
     ends = Stream(ask.seed, recipe.name, "ends")
     jobs = []
     for number, (submit_s, place, duration_s) in enumerate(rows):
@@ -100,6 +98,19 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
         status = _end(recipe, duration_s, ends.point())
         jobs.append(GeneratedJob(f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status))
     return Workload(recipe, ask.seed, gpus, jobs)
+
+
+def _move_to_ends(rows: list[tuple[int, int, int]], last_s: int) -> None:
+    """Let a job come at 0 and one at the window's end: a trace lasts from first to last, and the load counts on it.
+
+    They are taken from the same hour of the day if it has any, which keeps the hours' quotas.
+    """
+    but_the_last = range(max(1, len(rows) - 1))
+    for places, time_s in ((range(len(rows) - 1, -1, -1), last_s), (but_the_last, 0)):
+        hour = time_s // HOUR_S % 24
+        chosen = next((place for place in places if rows[place][0] // HOUR_S % 24 == hour), places[0])
+        rows[chosen] = (time_s, *rows[chosen][1:])
+        rows.sort()
 
 
 def _end(recipe: Recipe, duration_s: int, point: float) -> str:
