@@ -171,12 +171,19 @@ def panel(
         yield f'  <path class="{chosen}" d="{path}H{x(end_s):.1f}"/>'
         level = top + 28 + 20 * place
         yield f'  <path class="{chosen}" d="M{right + 24} {level}h30"/>'
-        yield text("key", right + 62, level + 4, f"{listed(line.gpus)} GPU{'s' if line.gpus != [1] else ''}")
+        yield text("key", right + 62, level + 4, label(line.gpus))
 
 
 def text(kind: str, x: float, y: float, words: str) -> str:
     """A text element."""
     return f'  <text class="{kind}" x="{x:.1f}" y="{y:.1f}">{words}</text>'
+
+
+def label(gpus: list[int]) -> str:
+    """What the legend calls gangs of these sizes; it has room for five."""
+    if len(gpus) > 5:
+        return f"other sizes up to {gpus[-1]}"
+    return f"{listed(gpus)} GPU{'s' if gpus != [1] else ''}"
 
 
 def listed(numbers: list[int]) -> str:

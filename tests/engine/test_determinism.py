@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dally.policies.registry import POLICIES
+from tests.demo_workload import write_demo
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -49,7 +50,7 @@ def have_both_builds() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
     have_both_builds()
-    trace = SRC / "dally" / "data" / "demo.csv"
+    trace = write_demo(tmp_path)
     runs = {"compiled": (False, "1"), "again": (False, "2"), "plain": (True, "3")}
     for name, (uncompiled, hash_seed) in runs.items():
         dally(

@@ -9,15 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import dally
 from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.explain import Line, RunRecords, Wait
 from dally.report.run_folder import prepare_folder, write_run
 from dally.report.times import span
 from dally.scenario import Scenario
-
-DEMO = Path(dally.__file__).parent / "data" / "demo.csv"
+from tests.demo_workload import write_demo
 
 # A lease is 10 s; fixed timers T_1 = 4 s, T_2 = 8 s; one rack of two machines of 8 GPUs.
 TIMED = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
@@ -279,9 +277,10 @@ PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: de
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> RunRecords:
-    scenario = Scenario(str(DEMO), "3x6x8", "dally")
+    folder = tmp_path_factory.mktemp("demo")
+    scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally")
     scenario.network = "slow"
-    return simulate(tmp_path_factory.mktemp("demo"), scenario)
+    return simulate(folder / "run", scenario)
 
 
 def some_jobs(records: RunRecords) -> list[str]:

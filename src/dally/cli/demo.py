@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 
@@ -10,24 +11,29 @@ from dally.cli.output import print_table, progress_of
 from dally.metrics.summary import summarize
 from dally.report.times import span
 from dally.scenario import Scenario
+from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 EXAMPLES = "Example: dally demo"
+RECIPE = "venus-like"
+ASK = Ask(seed=1, jobs=1500, load=0.9, gpus=144)
 CLUSTER = "3x6x8"
 NETWORK = "slow"
 POLICIES = ("fifo", "fifo-backfill", "las", "dally", "dally-consolidated")
 
 
 def demo() -> None:
-    """Compare five policies on a bundled synthetic workload."""
+    """Compare five policies on a synthetic workload."""
     rows = []
-    with as_file(files("dally") / "data" / "demo.csv") as trace:
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "demo.csv"
+        write_workload(trace, generate(find_recipe(RECIPE), ASK))
         for policy in POLICIES:
             simulation, _ = Scenario(str(trace), CLUSTER, policy, network=NETWORK).simulation()
             with progress_of(len(simulation.jobs), None) as report:
                 simulation.run(report=report)
             rows.append((policy, summarize(simulation)))
     bound = rows[0][1]
-    typer.echo(f"{bound['jobs']} synthetic jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
+    typer.echo(f"{bound['jobs']} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
     print_table(
         ["policy", "mean JCT", "p50", "p99", "mean wait", "lost to network", "makespan", "preemptions"],
         [

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from dally import __version__, is_compiled
-from dally.cli import collective, demo, explain, models, policies, predict, simulate, topology
+from dally.cli import collective, demo, explain, models, policies, predict, simulate, topology, trace
 from dally.errors import InputError, PolicyError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("models", epilog=models.EXAMPLES)(models.models)
 app.add_typer(topology.app, name="topology")
+app.add_typer(trace.app, name="trace")
 app.command("collective", epilog=collective.EXAMPLES)(collective.collective)
 app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)

@@ -1,0 +1,177 @@
+"""From a recipe and an ask to jobs in order of submission."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dally.errors import InputError
+from dally.traces.generate.arrivals import DAY_S, HOUR_S, draw_arrivals
+from dally.traces.generate.campaigns import draw_bursts
+from dally.traces.generate.recipe import Recipe
+from dally.traces.generate.stream import Stream
+from dally.traces.generate.work import draw_work, gpu_seconds, mean_gpu_seconds
+
+MOST_JOBS = 10_000_000
+ATTEMPTS = 100
+NEAR = 0.01  # of the load
+PASSED = "Pass"
+
+
+class Ask(NamedTuple):
+    """How much of a recipe is wanted; what is None follows from the rest, or from the recipe."""
+
+    seed: int = 1
+    jobs: int | None = None
+    days: float | None = None
+    load: float | None = None  # GPU-seconds asked for ÷ GPU-seconds of the cluster until the last submission
+    gpus: int | None = None  # of the cluster; also the largest gang
+
+
+class GeneratedJob(NamedTuple):
+    """A row of the trace."""
+
+    job_id: str
+    user: str
+    name: str
+    submit_s: int
+    gpus: int
+    duration_s: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in order of submission, and the cluster that they were made for."""
+
+    recipe: Recipe
+    seed: int
+    cluster_gpus: int
+    jobs: list[GeneratedJob]
+
+    def summary(self) -> dict[str, object]:
+        """The workload in numbers, for `--json`."""
+        gpu_s = sum(job.gpus * job.duration_s for job in self.jobs)
+        large_s = sum(job.gpus * job.duration_s for job in self.jobs if job.gpus > 8)
+        span_s = self.jobs[-1].submit_s
+        durations_s = sorted(job.duration_s for job in self.jobs)
+        sizes = Counter(job.gpus for job in self.jobs)
+        return {
+            "recipe": self.recipe.name,
+            "seed": self.seed,
+            "jobs": len(self.jobs),
+            "span_s": span_s,
+            "gpu_hours": round(gpu_s / 3600, 3),
+            "cluster_gpus": self.cluster_gpus,
+            "load": round(gpu_s / (self.cluster_gpus * span_s), 4) if span_s else None,
+            "gpu_hours_over_8": round(large_s / gpu_s, 4),
+            "duration_p50_s": durations_s[len(durations_s) // 2],
+            "duration_p90_s": durations_s[len(durations_s) * 9 // 10],
+            "users": len({job.user for job in self.jobs}),
+            "names": len({job.name for job in self.jobs}),
+            "jobs_by_gpus": {str(gpus): sizes[gpus] for gpus in sorted(sizes)},
+            "jobs_by_status": dict(sorted(Counter(job.status for job in self.jobs).items())),
+        }
+
+
+def generate(recipe: Recipe, ask: Ask) -> Workload:
+    """A workload after the recipe; the same ask gives the same jobs on every machine."""
+    _check(recipe, ask)
+    gpus = ask.gpus if ask.gpus is not None else recipe.cluster_gpus
+    work = _work(recipe, ask, gpus)
+    bursts = draw_bursts(recipe, work, ask.seed)
+    window_s = _window_s(recipe, ask, work, gpus)
+    times_s = draw_arrivals(recipe, bursts, window_s, ask.seed)
+    rows = [
+        (submit_s, place, duration_s)
+        for place, (burst, own_s) in enumerate(zip(bursts, times_s, strict=True))
+        for submit_s, duration_s in zip(own_s, burst.durations_s, strict=True)
+    ]
+    rows.sort()
+    _move_to_ends(rows, int(window_s))
+    ends = Stream(ask.seed, recipe.name, "ends")
+    jobs = []
+    for number, (submit_s, place, duration_s) in enumerate(rows):
+        burst = bursts[place]
+        status = _end(recipe, duration_s, ends.point())
+        jobs.append(GeneratedJob(f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status))
+    return Workload(recipe, ask.seed, gpus, jobs)
+
+
+def _move_to_ends(rows: list[tuple[int, int, int]], last_s: int) -> None:
+    """Let a job come at 0 and one at the window's end: a trace lasts from first to last, and the load counts on it.
+
+    They are taken from the same hour of the day if it has any, which keeps the hours' quotas.
+    """
+    but_the_last = range(max(1, len(rows) - 1))
+    for places, time_s in ((range(len(rows) - 1, -1, -1), last_s), (but_the_last, 0)):
+        hour = time_s // HOUR_S % 24
+        chosen = next((place for place in places if rows[place][0] // HOUR_S % 24 == hour), places[0])
+        rows[chosen] = (time_s, *rows[chosen][1:])
+        rows.sort()
+
+
+def _end(recipe: Recipe, duration_s: int, point: float) -> str:
+    """How a job ends: short ones fail more often, or as the recipe's quarters say."""
+    quarter = bisect_right(recipe.ends_below_s, duration_s)
+    left = point * 100.0
+    for status, shares in recipe.ends.items():
+        left -= shares[quarter]
+        if left < 0.0:
+            return status
+    return PASSED
+
+
+def _work(recipe: Recipe, ask: Ask, gpus: int) -> dict[int, list[int]]:
+    """Sizes and durations of as many jobs as asked for, or as many as fill the days to the load."""
+    if ask.load is not None and ask.days is not None:
+        return _work_to_fill(recipe, ask.load * gpus * ask.days * DAY_S, gpus, ask.seed)
+    jobs = ask.jobs if ask.jobs is not None else recipe.jobs
+    if ask.days is not None and ask.jobs is None:
+        jobs = max(1, round(ask.days * recipe.jobs / recipe.days))
+    return draw_work(recipe, jobs, gpus, ask.seed)
+
+
+def _work_to_fill(recipe: Recipe, wanted_s: float, gpus: int, seed: int) -> dict[int, list[int]]:
+    """As many jobs as ask for so many GPU-seconds on average, drawn again until they do so nearly.
+
+    The few longest decide how much it is, so a single draw may be far off.
+    """
+    jobs = round(wanted_s / mean_gpu_seconds(recipe, gpus))
+    if not 1 <= jobs <= MOST_JOBS:
+        raise InputError(f"--load and --days take {jobs} jobs; 1 to {MOST_JOBS} are possible")
+    best: dict[int, list[int]] = {}
+    for attempt in range(ATTEMPTS):
+        work = draw_work(recipe, jobs, gpus, seed, attempt)
+        best = min(best, work, key=lambda drawn: abs(gpu_seconds(drawn) - wanted_s))
+        if abs(gpu_seconds(best) - wanted_s) <= NEAR * wanted_s:
+            break
+    return best
+
+
+def _window_s(recipe: Recipe, ask: Ask, work: dict[int, list[int]], gpus: int) -> float:
+    """How long jobs keep coming, in seconds."""
+    if recipe.arrivals == "batch":
+        return 0.0
+    if ask.days is not None:
+        return ask.days * DAY_S
+    if ask.load is not None:
+        return max(1.0, gpu_seconds(work) / (ask.load * gpus))
+    return max(1.0, recipe.days * DAY_S * sum(map(len, work.values())) / recipe.jobs)
+
+
+def _check(recipe: Recipe, ask: Ask) -> None:
+    if ask.jobs is not None and not 1 <= ask.jobs <= MOST_JOBS:
+        raise InputError(f"--jobs {ask.jobs}: must be from 1 to {MOST_JOBS}")
+    if ask.days is not None and not 0.01 <= ask.days <= 10_000:
+        raise InputError(f"--days {ask.days:g}: must be from 0.01 to 10000")
+    if ask.load is not None and not 0.001 <= ask.load <= 1000:
+        raise InputError(f"--load {ask.load:g}: must be from 0.001 to 1000; 0.9 is 90 % of the cluster")
+    if ask.gpus is not None and ask.gpus < 1:
+        raise InputError(f"--gpus {ask.gpus}: must be at least 1")
+    if ask.jobs is not None and ask.days is not None and ask.load is not None:
+        raise InputError("--jobs, --days and --load: give two of them, the third follows")
+    if recipe.arrivals == "batch" and (ask.days is not None or ask.load is not None):
+        raise InputError(f"{recipe.name}: all jobs come at once, so --days and --load have no meaning")

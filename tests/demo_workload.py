@@ -1,0 +1,15 @@
+"""The workload of `dally demo`, for tests that need a busy cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dally.cli.demo import ASK, RECIPE
+from dally.traces.generate import find_recipe, generate, write_workload
+
+
+def write_demo(folder: Path) -> Path:
+    """The trace, written to that folder."""
+    path = folder / "demo.csv"
+    write_workload(path, generate(find_recipe(RECIPE), ASK))
+    return path
