@@ -65,10 +65,15 @@ class Ranking:
     """Running jobs as they rank in one pass, worst first."""
 
     def __init__(self, jobs: Iterable[Job], order: Order, now: float) -> None:
-        rows = [(-order.key(job, now), -order.tie(job), -int(job.index), job) for job in jobs]
-        rows.sort(key=_rank)
-        self._jobs: list[Job] = [row[3] for row in rows]
-        self._keys: list[float] = [row[0] for row in rows]
+        here = list(jobs)
+        keys: list[float] = [-order.key(job, now) for job in here]
+        places = list(range(len(here)))
+        # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it has to be quick.
+        places.sort(key=[-int(job.index) for job in here].__getitem__)
+        places.sort(key=[-order.tie(job) for job in here].__getitem__)
+        places.sort(key=keys.__getitem__)
+        self._jobs: list[Job] = [here[place] for place in places]
+        self._keys: list[float] = [keys[place] for place in places]
 
     def behind(self, key: float) -> list[Job]:
         """Those ranked behind the key."""
@@ -81,7 +86,3 @@ class Ranking:
                 del self._jobs[place]
                 del self._keys[place]
                 return
-
-
-def _rank(row: tuple[float, float, int, Job]) -> tuple[float, float, int]:
-    return row[:3]
