@@ -68,7 +68,7 @@ class Ranking:
         here = list(jobs)
         keys: list[float] = [-order.key(job, now) for job in here]
         places = list(range(len(here)))
-        # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it has to be quick.
+        # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it must be quick.
         places.sort(key=[-int(job.index) for job in here].__getitem__)
         places.sort(key=[-order.tie(job) for job in here].__getitem__)
         places.sort(key=keys.__getitem__)
