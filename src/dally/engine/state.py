@@ -102,6 +102,7 @@ class State:
                 self.log.add(now, TIMER, -1, -1, None)
         elif kind == SUBMIT:
             assert job.status == PENDING
+            job.predicted_s = self.policy.predict_s(job, now)
             self._enqueue(job, SUBMIT, now)
         elif kind == FINISH:
             self._finish(job, now)

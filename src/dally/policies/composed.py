@@ -27,6 +27,9 @@ class ComposedPolicy(Policy):
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
 
+    def predict_s(self, job: Job, now: float) -> float:
+        return self.order.predict_s(job, now)
+
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
 
@@ -50,10 +53,18 @@ class ComposedPolicy(Policy):
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
 
+    def rerated(self, job: Job, now: float) -> None:
+        self.order.rerated(job, now)
+
+    def next_wakeup(self, now: float) -> float:
+        return self.order.next_wakeup(now)
+
     def lease_ended(self, job: Job, now: float) -> None:
         self.preemption.lease_ended(job)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        for job in self.order.revised(now):
+            self.preemption.revised(job, self.order, now)
         if len(queue) == 0:
             self.preemption.end_pass()
             return []

@@ -83,6 +83,10 @@ class Queue:
             group.heap.remove(job.slot)
             self._size -= 1
 
+    def rank(self, job: Job, key: float, tie: float) -> None:
+        """Let a waiting job wait under another rank."""
+        self.class_of(job).heap.put(job.slot, key, tie)
+
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
         return self.class_of(job).heap.key(job.slot)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, unknown
+from dally.policies.a_srpt import AdaptiveSrpt
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
 from dally.policies.composed import ComposedPolicy
@@ -18,6 +19,9 @@ from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.placement.heavy_edge import HeavyEdge
+from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.named import make_predictor
 from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
@@ -26,6 +30,8 @@ from dally.policies.tuning import Timers, TunedTimers
 Settings = Mapping[str, Any]
 
 LEASE = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
+
+PREDICTOR = Param("predictor", "oracle", "what foresees durations: oracle, none, history or forest")
 
 
 class NamedPolicy(NamedTuple):
@@ -55,6 +61,18 @@ def _composed(
     order: Callable[[], Order], preemption: Callable[[Settings], Preemption] = _never, head_blocks: bool = False
 ) -> Callable[[Settings], Policy]:
     return lambda settings: ComposedPolicy(order(), BestFit(), preemption(settings), head_blocks)
+
+
+def _predicted(
+    order: Callable[[Predictor], Order], preemption: Callable[[Settings], Preemption] = _never
+) -> Callable[[Settings], Policy]:
+    return lambda settings: ComposedPolicy(
+        order(make_predictor(settings["predictor"])), BestFit(), preemption(settings)
+    )
+
+
+def _a_srpt(settings: Settings) -> Policy:
+    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
 
 
 ORDERS: dict[str, Callable[[], Order]] = {
@@ -101,6 +119,13 @@ def _dally_params(tuner: bool, floors: str) -> tuple[Param, ...]:
     )
 
 
+def _a_srpt_params() -> tuple[Param, ...]:
+    return (
+        PREDICTOR._replace(default="forest"),
+        Param("early", True, "idle GPUs go to jobs that the virtual machine has not finished"),
+    )
+
+
 def _easy(settings: Settings) -> Policy:
     return EasyBackfill(BestFit())
 
@@ -108,6 +133,7 @@ def _easy(settings: Settings) -> Policy:
 FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
+A_SRPT = "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling, arXiv 2501.05563"
 TEXTBOOK = "textbook"
 DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
 
@@ -115,10 +141,11 @@ POLICIES: dict[str, NamedPolicy] = {
     "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
     "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", "best fit", "never", TEXTBOOK),
     "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", "best fit", "never", FEITELSON),
-    "sjf": NamedPolicy(_composed(ShortestJob), "duration (oracle)", "best fit", "never", TEXTBOOK),
-    "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE),
-    "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS),
+    "sjf": NamedPolicy(_predicted(ShortestJob), "duration (oracle)", "best fit", "never", TEXTBOOK, (PREDICTOR,)),
+    "srtf": NamedPolicy(_predicted(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE, (PREDICTOR,)),
+    "srsf": NamedPolicy(_predicted(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS, (PREDICTOR,)),
     "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", "best fit", "lease end", TIRESIAS, (LEASE,)),
+    "a-srpt": NamedPolicy(_a_srpt, "a virtual machine's SRPT (predicted)", "fewest machines", "never", A_SRPT, _a_srpt_params()),
     "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", DALLY, _dally_params(True, "6,12")),
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", DALLY, _dally_params(False, "0")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from dally.model import Job
+from dally.model import INFINITY, NEVER, Job
 from dally.policies.part import Part
 
 
@@ -13,7 +13,8 @@ class Order(Part):
     """Ranks jobs, lowest key first.
 
     A waiting job's key stays as it was when it began to wait. A running job's key may only fall
-    while it runs (it gets closer to done), or stand still: preemption at every event relies on it.
+    while it runs (it gets closer to done), or stand still, unless `revised` says that it rose:
+    preemption at every event relies on it.
     """
 
     def key(self, job: Job, now: float) -> float:
@@ -23,12 +24,27 @@ class Order(Part):
         """Breaks equal keys; then order of submission decides."""
         return 0.0
 
+    def predict_s(self, job: Job, now: float) -> float:
+        """How long a job that is submitted now will run, if the order predicts that."""
+        return NEVER
+
+    def revised(self, now: float) -> list[Job]:
+        """Running jobs whose keys rose since this was last asked."""
+        return []
+
+    def next_wakeup(self, now: float) -> float:
+        """When a running job's key will rise."""
+        return INFINITY
+
     # What happens to jobs, for orders that keep books.
     def queued(self, job: Job, now: float) -> None:
         """The job was submitted, or lost its GPUs, and waits."""
 
     def started(self, job: Job, now: float) -> None:
         """The job got GPUs."""
+
+    def rerated(self, job: Job, now: float) -> None:
+        """A running job's speed changed."""
 
     def stopped(self, job: Job, now: float) -> None:
         """The job gave its GPUs back."""

@@ -30,6 +30,9 @@ class Preemption(Part):
     def keep(self, job: Job, order: Order, now: float) -> None:
         """A job set aside keeps its GPUs after all."""
 
+    def revised(self, job: Job, order: Order, now: float) -> None:
+        """A running job's key rose."""
+
     def end_pass(self) -> None:
         """The pass is over."""
 
