@@ -152,7 +152,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     communication = [
         ("exposed communication", f"{span(summary['comm_s'])}  (at least {span(summary['comm_floor_s'])})")
     ]
-    off = f"median {summary['prediction_error_p50']:.0%}, a factor of {exp(summary['prediction_log_error']):.1f} on average"
+    factor = exp(summary["prediction_log_error"])
+    off = f"median {summary['prediction_error_p50']:.0%}, on average a factor of {factor:.1f}"
     predictions = [("predicted durations are off by", off)] if summary["prediction_log_error"] else []
     rows = [
         ("policy", summary["policy"]),

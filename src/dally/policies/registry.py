@@ -122,7 +122,7 @@ def _dally_params(tuner: bool, floors: str) -> tuple[Param, ...]:
 def _a_srpt_params() -> tuple[Param, ...]:
     return (
         PREDICTOR._replace(default="forest"),
-        Param("early", True, "idle GPUs go to jobs that the virtual machine has not finished"),
+        Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished"),
     )
 
 

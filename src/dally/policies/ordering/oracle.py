@@ -19,9 +19,14 @@ class PredictedOrder(Order):
 
     def __init__(self, predictor: Predictor | None = None) -> None:
         self.predictor: Predictor = predictor if predictor is not None else Oracle()
+        self.exact: bool = self.predictor.is_exact()
 
     def predict_s(self, job: Job, now: float) -> float:
         return self.predictor.predict_s(job, now)
+
+    def predicted_s(self, job: Job) -> float:
+        """The prediction made at submission; an oracle's need not have been kept."""
+        return job.duration_s if self.exact else job.predicted_s
 
     def finished(self, job: Job, now: float) -> None:
         self.predictor.learn(job, now)
@@ -31,7 +36,7 @@ class ShortestJob(PredictedOrder):
     """By duration."""
 
     def key(self, job: Job, now: float) -> float:
-        return job.predicted_s if job.predicted_s > 0.0 else 0.0
+        return max(0.0, self.predicted_s(job))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,20 +49,19 @@ class RemainingOrder(PredictedOrder):
 
     def __init__(self, predictor: Predictor | None = None) -> None:
         super().__init__(predictor)
-        self._doubles: bool = not self.predictor.is_exact()
         self._doubled_s: dict[int, float] = {}  # the guess at jobs that outlasted the prediction
         self._running: dict[int, Job] = {}
         self._due: IndexedHeap = IndexedHeap()  # running jobs by when they outlast the guess
 
     def left_s(self, job: Job, now: float) -> float:
         """Seconds of work left at full speed, as far as one can tell; 0 without a prediction."""
-        if job.predicted_s < 0.0:
+        if self.predicted_s(job) < 0.0:
             return 0.0
         left = self._guess_s(job) - job.done_s(now)
         return left if left > 0.0 else 0.0
 
     def started(self, job: Job, now: float) -> None:
-        if self._doubles and job.predicted_s >= 0.0:
+        if not self.exact and job.predicted_s >= 0.0:
             self._running[int(job.index)] = job
             self._expect(job)
 
@@ -89,9 +93,9 @@ class RemainingOrder(PredictedOrder):
         return self._due.key(self._due.first()) if len(self._due) > 0 else INFINITY
 
     def _guess_s(self, job: Job) -> float:
-        if self._doubles:
-            return self._doubled_s.get(int(job.index), max(job.predicted_s, LEAST_GUESS_S))
-        return job.predicted_s
+        if self.exact:
+            return job.duration_s
+        return self._doubled_s.get(int(job.index), max(job.predicted_s, LEAST_GUESS_S))
 
     def _double(self, job: Job, now: float) -> None:
         # At least what is done: rounding must not make it due at this very moment again.
