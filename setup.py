@@ -28,6 +28,7 @@ COMPILED = [
     "policies/prediction/base.py",
     "policies/prediction/oracle.py",
     "policies/prediction/none.py",
+    "policies/prediction/guesses.py",
     "policies/prediction/history.py",
     "policies/prediction/features.py",
     "policies/prediction/trees.py",

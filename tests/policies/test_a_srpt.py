@@ -54,6 +54,12 @@ TABLE = [
     # sjf on history: j2 (size never seen) and j3 are both predicted 10 s: as submitted, though j3 is shorter.
     ("misjudged", "sjf", {"predictor": "history"}, [8], [(0, 8, 10), (11, 8, 5), (12, 4, 9), (13, 8, 1)],
      [(0, 10), (11, 16), (16, 25), (25, 26)]),
+    # EASY on history: j0 took 10 s. j1 (predicted 10 s) holds 4 GPUs from 11; j2 needs 8, reserved for 21. j3 would
+    # end at 23 (predicted 10 s): it waits. At 21 j1 goes on, is taken to last 20 s, until 31, and j3 (until 31) may
+    # start. It ends at 22; j4, predicted to end at 32, has to wait for j2.
+    ("easy", "easy-backfill", {"predictor": "history"}, [8],
+     [(0, 4, 10), (11, 4, 15), (12, 8, 2), (13, 4, 1), (21, 4, 1)],
+     [(0, 10), (11, 26), (26, 28), (21, 22), (28, 29)]),
     # sjf without predictions is fifo-backfill.
     ("blind", "sjf", {"predictor": "none"}, [8], [(0, 8, 10), (1, 8, 9), (2, 8, 2)], [(0, 10), (10, 19), (19, 21)]),
 ]  # fmt: skip
@@ -104,7 +110,7 @@ def test_a_job_that_lost_its_machine_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("predictor", PREDICTORS)
-@pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "a-srpt"])
+@pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "easy-backfill", "a-srpt"])
 def test_the_rules_are_kept_with_every_predictor(policy: str, predictor: str) -> None:
     check_policy(lambda: build(policy, {"predictor": predictor}), examples=40)
 

@@ -127,7 +127,7 @@ def _a_srpt_params() -> tuple[Param, ...]:
 
 
 def _easy(settings: Settings) -> Policy:
-    return EasyBackfill(BestFit())
+    return EasyBackfill(BestFit(), make_predictor(settings["predictor"]))
 
 
 FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
@@ -140,7 +140,7 @@ DALLY = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learni
 POLICIES: dict[str, NamedPolicy] = {
     "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", "best fit", "never", TEXTBOOK),
     "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", "best fit", "never", TEXTBOOK),
-    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", "best fit", "never", FEITELSON),
+    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", "best fit", "never", FEITELSON, (PREDICTOR,)),
     "sjf": NamedPolicy(_predicted(ShortestJob), "duration (oracle)", "best fit", "never", TEXTBOOK, (PREDICTOR,)),
     "srtf": NamedPolicy(_predicted(ShortestRemaining, _any_event), "remaining time (oracle)", "best fit", "every event", SCHRAGE, (PREDICTOR,)),
     "srsf": NamedPolicy(_predicted(SmallestRemaining, _any_event), "remaining GPU-time (oracle)", "best fit", "every event", TIRESIAS, (PREDICTOR,)),

@@ -152,7 +152,7 @@ def test_forest_is_imported_late() -> None:
 
 
 @pytest.mark.parametrize("predictor", [name for name in PREDICTORS if name != "oracle"])
-@pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "a-srpt"])
+@pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "easy-backfill", "a-srpt"])
 @settings(max_examples=40)
 @given(case=cases(), later_s=st.lists(st.floats(0.0, 1e5), min_size=16, max_size=16), until_s=st.floats(0.0, 3e4))
 def test_durations_of_unfinished_jobs_change_nothing(
