@@ -152,9 +152,9 @@ class Job:
     __slots__ = (
         "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
         "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s", "migrations", "model", "name", "overhead_s",
-        "placed_s", "preemptions", "priority", "rate", "renewals", "restart_due_s", "saved_comm_s",
-        "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status", "submit_s", "tier",
-        "user", "work_s",
+        "placed_s", "predicted_s", "preemptions", "priority", "rate", "renewals", "restart_due_s",
+        "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status",
+        "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +180,7 @@ class Job:
         self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size, below 16
+        self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING
         self.allocation: Allocation | None = None
@@ -227,12 +228,16 @@ class Job:
             return self.overhead_s - (self.since_s - now)
         return self.overhead_s
 
-    def remaining_s(self, now: float) -> float:
-        """Seconds of work left at full speed. The scheduler knows this only as an oracle."""
+    def done_s(self, now: float) -> float:
+        """Seconds of work done, of `duration_s`."""
         done = self.work_s
         if self.status == RUNNING and now > self.since_s:
             done += (now - self.since_s) * self.rate
-        left = self.duration_s - done
+        return done
+
+    def remaining_s(self, now: float) -> float:
+        """Seconds of work left at full speed. The scheduler knows this only as an oracle."""
+        left = self.duration_s - self.done_s(now)
         return left if left > 0.0 else 0.0
 
     def expected_finish_s(self) -> float:

@@ -11,8 +11,9 @@ from dally.cluster.capacity import Cluster
 from dally.model import Action, Job, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.ordering.base import Order
-from dally.policies.ordering.oracle import ShortestRemaining, SmallestRemaining
+from dally.policies.ordering.oracle import RemainingOrder, ShortestRemaining, SmallestRemaining
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.prediction.named import make_predictor
 from dally.policies.queue import Queue
 from dally.policies.registry import build
 from dally.testing.record import record_of
@@ -23,10 +24,29 @@ class Obvious(Policy):
     def __init__(self, order: Order) -> None:
         self._order = order
 
+    def predict_s(self, job: Job, now: float) -> float:
+        return self._order.predict_s(job, now)
+
+    def started(self, job: Job, now: float) -> None:
+        self._order.started(job, now)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self._order.rerated(job, now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._order.stopped(job, now)
+
+    def finished(self, job: Job, now: float) -> None:
+        self._order.finished(job, now)
+
+    def next_wakeup(self, now: float) -> float:
+        return self._order.wakeup_s()
+
     def key(self, job: Job, now: float) -> float:
         return self._order.key(job, now)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        self._order.changed(now, cluster)
         # Running jobs come before waiting ones of the same key.
         everyone = [(self._order.key(job, now), 0, int(job.index), job) for job in cluster.running.values()]
         everyone += [(queue.key(job), 1, int(job.index), job) for job in queue]
@@ -49,10 +69,17 @@ class Obvious(Policy):
             yield Start(job, allocation)
 
 
-@pytest.mark.parametrize(("name", "order"), [("srtf", ShortestRemaining), ("srsf", SmallestRemaining)])
+ORDERS: dict[str, type[RemainingOrder]] = {"srtf": ShortestRemaining, "srsf": SmallestRemaining}
+
+
+@pytest.mark.parametrize(
+    ("name", "predictor"),
+    [("srtf", "oracle"), ("srsf", "oracle"), ("srtf", "history"), ("srsf", "history"), ("srtf", "none")],
+)
 @settings(max_examples=300)
 @given(case=cases())
-def test_same_run_as_the_obvious_pass(case: Case, name: str, order: type[Order]) -> None:
-    frugal = record_of(case.run(build(name)))
-    obvious = record_of(case.run(Obvious(order())))
+def test_same_run_as_the_obvious_pass(case: Case, name: str, predictor: str) -> None:
+    """Also where predictions are wrong and the keys of running jobs rise."""
+    frugal = record_of(case.run(build(name, {"predictor": predictor})))
+    obvious = record_of(case.run(Obvious(ORDERS[name](make_predictor(predictor)))))
     assert frugal.jobs == obvious.jobs

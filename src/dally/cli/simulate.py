@@ -6,6 +6,7 @@ import gc
 import json
 import resource
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -151,6 +152,9 @@ def print_summary(summary: dict[str, Any]) -> None:
     communication = [
         ("exposed communication", f"{span(summary['comm_s'])}  (at least {span(summary['comm_floor_s'])})")
     ]
+    factor = exp(summary["prediction_log_error"])
+    off = f"median {summary['prediction_error_p50']:.0%}, on average a factor of {factor:.1f}"
+    predictions = [("predicted durations are off by", off)] if summary["prediction_log_error"] else []
     rows = [
         ("policy", summary["policy"]),
         ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
@@ -163,6 +167,7 @@ def print_summary(summary: dict[str, Any]) -> None:
             ", ".join(f"{summary[name]:,}" for name in ("preemptions", "renewals", "migrations")),
         ),
         ("placements by tier", tiers),
+        *predictions,
         ("events", f"{summary['events']:,} in {summary['cpu_s']:.2f} s CPU, {summary['peak_rss_mb']:.0f} MB"),
     ]
     print_table(["", ""], rows)

@@ -103,6 +103,7 @@ class State:
         elif kind == SUBMIT:
             assert job.status == PENDING
             job.kind = self.policy.kind(job)
+            job.predicted_s = self.policy.predict_s(job, now)
             self._enqueue(job, SUBMIT, now)
         elif kind == FINISH:
             self._finish(job, now)

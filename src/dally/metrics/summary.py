@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
 from dally.metrics.slots import fragmentation_mean
-from dally.model import FINISHED, MIGRATE, START
+from dally.model import FINISHED, MIGRATE, START, Job
 
 
 def summarize(simulation: Simulation) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
         "migrations": sum(int(job.migrations) for job in jobs),
         "overhead_gpu_s": sum(job.overhead_so_far_s(now) * int(job.gpus) for job in jobs),
         "tier_starts": tier_starts(simulation),
+        **prediction_errors(done),
         "fragmentation_mean": fragmentation_mean(simulation),
         "makespan_bound_s": makespan_bound_s(done, gpus),
         "jct_bound_s": jct_bound_s(done, gpus),
@@ -61,6 +63,16 @@ def tier_starts(simulation: Simulation) -> dict[str, int]:
         if kind in (START, MIGRATE):
             counts[tier] += 1
     return dict(zip(simulation.state.cluster.topology.tiers, counts, strict=True))
+
+
+def prediction_errors(done: Sequence[Job]) -> dict[str, Any]:
+    """How far the predictions made at submission were off; durations below 1 s count as 1 s."""
+    pairs = [(max(job.predicted_s, 1.0), max(job.duration_s, 1.0)) for job in done if job.predicted_s >= 0.0]
+    return {
+        "predicted": len(pairs),
+        "prediction_error_p50": quantile(sorted(abs(predicted - real) / real for predicted, real in pairs), 0.5),
+        "prediction_log_error": mean([abs(log(predicted / real)) for predicted, real in pairs]),
+    }
 
 
 def mean(values: Sequence[float]) -> float:

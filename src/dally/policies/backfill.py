@@ -12,6 +12,9 @@ from dally.heap import IndexedHeap
 from dally.model import INFINITY, Action, Job, Start
 from dally.policies.base import Policy
 from dally.policies.placement.base import Placement
+from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.guesses import Guesses
+from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
 
 
@@ -74,35 +77,46 @@ class EasyBackfill(Policy):
     """First come, first served; the first job that does not fit gets a reservation.
 
     Later jobs start only where that reservation stands: they end before it, or need GPUs the head
-    will not. Ends are foreseen from the durations of the running jobs (an oracle in simulation, the
-    time limit on a live cluster).
+    will not. Ends are foreseen by a predictor: an oracle in simulation, the time limit on a live
+    cluster, or the past. Where a job without a prediction must end first, there is no reservation.
     """
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: Placement, predictor: Predictor | None = None) -> None:
         self._placement: Placement = placement
+        self._guesses: Guesses = Guesses(predictor if predictor is not None else Oracle())
         self._lengths: dict[int, LengthTree] = {}  # by demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
 
+    def predict_s(self, job: Job, now: float) -> float:
+        return self._guesses.predictor.predict_s(job, now)
+
     def queued(self, job: Job, now: float) -> None:
         tree = self._lengths.setdefault(demand(job), LengthTree())
-        tree.set(job.slot, _length_s(job))
+        tree.set(job.slot, self._length_s(job))
 
     def started(self, job: Job, now: float) -> None:
         self._lengths[demand(job)].set(job.slot, INFINITY)
         self._running[int(job.index)] = job
-        self._ends.put(job.index, job.expected_finish_s(), 0.0)
+        self._ends.put(job.index, self._guesses.end_s(job), 0.0)
 
     def rerated(self, job: Job, now: float) -> None:
-        self._ends.put(job.index, job.expected_finish_s(), 0.0)
+        self._ends.put(job.index, self._guesses.end_s(job), 0.0)
 
     def stopped(self, job: Job, now: float) -> None:
+        if not self._guesses.exact and self._ends.key(job.index) <= now:
+            self._guesses.double(job, now)
         self._ends.remove(job.index)
         del self._running[int(job.index)]
+
+    def finished(self, job: Job, now: float) -> None:
+        self._guesses.finished(job, now)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         if len(queue) == 0:
             return []
+        if not self._guesses.exact:
+            self._revise(now)
         return self._offer(now, queue, cluster)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
@@ -123,9 +137,16 @@ class EasyBackfill(Policy):
             if allocation is None:
                 queue.close(job)
                 continue
-            if now + _length_s(job) > reserved_s:
+            if now + self._length_s(job) > reserved_s:
                 spare -= job.gpus
             yield Start(job, allocation)
+
+    def _revise(self, now: float) -> None:
+        """Running jobs that were to have ended will take longer."""
+        while len(self._ends) > 0 and self._ends.key(self._ends.first()) <= now:
+            job = self._running[int(self._ends.first())]
+            self._guesses.double(job, now)
+            self._ends.put(job.index, self._guesses.end_s(job), 0.0)
 
     def _reserve(self, head: Job, free: i64) -> tuple[float, i64]:
         """When the head will have enough GPUs, and how many will then be spare."""
@@ -169,7 +190,7 @@ class EasyBackfill(Policy):
             return None  # the head itself: it asks for more than is free, and so does its class
         return group.jobs[slot]
 
-
-def _length_s(job: Job) -> float:
-    """How long a waiting job will hold its GPUs."""
-    return job.restart_due_s + job.duration_s - job.work_s
+    def _length_s(self, job: Job) -> float:
+        """How long a waiting job will hold its GPUs."""
+        guess_s = self._guesses.guess_s(job)
+        return job.restart_due_s + guess_s - job.work_s if guess_s >= 0.0 else INFINITY

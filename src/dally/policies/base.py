@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Action, Decision, Job
+from dally.model import INFINITY, NEVER, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
 
@@ -29,6 +29,10 @@ class Policy(Part):
     A policy has no clock, no engine and no I/O: what it knows is what it is handed. The same object
     runs in the simulator and on a live cluster.
     """
+
+    def predict_s(self, job: Job, now: float) -> float:
+        """How long the job will run, if the policy predicts that. Asked once, at submission."""
+        return NEVER
 
     def key(self, job: Job, now: float) -> float:
         """The rank under which a job waits, lowest first. Asked once, when the job enters the queue."""

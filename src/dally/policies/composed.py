@@ -28,6 +28,9 @@ class ComposedPolicy(Policy):
         self.head_blocks: bool = head_blocks
         self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
+    def predict_s(self, job: Job, now: float) -> float:
+        return self.order.predict_s(job, now)
+
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
 
@@ -59,6 +62,9 @@ class ComposedPolicy(Policy):
 
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self.order.rerated(job, now)
 
     def lease_ended(self, job: Job, now: float) -> None:
         self.preemption.lease_ended(job)

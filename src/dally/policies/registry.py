@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, unknown
+from dally.policies.a_srpt import AdaptiveSrpt
 from dally.policies.ada_srsf import AdaSrsf
 from dally.policies.backfill import EasyBackfill
 from dally.policies.base import Param, Policy
@@ -28,10 +29,13 @@ from dally.policies.placement.affinity import AffinityPlacement
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.delay import DelayPlacement
+from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.placement.least_workload import LeastWorkload
 from dally.policies.placement.pods import PodPlacement
 from dally.policies.placement.skew import SkewPlacement
 from dally.policies.placement.switches import SwitchesPlacement
+from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.named import make_predictor
 from dally.policies.preemption.base import NoPreemption, Preemption
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
@@ -42,6 +46,8 @@ Settings = Mapping[str, Any]
 
 LEASE = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
 KAPPA = Param("kappa", 1, "gangs of at most so many GPUs are spread, larger ones go machine by machine")
+
+PREDICTOR = Param("predictor", "oracle", "what foresees durations: oracle, none, history or forest")
 
 
 class NamedPolicy(NamedTuple):
@@ -72,6 +78,18 @@ def _composed(
     order: Callable[[], Order], preemption: Callable[[Settings], Preemption] = _never, head_blocks: bool = False
 ) -> Callable[[Settings], Policy]:
     return lambda settings: ComposedPolicy(order(), BestFit(), preemption(settings), head_blocks)
+
+
+def _predicted(
+    order: Callable[[Predictor], Order], preemption: Callable[[Settings], Preemption] = _never
+) -> Callable[[Settings], Policy]:
+    return lambda settings: ComposedPolicy(
+        order(make_predictor(settings["predictor"])), BestFit(), preemption(settings)
+    )
+
+
+def _a_srpt(settings: Settings) -> Policy:
+    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
 
 
 ORDERS: dict[str, Callable[[], Order]] = {
@@ -126,8 +144,15 @@ def _ada_srsf(settings: Settings) -> Policy:
     return AdaSrsf(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
 
 
+def _a_srpt_params() -> tuple[Param, ...]:
+    return (
+        PREDICTOR._replace(default="forest"),
+        Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished"),
+    )
+
+
 def _easy(settings: Settings) -> Policy:
-    return EasyBackfill(BestFit())
+    return EasyBackfill(BestFit(), make_predictor(settings["predictor"]))
 
 
 def _tiresias(order: Callable[[list[float], Settings], Order]) -> Callable[[Settings], Policy]:
@@ -192,6 +217,7 @@ POD_PARAMS = (Param("tier", 1, "the tier asked for by gangs larger than a machin
 FEITELSON = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 SCHRAGE = "Schrage, A Proof of the Optimality of SRPT, Operations Research 1968"
+A_SRPT = "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling, arXiv 2501.05563"
 TEXTBOOK = "textbook"
 GANDIVA = "Xiao et al., Gandiva, OSDI 2018"
 THEMIS = "Mahajan et al., Themis, NSDI 2020"
@@ -207,10 +233,10 @@ KNOWN = "durations"
 POLICIES: dict[str, NamedPolicy] = {
     "fifo": NamedPolicy(_composed(SubmitOrder, head_blocks=True), "submit time, head blocks", FIT, "never", ANY, TEXTBOOK),
     "fifo-backfill": NamedPolicy(_composed(SubmitOrder), "submit time", FIT, "never", ANY, TEXTBOOK),
-    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", FIT, "never", KNOWN, FEITELSON),
-    "sjf": NamedPolicy(_composed(ShortestJob), "duration", FIT, "never", KNOWN, TEXTBOOK),
-    "srtf": NamedPolicy(_composed(ShortestRemaining, _any_event), "remaining time", FIT, "every event", KNOWN, SCHRAGE),
-    "srsf": NamedPolicy(_composed(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", KNOWN, TIRESIAS),
+    "easy-backfill": NamedPolicy(_easy, "submit time, head reserved", FIT, "never", KNOWN, FEITELSON, (PREDICTOR,)),
+    "sjf": NamedPolicy(_predicted(ShortestJob), "duration", FIT, "never", KNOWN, TEXTBOOK, (PREDICTOR,)),
+    "srtf": NamedPolicy(_predicted(ShortestRemaining, _any_event), "remaining time", FIT, "every event", KNOWN, SCHRAGE, (PREDICTOR,)),
+    "srsf": NamedPolicy(_predicted(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", KNOWN, TIRESIAS, (PREDICTOR,)),
     "las": NamedPolicy(_composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", ANY, TIRESIAS, (LEASE,)),
     "tiresias": NamedPolicy(_tiresias(_queues), "queues by attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, TIRESIAS_PARAMS),
     "tiresias-gittins": NamedPolicy(_tiresias(_gittins), "Gittins index of attained GPU-time", "skewed models at their closest tier", "every event", "models", TIRESIAS, (*TIRESIAS_PARAMS, Param("learn_from", 10, "finished jobs from which on indices are used", 1))),
@@ -222,6 +248,7 @@ POLICIES: dict[str, NamedPolicy] = {
     "kueue-required": NamedPolicy(_placed(_pods(True)), "submit time", "wanted tier only", "never", ANY, KUEUE, POD_PARAMS),
     "lwf": NamedPolicy(_lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", KNOWN, WANG, (KAPPA,)),
     "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time", "least loaded machines (LWF-κ), links by AdaDUAL", "never", KNOWN, WANG, (KAPPA,)),
+    "a-srpt": NamedPolicy(_a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", A_SRPT, _a_srpt_params()),
     "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", ANY, DALLY, _dally_params(True, "6,12")),
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", ANY, DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", ANY, DALLY, _dally_params(False, "0")),

@@ -168,9 +168,9 @@ def _write(path: Path, trace: Trace) -> None:
     """A plain trace; what says how long jobs are keeps its meaning."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["job_id", "user", "submit_s", "gpus", trace.length, "model"])
+        writer.writerow(["job_id", "user", "submit_s", "gpus", trace.length, "model", "name"])
         for job in trace.jobs:
-            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.duration_s, job.model])
+            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.duration_s, job.model, job.name])
 
 
 def _shared(shared: Path, name: str, workload: str) -> Path:

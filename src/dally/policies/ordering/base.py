@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Job
+from dally.model import INFINITY, NEVER, Job
 from dally.policies.part import Part
 
 
@@ -33,12 +33,19 @@ class Order(Part):
         """When the next rank changes by itself."""
         return INFINITY
 
+    def predict_s(self, job: Job, now: float) -> float:
+        """How long a job that is submitted now will run, if the order predicts that."""
+        return NEVER
+
     # What happens to jobs, for orders that keep books.
     def queued(self, job: Job, now: float) -> None:
         """The job was submitted, or lost its GPUs, and waits."""
 
     def started(self, job: Job, now: float) -> None:
         """The job got GPUs."""
+
+    def rerated(self, job: Job, now: float) -> None:
+        """A running job's speed changed."""
 
     def stopped(self, job: Job, now: float) -> None:
         """The job gave its GPUs back."""

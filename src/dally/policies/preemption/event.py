@@ -14,9 +14,9 @@ from dally.policies.preemption.base import Preemption, Ranking
 class EventPreemption(Preemption):
     """Any running job may lose its GPUs whenever a better-ranked one needs them.
 
-    The heap holds each job's key as last seen. As keys of running jobs only fall, that is an upper
-    bound: once the top has been brought up to date and is still the top, it is the worst. This
-    keeps the cost of an event far below the number of running jobs.
+    The heap holds each job's key as last seen. As keys of running jobs only fall, and `reranked` tells
+    of those that rose, that is an upper bound: once the top has been brought up to date and is still
+    the top, it is the worst. This keeps the cost of an event far below the number of running jobs.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,110 @@
+"""A-SRPT: jobs run in the order in which an imaginary machine of the whole cluster's speed finishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mypy_extensions import mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.model import INFINITY, WAITING, Action, Job, Start
+from dally.policies.base import Policy
+from dally.policies.placement.base import Placement
+from dally.policies.prediction.base import Predictor
+from dally.policies.queue import Queue
+from dally.policies.virtual_machine import VirtualMachine
+
+LEFT = 0.0  # keys: jobs that left the virtual machine come before
+SERVED = 1.0  # those it still works on
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AdaptiveSrpt(Policy):
+    """Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling (arXiv 2501.05563).
+
+    A virtual machine as fast as all GPUs together serves jobs of GPUs x predicted duration by preemptive
+    SRPT, which is optimal there. Jobs that it is done with are offered GPUs in the order in which it was;
+    whoever does not fit is passed over, and nobody is preempted. With `early`, GPUs that are left go to
+    jobs it is not done with, least work left first; without it these wait, as the cluster can be no
+    faster than that machine.
+
+    Departures: whole durations are predicted where the paper predicts iterations of known length. The
+    paper's rules for gangs that would rather wait for a better place are left out.
+    """
+
+    def __init__(self, predictor: Predictor, placement: Placement, early: bool) -> None:
+        self._predictor: Predictor = predictor
+        self._placement: Placement = placement
+        self._early: bool = early
+        self._machine: VirtualMachine = VirtualMachine()
+        self._jobs: dict[int, Job] = {}  # on the virtual machine
+        self._arrived: list[Job] = []
+        self._places: dict[int, float] = {}  # in the order of leaving it, of jobs that have not finished
+        self._gone: float = 0.0  # jobs that left it
+
+    def predict_s(self, job: Job, now: float) -> float:
+        return self._predictor.predict_s(job, now)
+
+    def key(self, job: Job, now: float) -> float:
+        return LEFT if int(job.index) in self._places else SERVED
+
+    def tie(self, job: Job) -> float:
+        """Its place among those that left the virtual machine, or the GPU-seconds it has left there."""
+        if int(job.index) in self._places:
+            return self._places[int(job.index)]
+        if self._machine.holds(job.index):
+            return self._machine.left_gpu_s(job.index)
+        return float(job.gpus) * max(job.predicted_s, 0.0)
+
+    def queued(self, job: Job, now: float) -> None:
+        if int(job.index) not in self._jobs and int(job.index) not in self._places:
+            self._arrived.append(job)
+
+    def finished(self, job: Job, now: float) -> None:
+        self._predictor.learn(job, now)
+        self._places.pop(int(job.index), 0.0)
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        self._advance(now, queue, float(cluster.topology.total_gpus()))
+        if len(queue) == 0:
+            return []
+        return self._offer(now, queue, cluster)
+
+    def next_wakeup(self, now: float) -> float:
+        # Early starters leave no GPUs for those who leave the virtual machine later.
+        return INFINITY if self._early else self._machine.next_done_s()
+
+    def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        while True:
+            job = queue.best(float(cluster.free_gpus))
+            if job is None or (not self._early and queue.key(job) == SERVED):
+                return
+            allocation = self._placement.place(job, now, cluster)
+            if allocation is None:
+                queue.close(job)
+            else:
+                yield Start(job, allocation)
+
+    def _advance(self, now: float, queue: Queue, gpus: float) -> None:
+        """Bring the virtual machine up to `now`, and the queue's ranks with it."""
+        self._leave(self._machine.advance(now, gpus), queue)
+        served = self._machine.served()
+        if served >= 0:
+            self._rank(self._jobs[int(served)], queue)  # before others come: one of them may be served next
+        for job in self._arrived:
+            self._jobs[int(job.index)] = job
+            self._machine.add(job.index, self.tie(job))
+        self._arrived.clear()
+        self._leave(self._machine.advance(now, gpus), queue)  # jobs without a prediction, at once
+
+    def _leave(self, done: list[int], queue: Queue) -> None:
+        for index in done:
+            job = self._jobs.pop(index)
+            self._gone += 1.0
+            if job.finish_s < 0.0:
+                self._places[index] = self._gone
+                self._rank(job, queue)
+
+    def _rank(self, job: Job, queue: Queue) -> None:
+        if job.status == WAITING:
+            queue.rerank(job, self.key(job, 0.0), self.tie(job))

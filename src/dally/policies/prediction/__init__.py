@@ -1,0 +1,1 @@
+"""Predictors: how long a job will run, asked when it is submitted."""

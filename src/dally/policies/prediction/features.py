@@ -1,0 +1,126 @@
+"""What is known of a job when it is submitted, as numbers a regression can use."""
+
+from __future__ import annotations
+
+from math import log, log2
+from typing import Final
+
+from dally.model import NEVER, Job
+from dally.policies.prediction.history import Durations, median
+
+DAY_S: Final = 86400.0
+HOUR_S: Final = 3600.0
+UNKNOWN: Final = -99.0  # far from any ratio of durations
+ANY: Final = "\n"  # stands for every user or name; no trace holds it
+RECENT: Final = 5  # jobs whose median says what a user does these days
+
+
+class Past:
+    """Finished jobs that have something in common, and when one was last submitted."""
+
+    __slots__ = ("durations", "recent_s", "submitted_s")
+
+    def __init__(self) -> None:
+        self.durations: Durations = Durations()
+        self.recent_s: list[float] = []
+        self.submitted_s: float = NEVER
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (past, (self.durations, self.recent_s, self.submitted_s))
+
+    def add(self, duration_s: float) -> None:
+        self.durations.add(duration_s)
+        self.recent_s.append(duration_s)
+        if len(self.recent_s) > RECENT:
+            del self.recent_s[0]
+
+
+def past(durations: Durations, recent_s: list[float], submitted_s: float) -> Past:
+    """This past: how it is unpickled."""
+    found = Past()
+    found.durations = durations
+    found.recent_s = recent_s
+    found.submitted_s = submitted_s
+    return found
+
+
+class Books:
+    """Finished jobs by user, by user and size, by user, name and size, and by size."""
+
+    __slots__ = ("numbers", "pasts")
+
+    def __init__(self) -> None:
+        self.pasts: dict[tuple[str, str, int], Past] = {}
+        self.numbers: dict[tuple[str, str], int] = {}  # of users, names and models as they came
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (books, (self.pasts, self.numbers))
+
+    def of(self, job: Job) -> list[Past]:
+        """The job's pasts: user, name and size; user and size; user; size."""
+        size = int(job.gpus)
+        return [
+            self._past(job.user, job.name, size),
+            self._past(job.user, ANY, size),
+            self._past(job.user, ANY, 0),
+            self._past(ANY, ANY, size),
+        ]
+
+    def repetitions(self, job: Job) -> Durations:
+        """Durations of finished jobs of the same user, name and size."""
+        return self._past(job.user, job.name, int(job.gpus)).durations
+
+    def learn(self, job: Job) -> None:
+        """The job finished."""
+        for found in self.of(job):
+            found.add(job.duration_s)
+
+    def row(self, job: Job, guess_s: float) -> list[float]:
+        """The job's features; durations are told as their ratio to a first guess. It counts as submitted."""
+        named, user_and_size, user, size = self.of(job)
+        row = [
+            log2(float(job.gpus)),
+            job.submit_s % DAY_S // HOUR_S,
+            log(at_least_1(guess_s)),
+            self._number("user", job.user),
+            self._number("name", job.name),
+            self._number("model", job.model),
+            log(1.0 + float(len(named.durations))),
+            log(1.0 + float(len(user_and_size.durations))),
+        ]
+        for found in (named, user_and_size, user, size):
+            row.append(_ratio(found.durations.median_s(), guess_s))
+            row.append(_ratio(found.durations.last_s, guess_s))
+            row.append(_ratio(median(sorted(found.recent_s)), guess_s))
+        for found in (user_and_size, user):
+            ago_s = job.submit_s - found.submitted_s if found.submitted_s >= 0.0 else 100.0 * DAY_S
+            row.append(log(1.0 + max(0.0, ago_s)))
+            found.submitted_s = job.submit_s
+        return row
+
+    def _past(self, user: str, name: str, size: int) -> Past:
+        found = self.pasts.get((user, name, size))
+        if found is None:
+            found = Past()
+            self.pasts[(user, name, size)] = found
+        return found
+
+    def _number(self, kind: str, word: str) -> float:
+        return float(self.numbers.setdefault((kind, word), len(self.numbers)))
+
+
+def books(pasts: dict[tuple[str, str, int], Past], numbers: dict[tuple[str, str], int]) -> Books:
+    """These books: how they are unpickled."""
+    found = Books()
+    found.pasts = pasts
+    found.numbers = numbers
+    return found
+
+
+def at_least_1(duration_s: float) -> float:
+    """The duration, or 1 s: ratios of shorter ones say nothing."""
+    return duration_s if duration_s > 1.0 else 1.0
+
+
+def _ratio(duration_s: float, guess_s: float) -> float:
+    return log(at_least_1(duration_s) / at_least_1(guess_s)) if duration_s >= 0.0 else UNKNOWN

@@ -1,0 +1,27 @@
+"""The predictors by name, as `--set predictor=` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from dally.errors import unknown
+from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.forest import Forest
+from dally.policies.prediction.history import History
+from dally.policies.prediction.none import NoPrediction
+from dally.policies.prediction.oracle import Oracle
+
+PREDICTORS: Final[dict[str, Callable[[], Predictor]]] = {
+    "oracle": Oracle,
+    "none": NoPrediction,
+    "history": History,
+    "forest": Forest,
+}
+
+
+def make_predictor(name: str) -> Predictor:
+    """A new predictor of that name, or an InputError that suggests the nearest name."""
+    if name not in PREDICTORS:
+        raise unknown("predictor", name, PREDICTORS)
+    return PREDICTORS[name]()
