@@ -79,8 +79,7 @@ def link_loads(events: pl.DataFrame, links: list[str], edges_s: list[float]) -> 
     by_link = {str(name[0]): part for name, part in rows.partition_by("link", as_dict=True).items()}
     nothing = rows.clear()
     return [
-        step_means(part["time_s"], part["load"], edges_s)
-        for part in (by_link.get(link, nothing) for link in links)
+        step_means(part["time_s"], part["load"], edges_s) for part in (by_link.get(link, nothing) for link in links)
     ]
 
 
