@@ -1,0 +1,99 @@
+"""One HTML file with everything inside: style, script, charts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from dally import __version__
+from dally.report.html.charts import HEAT, Chart
+from dally.report.html.headline import Headline
+
+SCRIPTS = ("format.js", "charts.js", "table.js", "course.js", "replay.js", "gantt.js", "page.js")
+WIDE = ("timers-",)
+
+
+class Page:
+    """Sections and charts as they are added, then the whole text."""
+
+    def __init__(self, title: str, facts: str) -> None:
+        self.title = title
+        self.facts = facts
+        self.charts: list[Chart] = []
+        self._body: list[str] = []
+        self._links: list[tuple[str, str]] = []
+        self._scripts: list[str] = []
+
+    def add(self, html: str) -> None:
+        """Add what is HTML already."""
+        self._body.append(html)
+
+    def section(self, anchor: str, title: str) -> None:
+        """A heading, also in the list of contents."""
+        self._links.append((anchor, title))
+        self.add(f'<h2 id="{anchor}">{escape(title)}</h2>')
+
+    def headline(self, headline: Headline) -> None:
+        """The sentence to remember, and why."""
+        self.add(f'<p class="lead">{escape(headline.lead)}</p>')
+        if headline.why:
+            self.add(f'<p class="why">{escape(" ".join(headline.why))}</p>')
+
+    def note(self, text: str) -> None:
+        """A line of small print."""
+        self.add(f'<p class="soft small">{escape(text)}</p>')
+
+    def add_charts(self, charts: Sequence[Chart]) -> None:
+        """Charts side by side; heat maps over the whole width."""
+        self.add('<div class="charts">')
+        lonely = sum(not _is_wide(chart) for chart in charts) % 2
+        last_narrow = next((chart for chart in reversed(charts) if not _is_wide(chart)), None)
+        for chart in charts:
+            wide = _is_wide(chart) or (lonely and chart is last_narrow)
+            self.add(
+                f'<figure class="chart{" wide" if wide else ""}" data-chart="{len(self.charts)}" data-name="{escape(chart.name)}">'
+                f'<figcaption><h3>{escape(chart.title)}</h3><div class="note">{escape(chart.note)}</div></figcaption>'
+                '<ul class="legend"></ul><div class="plot"></div></figure>'
+            )
+            self.charts.append(chart)
+        self.add("</div>")
+
+    def embed(self, name: str, value: Any) -> None:
+        """A value for the script, as JSON, or a text as it is."""
+        text = value if isinstance(value, str) else _json(value)
+        kind = "text/plain" if isinstance(value, str) else "application/json"
+        self._scripts.append(f'<script type="{kind}" id="{name}">{text}</script>')
+
+    def to_html(self) -> str:
+        """The whole file."""
+        self.embed("charts", [chart.to_page() for chart in self.charts])
+        links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in self._links)
+        parts = {
+            "TITLE": escape(self.title),
+            "FACTS": escape(self.facts),
+            "STYLE": asset("page.css"),
+            "LINKS": links,
+            "BODY": "\n".join(self._body),
+            "VERSION": escape(__version__),
+            "VALUES": "\n".join(self._scripts),
+            "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
+        }
+        pieces = asset("page.html").split("%%")
+        return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def _is_wide(chart: Chart) -> bool:
+    return chart.kind == HEAT
+
+
+def asset(name: str) -> str:
+    """The text of one of the page's files."""
+    return (files("dally") / "report" / "html" / "assets" / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
