@@ -63,12 +63,12 @@ def _level(rows: pl.DataFrame, step: pl.Expr) -> pl.DataFrame:
 
 
 def fragmentation(slots: pl.DataFrame) -> pl.DataFrame:
-    """`time_s` and `level`: the sampled fragmentation."""
+    """`time_s`, `level`: the sampled fragmentation, and `fragmented_gpus`: how many GPUs that is."""
     import polars as pl
 
-    return slots.select("time_s", pl.col("fragmentation").alias("level")).unique(
-        subset="time_s", keep="first", maintain_order=True
-    )
+    samples = slots.unique(subset="time_s", keep="first", maintain_order=True)
+    fragmented = (pl.col("fragmentation") * pl.col("free_gpus")).alias("fragmented_gpus")
+    return samples.select("time_s", pl.col("fragmentation").alias("level"), fragmented)
 
 
 def link_loads(events: pl.DataFrame, links: list[str], edges_s: list[float]) -> list[list[float]]:

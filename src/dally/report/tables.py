@@ -63,7 +63,7 @@ class RunTables:
     def slots(self) -> pl.DataFrame:
         """Samples of what could start; no rows where an older run left none."""
         if not (self.folder / "slots.parquet").exists():
-            return pl.DataFrame(schema={"time_s": pl.Float64, "fragmentation": pl.Float64})
+            return pl.DataFrame(schema={"time_s": pl.Float64, "free_gpus": pl.Int32, "fragmentation": pl.Float64})
         return self._parquet("slots")
 
     @cached_property

@@ -45,7 +45,9 @@ def run_headline(policy: str, jobs: pl.DataFrame, jct_bound_s: float) -> Headlin
         f"{'' if tail.height == 1 else ' or more'}; of that time {shares(mean_parts(tail))}.",
     ]
     if done.height < jobs.height:
-        why.append(f"{jobs.height - done.height:,} of {jobs.height:,} jobs had not finished when the clock stopped.")
+        why.append(
+            f"{jobs.height - done.height:,} of {jobs.height:,} jobs had not finished when the clock stopped."
+        )
     return Headline(lead + ".", why)
 
 
@@ -61,9 +63,7 @@ def shares(parts: Parts) -> str:
     return "is " + listed(words).replace("%", " %", -1) if words else "nothing is known"
 
 
-def comparison_headline(
-    subject: Entry, base: Entry, jobs: dict[str, pl.DataFrame] | None = None
-) -> Headline:
+def comparison_headline(subject: Entry, base: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
     """One policy against the baseline; with the jobs of both, also why and who gains."""
     median = change(subject.means["jct_p50_s"], base.means["jct_p50_s"])
     tail = change(subject.means["jct_p99_s"], base.means["jct_p99_s"])
@@ -113,7 +113,11 @@ def mean_change(own: Parts, other: Parts) -> str:
     """What the mean job gains or loses, part by part, largest first."""
     by_s = own.jct_s() - other.jct_s()
     moved = [(own.named()[name] - other.named()[name], name) for name in own.named()]
-    told = [(delta, name) for delta, name in sorted(moved, key=lambda one: -abs(one[0])) if abs(delta) >= 0.01 * abs(by_s)]
+    told = [
+        (delta, name)
+        for delta, name in sorted(moved, key=lambda one: -abs(one[0]))
+        if abs(delta) >= 0.01 * abs(by_s)
+    ]
     if abs(by_s) < NOISE * max(other.jct_s(), 1e-9) or not told:
         return "The mean job takes about as long under both."
     words = [f"{span(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]

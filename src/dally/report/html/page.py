@@ -13,7 +13,6 @@ from dally.report.html.charts import HEAT, Chart
 from dally.report.html.headline import Headline
 
 SCRIPTS = ("format.js", "charts.js", "table.js", "course.js", "replay.js", "gantt.js", "page.js")
-WIDE = ("timers-",)
 
 
 class Page:
@@ -49,10 +48,7 @@ class Page:
     def add_charts(self, charts: Sequence[Chart]) -> None:
         """Charts side by side; heat maps over the whole width."""
         self.add('<div class="charts">')
-        lonely = sum(not _is_wide(chart) for chart in charts) % 2
-        last_narrow = next((chart for chart in reversed(charts) if not _is_wide(chart)), None)
-        for chart in charts:
-            wide = _is_wide(chart) or (lonely and chart is last_narrow)
+        for chart, wide in zip(charts, _widths(charts), strict=True):
             self.add(
                 f'<figure class="chart{" wide" if wide else ""}" data-chart="{len(self.charts)}" data-name="{escape(chart.name)}">'
                 f'<figcaption><h3>{escape(chart.title)}</h3><div class="note">{escape(chart.note)}</div></figcaption>'
@@ -69,7 +65,7 @@ class Page:
 
     def to_html(self) -> str:
         """The whole file."""
-        self.embed("charts", [chart.to_page() for chart in self.charts])
+        self.embed("chart-specs", [chart.to_page() for chart in self.charts])
         links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in self._links)
         parts = {
             "TITLE": escape(self.title),
@@ -85,8 +81,17 @@ class Page:
         return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
 
 
-def _is_wide(chart: Chart) -> bool:
-    return chart.kind == HEAT
+def _widths(charts: Sequence[Chart]) -> list[bool]:
+    """Which charts take the whole width: heat maps, and what would stand alone before one or at the end."""
+    wide = [chart.kind == HEAT for chart in charts]
+    alone = False
+    for place, chart in enumerate(charts):
+        if chart.kind == HEAT and alone:
+            wide[place - 1] = True
+        alone = chart.kind != HEAT and not alone
+    if alone and wide:
+        wide[-1] = True
+    return wide
 
 
 def asset(name: str) -> str:

@@ -44,7 +44,7 @@ def run_charts(run: RunTables, end_s: float) -> list[Chart]:
         *([cdf_chart(run.jobs), size_chart(run.jobs), parts_chart(run.jobs)] if _any_finished(run.jobs) else []),
         *comm_charts(run.jobs),
         tiers_chart(run),
-        busy_chart(run, edges_s),
+        *busy_charts(run, edges_s),
         waiting_chart(run, edges_s),
         *load_charts(run, edges_s),
         *timer_charts(run, edges_s),
@@ -170,25 +170,30 @@ def tiers_chart(run: RunTables) -> Chart:
 TIER_COLOURS = (2, 0, 1, 3, 5)
 
 
-def busy_chart(run: RunTables, edges_s: list[float]) -> Chart:
-    """GPUs held and fragmentation over time."""
+def busy_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
+    """GPUs held, those that are free in pieces, and fragmentation, over time."""
     gpus = run.topology.total_gpus()
     held = held_gpus(run.events, run.jobs)
-    series = [
-        over_time(
-            "GPUs held", 0, [share / gpus for share in step_means(held["time_s"], held["level"], edges_s)], edges_s
-        )
-    ]
+    shares = [level / gpus for level in step_means(held["time_s"], held["level"], edges_s)]
     sampled = fragmentation(run.slots)
-    if not sampled.is_empty():
-        series.append(
-            over_time("fragmentation", 1, step_means(sampled["time_s"], sampled["level"], edges_s), edges_s)
-        )
-    return Chart(
-        "utilization", "GPUs held, and fragmentation",
-        "Fragmentation: share of the free GPUs that cannot serve a gang of a whole machine inside one machine.",
-        STEPS, time_axis(CLOCK, edges_s[0], edges_s[-1]), share_axis("share", unit="% of GPUs, % of free GPUs"), series,
-    )  # fmt: skip
+    clock = time_axis(CLOCK, edges_s[0], edges_s[-1])
+    series = [over_time("held by jobs", 0, shares, edges_s)]
+    if sampled.is_empty():
+        return [Chart("utilization", "GPUs held", "", STEPS, clock, share_axis("GPUs", unit="% of all"), series)]
+    broken = step_means(sampled["time_s"], sampled["fragmented_gpus"], edges_s)
+    series.append(over_time("free, but in pieces", 1, [level / gpus for level in broken], edges_s))
+    return [
+        Chart(
+            "utilization", "GPUs held, and free in pieces",
+            "In pieces: free, but not as a whole machine of the largest kind.",
+            STEPS, clock, share_axis("GPUs", unit="% of all"), series,
+        ),
+        Chart(
+            "fragmentation", "Fragmentation", "Share of the free GPUs that are free in pieces; 0 if none is free.",
+            STEPS, clock, share_axis("fragmentation", unit="% of free GPUs"),
+            [over_time("fragmentation", 1, step_means(sampled["time_s"], sampled["level"], edges_s), edges_s)],
+        ),
+    ]  # fmt: skip
 
 
 def over_time(name: str, colour: int, values: list[float], edges_s: list[float]) -> Series:

@@ -61,6 +61,7 @@ def facts_of(run: RunRecords) -> str:
 
 def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The figures on top."""
+
     def times(value: str, bound: str) -> str:
         return f"{summary[value] / summary[bound]:.2f}× the lower bound" if summary[bound] else ""
 
@@ -129,7 +130,11 @@ def moments(run: RunRecords) -> list[tuple[float, str]]:
     found += [(time_s, f"{machine} fails") for time_s, machine in down.select("time_s", "machine").iter_rows()]
     lost = run.events.filter(pl.col("kind") == "preempt").head(JUMPS // 2)
     found += [(time_s, f"{job} is preempted") for time_s, job in lost.select("time_s", "job_id").iter_rows()]
-    large = run.jobs.filter(pl.col("start_s").is_not_null()).sort("gpus", descending=True, maintain_order=True).head(JUMPS // 2)
+    large = (
+        run.jobs.filter(pl.col("start_s").is_not_null())
+        .sort("gpus", descending=True, maintain_order=True)
+        .head(JUMPS // 2)
+    )
     found += [
         (start_s, f"{job} starts on {gpus} GPUs")
         for start_s, job, gpus in large.select("start_s", "job_id", "gpus").iter_rows()
@@ -137,12 +142,18 @@ def moments(run: RunRecords) -> list[tuple[float, str]]:
     return found
 
 
-def add_stories(page: Page, run: RunRecords, count: int = STORIES) -> None:
+def add_stories(
+    page: Page,
+    run: RunRecords,
+    count: int = STORIES,
+    anchor: str = "slowest",
+    title: str = "Jobs that lost most time",
+) -> None:
     """The jobs that lost most time, each with its story."""
     jobs = most_delayed(run.jobs, count)
     if jobs.is_empty():
         return
-    page.section("slowest", "Jobs that lost most time")
+    page.section(anchor, title)
     page.note(
         "Lost: completion time less the time that the job's work takes alone at its closest placement. "
         "Click a job for its story; `dally explain JOB --run DIR` tells it too."

@@ -73,7 +73,11 @@ def _bound_row(base: Entry, metrics: Sequence[Metric]) -> str:
         f"<td>{told(base.means[metric.bound], metric.unit) if base.means.get(metric.bound) else ''}</td>"
         for metric in metrics
     )
-    return f'<tr class="bound"><td>lower bound</td>{cells}</tr>' if any(base.means.get(m.bound) for m in metrics) else ""
+    return (
+        f'<tr class="bound"><td>lower bound</td>{cells}</tr>'
+        if any(base.means.get(m.bound) for m in metrics)
+        else ""
+    )
 
 
 def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
@@ -94,8 +98,13 @@ def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: S
     }
     lines = []
     for row in rows:
-        varied = "".join(f'<td class="left" data-value="{escape(_text(row[name]))}">{escape(_text(row[name]))}</td>' for name in names)
-        lines.append(f"<tr>{varied}{''.join(_plain_cell(row, metric, best[metric.key]) for metric in metrics)}</tr>")
+        varied = "".join(
+            f'<td class="left" data-value="{escape(_text(row[name]))}">{escape(_text(row[name]))}</td>'
+            for name in names
+        )
+        lines.append(
+            f"<tr>{varied}{''.join(_plain_cell(row, metric, best[metric.key]) for metric in metrics)}</tr>"
+        )
     head = "".join(heading(name.removeprefix("vary."), left=True) for name in names)
     return _table(head + "".join(heading(metric.title) for metric in metrics), lines)
 
@@ -115,8 +124,12 @@ def _text(value: Any) -> str:
 
 def cards(figures: Sequence[tuple[str, str, str]]) -> str:
     """(name, value, more) as cards."""
-    return '<div class="figures">' + "".join(
-        f'<div class="card"><div class="name">{escape(name)}</div><div class="value">{escape(value)}</div>'
-        f'<div class="more">{escape(more)}</div></div>'
-        for name, value, more in figures
-    ) + "</div>"
+    return (
+        '<div class="figures">'
+        + "".join(
+            f'<div class="card"><div class="name">{escape(name)}</div><div class="value">{escape(value)}</div>'
+            f'<div class="more">{escape(more)}</div></div>'
+            for name, value, more in figures
+        )
+        + "</div>"
+    )

@@ -8,7 +8,7 @@ function json(id) {
   return found ? JSON.parse(found.textContent) : null;
 }
 
-const charts = json("charts") || [];
+const charts = json("chart-specs") || [];
 function drawCharts() {
   document.querySelectorAll("figure[data-chart]").forEach((figure) => drawChart(figure, charts[Number(figure.dataset.chart)]));
 }

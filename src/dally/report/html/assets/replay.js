@@ -95,7 +95,7 @@ class Replay {
     const width = this.canvas.parentElement.clientWidth;
     if (!width) return;
     const most = Math.max(260, Math.min(560, innerHeight * 0.62));
-    for (this.size = 24; this.size > 1; this.size -= this.size > 8 ? 1 : 0.5) {
+    for (this.size = 40; this.size > 1; this.size -= this.size > 8 ? 1 : 0.5) {
       this.arrange(width);
       if (this.height <= most && this.wide <= width) break;
     }
