@@ -20,6 +20,7 @@ class Series:
     ys: list[float]
     lows: list[float] = field(default_factory=list)
     highs: list[float] = field(default_factory=list)
+    look: str = ""  # of dots: small, or joined by a line
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dally.report.html.run_page import add_stories
 from dally.report.html.tables import comparison_table
 
 STORIES = 5
+GREY = 7
 CELL = ("workload", "network")
 
 
@@ -64,7 +65,9 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     labels = [entry.label for entry in found]
     baseline = wanted if wanted in labels else choose_baseline(labels)
     contenders = [
-        Contender(label, place, [RunRecords(folder / row["folder"]) for row in rows if label_of(row) == label])
+        Contender(
+            label, colour_of(place), [RunRecords(folder / row["folder"]) for row in rows if label_of(row) == label]
+        )
         for place, label in enumerate(labels)
     ]
     subject = subject_of(found, baseline)
@@ -74,7 +77,7 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     page.section(f"table{suffix}", f"Figures {cell}".strip())
     page.add(comparison_table(found, baseline, _links(folder, contenders, rows)))
     page.note(
-        f"★ best in its column. Changes are against {baseline}; less than 3 % is noise. "
+        f"★ best in its column. Changes are against `{baseline}`; less than 3 % is noise. "
         + ("± is the standard deviation over seeds. " if any(entry.runs > 1 for entry in found) else "")
         + "The lower bounds are what no scheduler can beat. Click a heading to sort."
     )
@@ -84,6 +87,11 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     run = shown.runs[0]
     assert isinstance(run, RunRecords)
     add_stories(page, run, STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
+
+
+def colour_of(place: int) -> int:
+    """The colour of the policy at that place: not the palette's grey, which stands for waiting."""
+    return place if place < GREY else place + 1
 
 
 def subject_of(found: Sequence[Entry], baseline: str) -> Entry | None:

@@ -8,7 +8,7 @@ import polars as pl
 
 from dally.metrics.comparison import NOISE, Entry, change
 from dally.metrics.distribution import Parts, finished, mean_parts, slowest
-from dally.report.times import span
+from dally.report.times import brief
 
 REASONS = {
     "waiting": ("less waiting", "more waiting"),
@@ -30,19 +30,19 @@ def run_headline(policy: str, jobs: pl.DataFrame, jct_bound_s: float) -> Headlin
     """A run against the lower bound, and where its time went."""
     done = finished(jobs)
     if done.is_empty():
-        return Headline(f"{policy} finished none of {jobs.height:,} jobs.", [])
+        return Headline(f"`{policy}` finished none of {jobs.height:,} jobs.", [])
     median_s = float(done["jct_s"].median() or 0.0)  # type: ignore[arg-type]
     parts = mean_parts(jobs)
-    lead = f"{policy} finishes the median job in {span(median_s)} and the mean job in {span(parts.jct_s())}"
+    lead = f"`{policy}` finishes the median job in {brief(median_s)} and the mean job in {brief(parts.jct_s())}"
     if jct_bound_s > 0:
         times = parts.jct_s() / jct_bound_s
         lead += ", as fast as any scheduler could" if times < 1 + NOISE else f", {times:.1f}× the least possible"
     tail = slowest(jobs)
     count = "slowest job takes" if tail.height == 1 else f"slowest 1 % of jobs ({tail.height:,}) take"
     why = [
-        f"Of the mean job's time {shares(parts)}.",
-        f"The {count} {span(float(tail['jct_s'].min() or 0.0))}"  # type: ignore[arg-type]
-        f"{'' if tail.height == 1 else ' or more'}; of that time {shares(mean_parts(tail))}.",
+        shares(parts, "the mean job's time") + ".",
+        f"The {count} {brief(float(tail['jct_s'].min() or 0.0))}"  # type: ignore[arg-type]
+        f"{'' if tail.height == 1 else ' or more'}; {shares(mean_parts(tail), 'that time')}.",
     ]
     if done.height < jobs.height:
         why.append(
@@ -51,24 +51,27 @@ def run_headline(policy: str, jobs: pl.DataFrame, jct_bound_s: float) -> Headlin
     return Headline(lead + ".", why)
 
 
-def shares(parts: Parts) -> str:
-    """34 % is waiting, 50 % computing, …: what is below half a percent is left out."""
+def shares(parts: Parts, what: str) -> str:
+    """34 % of that is waiting, 50 % computing, …: what is below half a percent is left out."""
     whole = parts.jct_s() or 1.0
     names = {
         "computing": "computing", "waiting": "waiting", "communication": "exposed communication",
         "restarts": "restarts or lost work",
     }  # fmt: skip
     told = sorted(((value / whole, names[name]) for name, value in parts.named().items()), reverse=True)
-    words = [f"{share:.0%} {name}" for share, name in told if share >= 0.005]
-    return "is " + listed(words).replace("%", " %", -1) if words else "nothing is known"
+    words = [f"{percent(share)} {name}" for share, name in told if share >= 0.005]
+    if not words:
+        return f"nothing is known of {what}"
+    first, _, name = words[0].partition(" % ")
+    return f"{first} % of {what} is {listed([name, *words[1:]])}"
 
 
 def comparison_headline(subject: Entry, base: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
     """One policy against the baseline; with the jobs of both, also why and who gains."""
     median = change(subject.means["jct_p50_s"], base.means["jct_p50_s"])
     tail = change(subject.means["jct_p99_s"], base.means["jct_p99_s"])
-    lead = f"{subject.label} {_finishes('the median job', median)} {base.label}"
-    lead += f" ({span(subject.means['jct_p50_s'])} instead of {span(base.means['jct_p50_s'])})"
+    lead = f"`{subject.label}` {_finishes('the median job', median)} `{base.label}`"
+    lead += f" ({brief(subject.means['jct_p50_s'])} instead of {brief(base.means['jct_p50_s'])})"
     own = jobs[subject.label] if jobs else None
     other = jobs[base.label] if jobs else None
     lead += "; p99 " + _compared(tail, median)
@@ -106,7 +109,7 @@ def because(own: Parts, other: Parts, who: str, jobs: pl.DataFrame) -> str:
     where = {"communication": " to the network", "restarts": " to restarts or undone work"}.get(name, "")
     often = float(slowest(jobs)["preemptions"].mean() or 0.0)  # type: ignore[arg-type]
     preempted = f" (preempted {often:.1f} times on average)" if often >= 0.5 and name != "communication" else ""
-    return f", because {who} {verb} {span(grown[name])} longer{where}{preempted}"
+    return f", because {who} {verb} {brief(grown[name])} longer{where}{preempted}"
 
 
 def mean_change(own: Parts, other: Parts) -> str:
@@ -120,8 +123,8 @@ def mean_change(own: Parts, other: Parts) -> str:
     ]
     if abs(by_s) < NOISE * max(other.jct_s(), 1e-9) or not told:
         return "The mean job takes about as long under both."
-    words = [f"{span(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]
-    return f"The mean job {'gains' if by_s < 0 else 'loses'} {span(abs(by_s))}: {listed(words)}."
+    words = [f"{brief(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]
+    return f"The mean job {'gains' if by_s < 0 else 'loses'} {brief(abs(by_s))}: {listed(words)}."
 
 
 def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
@@ -133,7 +136,7 @@ def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
     sooner = both.filter(pl.col("jct_s") < (1 - NOISE) * pl.col("base_s")).height
     later = both.filter(pl.col("jct_s") > (1 + NOISE) * pl.col("base_s")).height
     return (
-        f"{sooner / both.height:.0%} of jobs finish sooner than under {base}, {later / both.height:.0%} later, "
+        f"{sooner / both.height:.0%} of jobs finish sooner than under `{base}`, {later / both.height:.0%} later, "
         f"the rest within {NOISE:.0%}."
     ).replace("%", " %")
 
@@ -145,8 +148,8 @@ def bounds(subject: Entry, base: Entry) -> str:
         return ""
     ratios = [entry.means["jct_mean_s"] / entry.means["jct_bound_s"] for entry in (subject, base)]
     return (
-        f"No scheduler can do better than a mean JCT of {span(bound)}: {subject.label} takes {ratios[0]:.1f} times that, "
-        f"{base.label} {ratios[1]:.1f} times."
+        f"No scheduler can do better than a mean JCT of {brief(bound)}: `{subject.label}` takes {ratios[0]:.1f} times that, "
+        f"`{base.label}` {ratios[1]:.1f} times."
     )
 
 
@@ -154,7 +157,7 @@ def _figures(subject: Entry, base: Entry) -> str:
     """What changed, from the summaries alone."""
     wait_s = subject.means["queue_mean_s"] - base.means["queue_mean_s"]
     lost = subject.means["lost_to_network"] - base.means["lost_to_network"]
-    words = [f"mean waiting {'falls' if wait_s < 0 else 'rises'} by {span(abs(wait_s))}"]
+    words = [f"mean waiting {'falls' if wait_s < 0 else 'rises'} by {brief(abs(wait_s))}"]
     if abs(lost) >= 0.005:
         words.append(
             f"the share of GPU time lost to the network {'falls' if lost < 0 else 'rises'} from "

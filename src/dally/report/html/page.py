@@ -37,13 +37,13 @@ class Page:
 
     def headline(self, headline: Headline) -> None:
         """The sentence to remember, and why."""
-        self.add(f'<p class="lead">{escape(headline.lead)}</p>')
+        self.add(f'<p class="lead">{marked(headline.lead)}</p>')
         if headline.why:
-            self.add(f'<p class="why">{escape(" ".join(headline.why))}</p>')
+            self.add(f'<p class="why">{marked(" ".join(headline.why))}</p>')
 
     def note(self, text: str) -> None:
         """A line of small print."""
-        self.add(f'<p class="soft small">{escape(text)}</p>')
+        self.add(f'<p class="soft small">{marked(text)}</p>')
 
     def add_charts(self, charts: Sequence[Chart]) -> None:
         """Charts side by side; heat maps over the whole width."""
@@ -79,6 +79,12 @@ class Page:
         }
         pieces = asset("page.html").split("%%")
         return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def marked(text: str) -> str:
+    """Text with what stands in backticks as code."""
+    pieces = escape(text).split("`")
+    return "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))
 
 
 def _widths(charts: Sequence[Chart]) -> list[bool]:

@@ -17,7 +17,7 @@ from dally.report.html.page import Page, asset
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
 from dally.report.html.tables import cards
-from dally.report.times import span, stamp
+from dally.report.times import brief, stamp
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment
@@ -68,15 +68,15 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     found = []
     if summary["finished"]:
         found = [
-            ("mean JCT", span(summary["jct_mean_s"]), times("jct_mean_s", "jct_bound_s")),
-            ("median JCT", span(summary["jct_p50_s"]), f"95 % within {span(summary['jct_p95_s'])}"),
-            ("p99 JCT", span(summary["jct_p99_s"]), "1 % of jobs take longer"),
-            ("mean wait", span(summary["queue_mean_s"]), f"p99 {span(summary['queue_p99_s'])}"),
-            ("makespan", span(summary["makespan_s"]), times("makespan_s", "makespan_bound_s")),
+            ("mean JCT", brief(summary["jct_mean_s"]), times("jct_mean_s", "jct_bound_s")),
+            ("median JCT", brief(summary["jct_p50_s"]), f"95 % within {brief(summary['jct_p95_s'])}"),
+            ("p99 JCT", brief(summary["jct_p99_s"]), "1 % of jobs take longer"),
+            ("mean wait", brief(summary["queue_mean_s"]), f"p99 {brief(summary['queue_p99_s'])}"),
+            ("makespan", brief(summary["makespan_s"]), times("makespan_s", "makespan_bound_s")),
         ]
     if summary["comm_s"]:
         lost = f"{lost_to_network(summary) * 100:.1f} %"
-        floor = f"at least {span(summary['comm_floor_s'])} of {span(summary['comm_s'])}"
+        floor = f"at least {brief(summary['comm_floor_s'])} of {brief(summary['comm_s'])}"
         found.append(("lost to network", lost, floor if summary["comm_floor_s"] else "of GPU time at work"))
     found += [
         ("GPUs held", f"{summary['utilization'] * 100:.1f} %", f"computing {summary['goodput'] * 100:.1f} %"),
@@ -170,8 +170,8 @@ def story_html(run: RunRecords, job: dict[str, Any]) -> str:
     slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
     model = f" {job['model']}" if job["model"] else ""
     words = (
-        f"{job['gpus']} GPUs{model}, lost {span(job['lost_s'])} of {span(job['jct_s'])}: "
-        f"waited {span(job['queue_s'])}{slow}{often}"
+        f"{job['gpus']} GPUs{model}, lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: "
+        f"waited {brief(job['queue_s'])}{slow}{often}"
     )
     lines = "".join(
         f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"

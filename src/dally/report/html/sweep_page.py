@@ -14,7 +14,7 @@ from dally.report.html.axes import Axis, category_axis, count_axis, log_count_ax
 from dally.report.html.charts import DOTS, HEAT, Chart, Series
 from dally.report.html.comparison_page import subject_of
 from dally.report.html.headline import Headline, comparison_headline
-from dally.report.html.page import Page
+from dally.report.html.page import Page, marked
 from dally.report.html.tables import sweep_table, told
 
 MOST_ROWS = 2000
@@ -87,7 +87,7 @@ def _compare_policies(page: Page, rows: Sequence[dict[str, Any]], wanted: str) -
     if subject is not None:
         base = next(entry for entry in found if entry.label == baseline)
         headline = comparison_headline(subject, base)
-        page.add(f'<p class="why">Means over all runs: {escape(" ".join([headline.lead, *headline.why]))}</p>')
+        page.add(f'<p class="why">Means over all runs: {marked(" ".join([headline.lead, *headline.why]))}</p>')
 
 
 def add_effects(
@@ -106,6 +106,12 @@ def add_effects(
         heats = [heat_chart(rows, first, second, metric) for first, second in _pairs(rows, names)[:3]]
         page.add_charts([*charts, *heats])
         page.add("</div>")
+
+
+def unit_of(name: str) -> str:
+    """The unit of a parameter, from the end of its name."""
+    units = {"_s": "seconds", "_gbps": "GB/s", "_bytes": "bytes", "policy": "name"}
+    return next((unit for ending, unit in units.items() if name.endswith(ending)), "value")
 
 
 def metric_axis(metric: Metric, high: float) -> Axis:
@@ -127,14 +133,14 @@ def effect_chart(rows: Sequence[dict[str, Any]], name: str, metric: Metric) -> C
     if len(numbers) == len(means) and len(numbers) > 1:
         low, high = min(numbers), max(numbers)
         x = (
-            log_count_axis(short(name), low, high, "value")
+            log_count_axis(short(name), low, high, unit_of(name))
             if low > 0 and high / low >= 20
-            else count_axis(short(name), high, "value", low)
+            else count_axis(short(name), high, unit_of(name), low)
         )
         places = [float(row[name]) for row in rows]
         series = [
-            Series("runs", 7, places, values),
-            Series("mean", 0, numbers, list(means.values())),
+            Series("runs", 7, places, values, look="small"),
+            Series("mean", 0, numbers, list(means.values()), look="joined"),
         ]
         return Chart(
             f"effect-{short(name)}-{metric.key}", f"{metric.title} by {short(name)}", note, DOTS, x, y, series
@@ -142,12 +148,12 @@ def effect_chart(rows: Sequence[dict[str, Any]], name: str, metric: Metric) -> C
     labels = [_word(value) for value in means]
     order = {value: float(place) for place, value in enumerate(means)}
     series = [
-        Series("runs", 7, values, [order[row[name]] for row in rows]),
+        Series("runs", 7, values, [order[row[name]] for row in rows], look="small"),
         Series("mean", 0, list(means.values()), list(order.values())),
     ]
     return Chart(
         f"effect-{short(name)}-{metric.key}", f"{metric.title} by {short(name)}", note, DOTS, y,
-        category_axis(short(name), "value", labels), series,
+        category_axis(short(name), unit_of(name), labels), series,
     )  # fmt: skip
 
 
@@ -171,8 +177,8 @@ def heat_chart(rows: Sequence[dict[str, Any]], first: str, second: str, metric: 
     return Chart(
         f"pair-{short(first)}-{short(second)}-{metric.key}", f"{metric.title} by {short(first)} and {short(second)}",
         "Mean over the rest.", HEAT,
-        category_axis(short(first), "value", [_word(value) for value in across]),
-        category_axis(short(second), "value", [_word(value) for value in down]),
+        category_axis(short(first), unit_of(first), [_word(value) for value in across]),
+        category_axis(short(second), unit_of(second), [_word(value) for value in down]),
         edges=[place - 0.5 for place in range(len(across) + 1)],
         cells=[[value if value == value else -1.0 for value in row] for row in cells], z=z,
     )  # fmt: skip

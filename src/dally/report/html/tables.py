@@ -7,13 +7,13 @@ from html import escape
 from typing import Any
 
 from dally.metrics.comparison import METRICS, NOISE, Entry, Metric, best_labels, change
-from dally.report.times import span
+from dally.report.times import brief
 
 
 def told(value: float, unit: str) -> str:
     """A figure as people read it."""
     if unit == "span":
-        return span(value)
+        return brief(value)
     if unit == "share":
         return f"{value * 100:.1f} %"
     return f"{value:,.0f}"

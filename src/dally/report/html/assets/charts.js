@@ -34,7 +34,8 @@ function layout(chart, width) {
     left = Math.min(longest + 14, width * 0.36);
     const rows = chart.y.ticks.length;
     const one = chart.kind === "heat" ? Math.min(24, Math.max(7, 420 / rows))
-      : chart.kind === "dots" && chart.series.length > 2 ? 20 + 4 * chart.series.length : 32;
+      : chart.kind === "dots" && chart.series.length > 2 ? 20 + 4 * chart.series.length
+      : Math.max(32, Math.min(46, 200 / rows));
     height = 22 + rows * one + 46;
   } else {
     left = 14 + Math.max(...chart.y.ticks.map(([, label]) => textWidth(label)));
@@ -156,6 +157,10 @@ function drawDots(svg, chart, box, shown) {
   const vertical = chart.y.scale !== "category";
   for (const one of shown) {
     const shift = many && !vertical ? (one.number - (chart.series.length - 1) / 2) * 4 : 0;
+    if (one.look === "joined") {
+      const points = one.xs.map((value, at) => `${box.x(value).toFixed(1)} ${box.y(one.ys[at]).toFixed(1)}`);
+      make(svg, "path", { d: "M" + points.join("L"), fill: "none", style: `stroke:${stroke(one)}`, "stroke-width": 2 });
+    }
     one.xs.forEach((value, at) => {
       const x = box.x(value), y = box.y(one.ys[at]) + shift;
       if (one.lows) {
@@ -164,7 +169,7 @@ function drawDots(svg, chart, box, shown) {
           "stroke-width": 6, "stroke-linecap": "round", opacity: 0.35,
         });
       }
-      const dot = make(svg, "circle", { cx: x, cy: y, r: many ? 4.5 : 5.5, style: `fill:${stroke(one)};stroke:var(--card)` });
+      const dot = make(svg, "circle", { cx: x, cy: y, r: one.look === "small" ? 3 : many ? 4.5 : 5.5, style: `fill:${stroke(one)};stroke:var(--card)` });
       const row = vertical ? read(one.ys[at], chart.y.reads) : chart.y.ticks[one.ys[at]][1];
       const wide = one.lows ? ` (${read(one.lows[at], chart.x.reads)} to ${read(one.highs[at], chart.x.reads)})` : "";
       const told = chart.x.scale === "category" ? chart.x.ticks[value][1] : read(value, chart.x.reads);
@@ -214,6 +219,7 @@ function drawHeat(svg, chart, box) {
     }
   });
   paths.forEach((d, number) => d && make(svg, "path", { d, style: `fill:var(--h${number})` }));
+  if (chart.x.scale === "category") writeCells(svg, chart, box, tall, level);
   onMove(svg, box, (event, x, y) => {
     const value = inverse(chart.x, (x - box.left) / (box.right - box.left));
     const row = Math.min(chart.cells.length - 1, Math.max(0, Math.floor((y - box.top) / tall)));
@@ -222,4 +228,14 @@ function drawHeat(svg, chart, box) {
     const when = chart.x.reads === "span" ? clock(value) : chart.x.ticks[at] ? chart.x.ticks[at][1] : "";
     tip.show(event, `${chart.y.ticks[row][1]}\n${when}\n${chart.z.title}: ${read(chart.cells[row][at], chart.z.reads)}`);
   }, () => {});
+}
+
+function writeCells(svg, chart, box, tall, level) {
+  chart.cells.forEach((cells, row) => cells.forEach((value, at) => {
+    const label = value < 0 ? "" : read(value, chart.z.reads);
+    const from = box.x(chart.edges[at]), to = box.x(chart.edges[at + 1]);
+    if (!label || tall < 14 || textWidth(label) > to - from - 4) return;
+    const style = level(value) > 4 ? "fill:#fff" : "fill:var(--text)";
+    make(svg, "text", { x: (from + to) / 2, y: box.top + (row + 0.5) * tall + 4, "text-anchor": "middle", style }, label);
+  }));
 }

@@ -1,8 +1,8 @@
 // How values read, and small things for building the page.
 
 function span(seconds) {
-  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
-    if (seconds >= 2 * size) return cut(seconds / size) + " " + unit;
+  for (const [unit, size, least] of [["d", 86400, 2], ["h", 3600, 1.5], ["min", 60, 1.5]]) {
+    if (seconds >= least * size) return cut(seconds / size) + " " + unit;
   }
   return cut(seconds) + " s";
 }

@@ -90,15 +90,20 @@ class Replay {
     requestAnimationFrame(frame);
   }
 
-  // The largest cells with which all racks fit.
+  // Large cells with which all racks fit.
   resize() {
     const width = this.canvas.parentElement.clientWidth;
     if (!width) return;
     const most = Math.max(260, Math.min(560, innerHeight * 0.62));
-    for (this.size = 40; this.size > 1; this.size -= this.size > 8 ? 1 : 0.5) {
+    let best = { size: 1, score: 0 };
+    for (this.size = 36; this.size > 1; this.size -= this.size > 8 ? 1 : 0.5) {
       this.arrange(width);
-      if (this.height <= most && this.wide <= width) break;
+      if (this.height > most || this.wide > width) continue;
+      const score = this.size * (this.even ? 1 : 0.7);  // rows of racks that are all full look better
+      if (score > best.score) best = { size: this.size, score };
     }
+    this.size = best.size;
+    this.arrange(width);
     this.pen = sharpCanvas(this.canvas, width, Math.max(this.height, 40));
     this.width = width;
     this.draw();
@@ -109,7 +114,8 @@ class Replay {
     const label = size >= 5 ? 18 : 0, pad = size >= 5 ? 6 : 2, apart = size >= 5 ? 12 : 4;
     this.boxes = [];
     this.spots = [];
-    let x = 0, y = 0, tallest = 0;
+    let x = 0, y = 0, tallest = 0, inRow = 0;
+    const rows = [];
     this.wide = 0;
     for (const [name, first, count] of this.course.groups) {
       const most = Math.max(...this.course.machine_gpus.slice(first, first + count));
@@ -118,7 +124,8 @@ class Replay {
       const columns = Math.max(1, Math.round(Math.sqrt(count * down / (across * 1.2))));
       const wide = columns * (across * size + gap * 2) + 2 * pad;
       const tall = Math.ceil(count / columns) * (down * size + gap) + 2 * pad + label;
-      if (x > 0 && x + wide > width) { x = 0; y += tallest + apart; tallest = 0; }
+      if (x > 0 && x + wide > width) { rows.push(inRow); x = 0; y += tallest + apart; tallest = 0; inRow = 0; }
+      inRow++;
       this.boxes.push({ name, x, y, wide, tall });
       for (let place = 0; place < count; place++) {
         const column = place % columns, line = Math.floor(place / columns);
@@ -130,6 +137,7 @@ class Replay {
       tallest = Math.max(tallest, tall);
       x += wide + apart;
     }
+    this.even = rows.every((count) => count <= inRow);
     this.height = y + tallest + 2;
   }
 
