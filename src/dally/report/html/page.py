@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -82,8 +83,9 @@ class Page:
 
 
 def marked(text: str) -> str:
-    """Text with what stands in backticks as code."""
-    pieces = escape(text).split("`")
+    """Text with what stands in backticks as code, and numbers that stay with their units."""
+    together = re.sub(r"(?<=\d) (?=(%|s|min|h|d|times)\b|%)", "\u00a0", escape(text))
+    pieces = together.split("`")
     return "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))
 
 

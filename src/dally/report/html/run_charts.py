@@ -228,7 +228,7 @@ def load_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
     return [
         Chart(
             "link-load", "Load of uplinks", note, HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]),
-            category_axis("uplink of", "name", [short_link(link) for link in links]), edges=edges_s,
+            category_axis("uplink", "name", [short_link(link) for link in links]), edges=edges_s,
             cells=[[round(min(load, 1.0), 2) for load in row] for row in loads], z=share_axis("load", unit="% of capacity"),
         )
     ]  # fmt: skip
