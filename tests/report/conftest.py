@@ -81,7 +81,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
     """A run of dally with a failure in it."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "down.csv").write_text("machine,fail_s,repair_s\nrack0-m0,90000,120000\n")
-    scenario = Scenario(trace, "3x2x8", "dally", network="slow", failures=str(folder / "down.csv"))
+    scenario = Scenario(trace, "3x3x8", "dally", network="slow", failures=str(folder / "down.csv"))
     make_run(folder, scenario)
     return folder
 
@@ -90,7 +90,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
 def comparison_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
     """Four policies on two networks, with two seeds."""
     folder = tmp_path_factory.mktemp("comparison")
-    return make_comparison(folder, trace, seeds=(1, 2), networks=("slow", "fast"), cluster="3x2x8")
+    return make_comparison(folder, trace, seeds=(1, 2), networks=("slow", "fast"), cluster="3x3x8")
 
 
 @pytest.fixture(scope="session")

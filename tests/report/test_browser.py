@@ -76,7 +76,7 @@ def test_the_gpus_over_time_have_axis_titles_and_zoom(reports: dict[str, Path], 
     page.locator(".gantt .all").click()
     assert page.evaluate("[dally.gantt.from, dally.gantt.to, dally.gantt.bars]") == whole
     page.locator(".gantt select.rows").select_option(label="rack1")
-    assert page.evaluate("dally.gantt.lines") == 16
+    assert page.evaluate("dally.gantt.lines") == 24
 
 
 def test_the_slider_moves_the_map(reports: dict[str, Path], open_page: Open) -> None:

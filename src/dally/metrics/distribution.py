@@ -58,7 +58,7 @@ def size_class(gpus: int) -> int:
 
 
 def size_label(number: int) -> str:
-    """How people read a size class: 1, 2, 3–4, 5–8."""
+    """How people read a size class: 1, 2, from 3 to 4, and so on."""
     high = 1 << number
     low = high // 2 + 1
     return str(high) if low >= high else f"{low}–{high}"  # noqa: RUF001
