@@ -62,10 +62,9 @@ def simulate(
     profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
     out: Path = typer.Option(
         None, metavar="DIR",
-        help="Leave summary.json, jobs.csv, scenario.toml, report.html and the tables of events, decisions and slots "
-        "there.",
+        help="For summary.json, jobs.csv, report.html, scenario.toml, and tables of events, decisions, slots.",
     ),
-    report: bool = typer.Option(
+    report: bool | None = typer.Option(
         None, "--report/--no-report",
         help="Write report.html too.  [default: with --out, up to 200,000 events]",
     ),

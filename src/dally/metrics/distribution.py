@@ -61,7 +61,7 @@ def size_label(number: int) -> str:
     """How people read a size class: 1, 2, from 3 to 4, and so on."""
     high = 1 << number
     low = high // 2 + 1
-    return str(high) if low >= high else f"{low}–{high}"  # noqa: RUF001
+    return str(high) if low >= high else f"{low}–{high}"
 
 
 def with_size_class(jobs: pl.DataFrame) -> pl.DataFrame:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dally.errors import InputError
 from dally.report.html.axes import Axis
 from dally.report.html.charts import DOTS, HEAT, STACK, STEPS, Chart
-
-if TYPE_CHECKING:
-    import altair as alt
 
 PALETTE = (
     "#0b62c4", "#d9590b", "#198754", "#8a4fd3", "#c2255c", "#0c8599", "#a67c00", "#9aa4b1", "#5c3a21", "#e08bb4",
@@ -33,11 +30,11 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> list[Path]:
             often = names[chart.name]
             stem = _file_name(chart.name) + (f"-{often}" if often > 1 else "")
             drawn = drawing(chart)
-            for ending, options in (("svg", {}), ("png", {"ppi": PPI})):
+            for ending in ("svg", "png"):
                 path = folder / f"{stem}.{ending}"
                 temporary = folder / f".{stem}.{os.getpid()}.{ending}"
                 try:
-                    drawn.save(str(temporary), format=ending, **options)
+                    drawn.save(str(temporary), format=ending, ppi=PPI)
                     os.replace(temporary, path)
                 finally:
                     temporary.unlink(missing_ok=True)
@@ -51,7 +48,7 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def drawing(chart: Chart) -> alt.LayerChart:
+def drawing(chart: Chart) -> Any:
     """The chart as Vega draws it: series by colour, axes with the page's titles and ticks."""
     import altair as alt
 
@@ -107,10 +104,16 @@ def _colour(chart: Chart) -> Any:
     return alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=legend, sort=names)
 
 
+def _chart_of(rows: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    return alt.Chart({"values": rows})
+
+
 def _base(chart: Chart) -> Any:
     import altair as alt
 
-    return alt.Chart(alt.Data(values=_rows(chart))).encode(
+    return _chart_of(_rows(chart)).encode(
         x=_axis(alt.X, chart.x, "x"), y=_axis(alt.Y, chart.y, "y"), color=_colour(chart)
     )
 
@@ -140,9 +143,7 @@ def _stack(chart: Chart) -> list[Any]:
 
     order = {one.name: place for place, one in enumerate(chart.series)}
     rows = [{**row, "order": order[row["series"]]} for row in _rows(chart)]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        y=_axis(alt.Y, chart.y, "y"), color=_colour(chart), order="order:Q"
-    )
+    base = _chart_of(rows).encode(y=_axis(alt.Y, chart.y, "y"), color=_colour(chart), order="order:Q")
     x = _axis(alt.X, chart.x, "x")
     x.stack = "zero"
     return [base.mark_bar(height=15).encode(x=x)]
@@ -152,7 +153,7 @@ def _heat(chart: Chart) -> list[Any]:
     import altair as alt
 
     assert chart.z is not None
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"x": chart.edges[place], "x2": chart.edges[place + 1], "y": chart.y.ticks[row][1], "z": value}
         for row, cells in enumerate(chart.cells)
         for place, value in enumerate(cells)
@@ -163,9 +164,9 @@ def _heat(chart: Chart) -> list[Any]:
         scale=alt.Scale(scheme="blues", domain=[chart.z.low, chart.z.high]),
         legend=alt.Legend(format="%" if chart.z.reads == "share" else "~s"),
     )  # fmt: skip
-    base = alt.Chart(alt.Data(values=rows)).encode(y=_axis(alt.Y, chart.y, "y"), color=z)
+    base = _chart_of(rows).encode(y=_axis(alt.Y, chart.y, "y"), color=z)
     if chart.x.scale == "category":
         named = [{**row, "x": chart.x.ticks[int(row["x"] + 0.5)][1]} for row in rows]
-        base = alt.Chart(alt.Data(values=named)).encode(y=_axis(alt.Y, chart.y, "y"), color=z)
+        base = _chart_of(named).encode(y=_axis(alt.Y, chart.y, "y"), color=z)
         return [base.mark_rect().encode(x=_axis(alt.X, chart.x, "x"))]
     return [base.mark_rect().encode(x=_axis(alt.X, chart.x, "x"), x2="x2:Q")]

@@ -70,7 +70,8 @@ def parts_chart(contenders: Sequence[Contender]) -> Chart:
         for name in ("computing", "communication", "restarts", "waiting")
     ]
     return Chart(
-        "jct-parts", "Where the mean completion time goes", "Mean over finished jobs. Restarts include undone work.",
+        "jct-parts", "Where the mean completion time goes",
+        "Mean over finished jobs. Restarts include undone work.",
         STACK, span_axis("mean job completion time", max(one.jct_s() for one in parts)),
         category_axis("policy", "name", [one.label for one in contenders]), series,
     )  # fmt: skip
@@ -109,7 +110,7 @@ def size_chart(contenders: Sequence[Contender]) -> Chart:
 def comm_charts(contenders: Sequence[Contender]) -> list[Chart]:
     """Exposed communication by model, one dot per policy; none without a network."""
     tables = {one.label: comm_by_model(one.jobs) for one in contenders}
-    largest = max((table["lost"].max() or 0.0 for table in tables.values()), default=0.0)  # type: ignore[type-var]
+    largest = max((table["lost"].max() or 0.0 for table in tables.values()), default=0.0)
     if not largest:
         return []
     worst: dict[str, float] = {}
@@ -186,8 +187,8 @@ def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
               share_axis("GPUs held", unit="% of all"), held),
         Chart("waiting", "Jobs that wait", "Mean over each span of time." + first, STEPS, clock,
               count_axis("waiting jobs", most, "jobs"), waits),
-        Chart("fragmentation", "Fragmentation", "Share of the free GPUs that are free in pieces." + first, STEPS, clock,
-              share_axis("fragmentation", unit="% of free GPUs"), broken),
+        Chart("fragmentation", "Fragmentation", "Share of the free GPUs that are free in pieces." + first, STEPS,
+              clock, share_axis("fragmentation", unit="% of free GPUs"), broken),
         *_load_charts(firsts, edges_s, first),
     ]  # fmt: skip
 
@@ -204,8 +205,10 @@ def _load_charts(firsts: Sequence[tuple[Contender, RunTables]], edges_s: list[fl
     largest = max(max(row) for row in rows)
     return [
         Chart(
-            "link-load", "Load of uplinks", f"Mean over all of them, by policy; each run's own report has them one by one.{first}",
-            HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]), category_axis("policy", "name", [one.label for one, _ in firsts]),
+            "link-load", "Load of uplinks",
+            f"Mean over all of them, by policy; each run's own report has them one by one.{first}",
+            HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]),
+            category_axis("policy", "name", [one.label for one, _ in firsts]),
             edges=edges_s, cells=[[round(load, 3) for load in row] for row in rows],
             z=share_axis("load", max(largest, 0.01), unit="% of capacity"),
         )

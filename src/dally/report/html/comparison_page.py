@@ -35,14 +35,15 @@ def comparison_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = 
         cells.setdefault(cell_name(row), []).append(row)
     labels = list(dict.fromkeys(label_of(row) for row in done))
     seeds = len({row["seed"] for row in done})
-    facts = f"{len(labels)} policies · {' · '.join(cells) if len(cells) < 4 else f'{len(cells)} workloads and networks'}"
+    where = " · ".join(cells) if len(cells) < 4 else f"{len(cells)} workloads and networks"
+    facts = f"{len(labels)} policies · {where}"
     page = Page("Comparison of policies", facts + (f" · {seeds} seeds" if seeds > 1 else ""))
     baseline = choose_baseline(labels, wanted)
     if len(cells) > 1:
         options = "".join(f'<option value="{place}">{escape(name)}</option>' for place, name in enumerate(cells))
         page.add(
-            f'<div class="bar-of-controls"><label class="pick">workload and network <select class="choose" id="cell">'
-            f"{options}</select></label></div>"
+            '<div class="bar-of-controls"><label class="pick">workload and network '
+            f'<select class="choose" id="cell">{options}</select></label></div>'
         )
     for place, (name, members) in enumerate(cells.items()):
         page.add(f'<div data-part-of="cell" data-part="{place}">')

@@ -109,7 +109,8 @@ def because(own: Parts, other: Parts, who: str, jobs: pl.DataFrame) -> str:
     where = {"communication": " to the network", "restarts": " to restarts or undone work"}.get(name, "")
     often = float(slowest(jobs)["preemptions"].mean() or 0.0)  # type: ignore[arg-type]
     preempted = f" (preempted {often:.1f} times on average)" if often >= 0.5 and name != "communication" else ""
-    return f", because {who} {verb} {brief(grown[name])} longer{where}{preempted}"
+    how = "more" if where else "longer"
+    return f", because {who} {verb} {brief(grown[name])} {how}{where}{preempted}"
 
 
 def mean_change(own: Parts, other: Parts) -> str:
@@ -148,7 +149,8 @@ def bounds(subject: Entry, base: Entry) -> str:
         return ""
     ratios = [entry.means["jct_mean_s"] / entry.means["jct_bound_s"] for entry in (subject, base)]
     return (
-        f"No scheduler can do better than a mean JCT of {brief(bound)}: `{subject.label}` takes {ratios[0]:.1f} times that, "
+        f"No scheduler can do better than a mean JCT of {brief(bound)}: "
+        f"`{subject.label}` takes {ratios[0]:.1f} times that, "
         f"`{base.label}` {ratios[1]:.1f} times."
     )
 

@@ -6,14 +6,16 @@ import base64
 import gzip
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 LARGEST = 2**32 - 1
 
 
 def pack(
-    columns: dict[str, Sequence[int]], ascending: Sequence[str] = (), texts: dict[str, Sequence[str]] | None = None
+    columns: Mapping[str, Sequence[int]],
+    ascending: Sequence[str] = (),
+    texts: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """All columns in one text; those named as ascending are kept as differences.
 

@@ -51,8 +51,9 @@ class Page:
         self.add('<div class="charts">')
         for chart, wide in zip(charts, _widths(charts), strict=True):
             self.add(
-                f'<figure class="chart{" wide" if wide else ""}" data-chart="{len(self.charts)}" data-name="{escape(chart.name)}">'
-                f'<figcaption><h3>{escape(chart.title)}</h3><div class="note">{escape(chart.note)}</div></figcaption>'
+                f'<figure class="chart{" wide" if wide else ""}" data-chart="{len(self.charts)}" '
+                f'data-name="{escape(chart.name)}"><figcaption><h3>{escape(chart.title)}</h3>'
+                f'<div class="note">{escape(chart.note)}</div></figcaption>'
                 '<ul class="legend"></ul><div class="plot"></div></figure>'
             )
             self.charts.append(chart)

@@ -115,8 +115,8 @@ def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
         ((pl.col("to_s") - pl.col("from_s")) * pl.col("gpus")).alias("gpu_s")
     )
     kept = sized.sort("gpu_s", descending=True, maintain_order=True).head(MOST_PIECES)
-    whole = sized["gpu_s"].sum()
-    return kept.sort("row"), left_out, 1.0 - kept["gpu_s"].sum() / whole if whole else 0.0
+    whole = float(sized["gpu_s"].sum())
+    return kept.sort("row"), left_out, 1.0 - float(kept["gpu_s"].sum()) / whole if whole else 0.0
 
 
 def _outages(run: RunTables, end_s: float, tick_s: float) -> dict[str, list[int]]:

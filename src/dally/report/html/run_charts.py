@@ -84,7 +84,10 @@ def size_chart(jobs: pl.DataFrame) -> Chart:
     labels = [size_label(number) for number in table["size_class"]]
     places = [float(place) for place in range(len(labels))]
     series = [
-        Series("median, and the middle half of jobs", 0, table["p50"].to_list(), places, table["p25"].to_list(), table["p75"].to_list()),
+        Series(
+            "median, and the middle half of jobs", 0, table["p50"].to_list(), places,
+            table["p25"].to_list(), table["p75"].to_list(),
+        ),
         Series("95th percentile", 1, table["p95"].to_list(), places),
     ]  # fmt: skip
     return Chart(
@@ -229,7 +232,8 @@ def load_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
         Chart(
             "link-load", "Load of uplinks", note, HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]),
             category_axis("uplink", "name", [short_link(link) for link in links]), edges=edges_s,
-            cells=[[round(min(load, 1.0), 2) for load in row] for row in loads], z=share_axis("load", unit="% of capacity"),
+            cells=[[round(min(load, 1.0), 2) for load in row] for row in loads],
+            z=share_axis("load", unit="% of capacity"),
         )
     ]  # fmt: skip
 

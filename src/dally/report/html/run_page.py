@@ -50,7 +50,7 @@ def facts_of(run: RunRecords) -> str:
     scenario, summary = run.scenario, run.summary
     parts = [
         f"{Path(scenario.trace).name}: {summary['jobs']:,} jobs",
-        f"cluster {scenario.cluster if 'x' in scenario.cluster[:9] else Path(scenario.cluster).name}, {run.topology.total_gpus():,} GPUs",
+        f"cluster {Path(scenario.cluster).name}, {run.topology.total_gpus():,} GPUs",
         f"network {scenario.network}" if scenario.network else "",
         f"congestion {scenario.congestion}" if scenario.congestion else "",
         ", ".join(f"{key}={value}" for key, value in scenario.settings.items()),
@@ -177,4 +177,5 @@ def story_html(run: RunRecords, job: dict[str, Any]) -> str:
         f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
         for line in run.story(job["job_id"])
     )
-    return f'<details class="job"><summary><b>{escape(job["job_id"])}</b> {escape(words)}</summary><dl>{lines}</dl></details>'
+    summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
+    return f'<details class="job">{summary}<dl>{lines}</dl></details>'

@@ -57,7 +57,8 @@ def sweep_headline(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Head
     best, worst = ordered[0], ordered[-1]
     chosen = ", ".join(f"{short(name)} = {_word(best[name])}" for name in names) or str(best["policy"])
     lead = f"Lowest mean JCT: {told(best['jct_mean_s'], 'span')} with {chosen}"
-    lead += f"; the worst of {len(rows):,} runs takes {float(worst['jct_mean_s']) / float(best['jct_mean_s']):.1f} times that."
+    times = float(worst["jct_mean_s"]) / float(best["jct_mean_s"])
+    lead += f"; the worst of {len(rows):,} runs takes {times:.1f} times that."
     ranges = []
     for name in names:
         means = mean_by(rows, name, "jct_mean_s")
@@ -175,7 +176,8 @@ def heat_chart(rows: Sequence[dict[str, Any]], first: str, second: str, metric: 
     z = metric_axis(metric, max(known))
     z = Axis(z.title, "darker is more", "linear", lowest, max(max(known), lowest + 1e-9), z.ticks, z.reads)
     return Chart(
-        f"pair-{short(first)}-{short(second)}-{metric.key}", f"{metric.title} by {short(first)} and {short(second)}",
+        f"pair-{short(first)}-{short(second)}-{metric.key}",
+        f"{metric.title} by {short(first)} and {short(second)}",
         "Mean over the rest.", HEAT,
         category_axis(short(first), unit_of(first), [_word(value) for value in across]),
         category_axis(short(second), unit_of(second), [_word(value) for value in down]),

@@ -60,7 +60,7 @@ def _cell(entry: Entry, base: Entry, metric: Metric, is_best: bool) -> str:
 
 def _change(by: float, metric: Metric) -> str:
     """A change in percent, in the colour of better or worse if it is more than noise."""
-    sign = "+" if by > 0 else "−"  # noqa: RUF001
+    sign = "+" if by > 0 else "−"
     text = f"{sign}{abs(by) * 100:,.0f} %" if abs(by) < 10 else f"×{by + 1:,.0f}"
     if abs(by) < NOISE:
         return text
@@ -112,7 +112,7 @@ def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: S
 def _plain_cell(row: dict[str, Any], metric: Metric, best: float | None) -> str:
     value = row.get(metric.key)
     if value is None:
-        return '<td data-value="">–</td>'  # noqa: RUF001
+        return '<td data-value="">–</td>'
     star = '<span class="star" title="best in this column">★</span> ' if value == best else ""
     kind = ' class="best"' if value == best else ""
     return f'<td{kind} data-value="{float(value)!r}">{star}{told(value, metric.unit)}</td>'
