@@ -100,14 +100,38 @@ class Gantt {
     this.drawGangs();
     pen.restore();
     this.drawBorders();
-    this.drawNow();
     this.drawTicks();
+    this.keep();
+    this.drawNow();
+  }
+
+  // A copy of what is drawn: the line of the replay's time moves over it without drawing all bars again.
+  keep() {
+    this.picture ||= document.createElement("canvas");
+    this.picture.width = this.canvas.width;
+    this.picture.height = this.canvas.height;
+    this.picture.getContext("2d").drawImage(this.canvas, 0, 0);
+    this.chosen = this.replay.chosen;
+  }
+
+  follow() {
+    if (!this.pen) return;
+    if (this.chosen !== this.replay.chosen) return this.draw();
+    const { pen } = this;
+    pen.save();
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    pen.drawImage(this.picture, 0, 0);
+    pen.restore();
+    this.drawNow();
   }
 
   drawGangs() {
     const { course, pen, paint } = this;
-    const drawn = new Float64Array(this.lines).fill(-1);
-    const gap = this.line >= 5 ? 1 : 0, tall = Math.max(this.line - gap, 0.5);
+    // Lines thinner than a pixel share one: what comes first and lasts longest is what one sees.
+    const thin = this.line < 1;
+    const drawn = new Float64Array(Math.max(this.lines, this.bottom) + 1).fill(-1);
+    const gap = this.line >= 5 ? 1 : 0, tall = thin ? 1 : this.line - gap;
     const last = Course.before(course.start, this.to);
     const chosen = this.replay.chosen;
     this.bars = 0;
@@ -117,7 +141,7 @@ class Gantt {
       const from = this.x(course.start[row]), to = Math.max(this.x(course.end[row]), from + 0.6);
       let fresh = false;
       for (let at = course.cells[row]; at < course.cells[row + 1]; at++) {
-        const place = line + course.cell[at];
+        const place = thin ? Math.floor((line + course.cell[at]) * this.line) : line + course.cell[at];
         if (to < drawn[place] + 0.5) continue;  // nothing to see beside what is already there
         if (!fresh) {
           pen.fillStyle = paint.of(course, row, this.how.value);
@@ -126,7 +150,7 @@ class Gantt {
           this.bars++;
         }
         drawn[place] = to;
-        pen.fillRect(from, place * this.line, to - from - (to - from > 4 ? 0.5 : 0), tall);
+        pen.fillRect(from, thin ? place : place * this.line, to - from - (to - from > 4 ? 0.5 : 0), tall);
       }
     }
     pen.globalAlpha = 1;

@@ -70,7 +70,7 @@ async function startCourse() {
     dally.gantt = new Gantt(document.querySelector(".gantt"), dally.course, dally.paint, dally.replay);
     dally.replay.follow = () => {
       cancelAnimationFrame(dally.frame);
-      dally.frame = requestAnimationFrame(() => dally.gantt.draw());
+      dally.frame = requestAnimationFrame(() => dally.gantt.follow());
     };
     for (const part of [dally.replay, dally.gantt]) part.how.addEventListener("change", showColours);
     showColours();
