@@ -56,6 +56,7 @@ def test_the_best_of_a_column() -> None:
         [row("a", 4.0, utilization=0.5), row("b", 3.0, utilization=0.4), row("c", 3.0, utilization=0.5)]
     )
     assert best_labels(found, JCT) == ["b", "c"]
+    assert best_labels(entries([row("a", 3.01), row("b", 3.0), row("c", 3.1)]), JCT) == ["a", "b"]  # a tie
     assert best_labels(found, HELD) == ["a", "c"]
     assert best_labels(found[1:], JCT) == []  # all the same: nobody is best
 

@@ -108,6 +108,10 @@ def test_brief_durations(seconds: float, expected: str) -> None:
     assert brief(seconds) == expected
 
 
+def test_durations_in_tables_line_up() -> None:
+    assert [brief(seconds, in_table=True) for seconds in (59.0, 36000.0, 9e6)] == ["59.0 s", "10.0 h", "104 d"]
+
+
 def test_lists_read_as_people_write_them() -> None:
     assert [listed(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",

@@ -10,6 +10,7 @@ from typing import Any
 from dally.errors import unknown
 
 NOISE = 0.03  # differences below that say nothing: see the benchmark's rules
+TIE = 0.005  # closer than that to the best is as good
 USUAL_BASELINES = ("fifo-backfill", "fifo", "easy-backfill")
 
 
@@ -89,12 +90,13 @@ def entries(rows: Sequence[dict[str, Any]]) -> list[Entry]:
 
 
 def best_labels(found: Sequence[Entry], metric: Metric) -> list[str]:
-    """Who has the best value of that figure; nobody if all have the same."""
+    """Who has the best value of that figure, or as good as that; nobody if all do."""
     values = {entry.label: entry.means[metric.key] for entry in found if metric.key in entry.means}
-    if len(set(values.values())) < 2:
+    if not values:
         return []
     best = min(values.values()) if metric.lower_is_better else max(values.values())
-    return [label for label, value in values.items() if value == best]
+    found_best = [label for label, value in values.items() if abs(value - best) <= TIE * abs(best)]
+    return found_best if len(found_best) < len(values) else []
 
 
 def choose_baseline(labels: Sequence[str], wanted: str = "") -> str:

@@ -13,7 +13,7 @@ from dally.report.times import brief
 def told(value: float, unit: str) -> str:
     """A figure as people read it."""
     if unit == "span":
-        return brief(value)
+        return brief(value, in_table=True)
     if unit == "share":
         return f"{value * 100:.1f} %"
     return f"{value:,.0f}"
