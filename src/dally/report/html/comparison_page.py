@@ -14,7 +14,7 @@ from dally.metrics.comparison import METRICS, Entry, choose_baseline, entries, l
 from dally.metrics.over_time import time_edges
 from dally.report.explain import RunRecords
 from dally.report.html.comparison_charts import Contender, comparison_charts
-from dally.report.html.headline import comparison_headline
+from dally.report.html.headline import comparison_headline, run_headline
 from dally.report.html.page import Page
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_stories
@@ -75,6 +75,8 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     if subject is not None:
         base = next(entry for entry in found if entry.label == baseline)
         page.headline(comparison_headline(subject, base, {one.label: one.jobs for one in contenders}))
+    else:
+        page.headline(run_headline(baseline, contenders[0].jobs, found[0].means.get("jct_bound_s", 0.0)))
     page.section(f"table{suffix}", f"Figures {cell}".strip())
     page.add(comparison_table(found, baseline, _links(folder, contenders, rows)))
     page.note(

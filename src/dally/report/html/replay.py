@@ -10,7 +10,7 @@ import polars as pl
 from dally.report.html.pack import pack
 from dally.report.tables import RunTables
 
-MOST_PIECES = 400_000  # of gangs on machines, and of waits: a page with more takes too long to open
+MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
 TICKS = 2**31
 PLACED = ("start", "migrate")
 STOPS = ("finish", "preempt", "evict", "migrate")

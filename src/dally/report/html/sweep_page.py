@@ -174,7 +174,7 @@ def heat_chart(rows: Sequence[dict[str, Any]], first: str, second: str, metric: 
     known = [value for row in cells for value in row if value == value]
     lowest = min(known)
     z = metric_axis(metric, max(known))
-    z = Axis(z.title, "darker is more", "linear", lowest, max(max(known), lowest + 1e-9), z.ticks, z.reads)
+    z = Axis(z.title, "from low to high", "linear", lowest, max(max(known), lowest + 1e-9), z.ticks, z.reads)
     return Chart(
         f"pair-{short(first)}-{short(second)}-{metric.key}",
         f"{metric.title} by {short(first)} and {short(second)}",
