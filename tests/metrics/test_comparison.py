@@ -19,6 +19,7 @@ from dally.metrics.comparison import (
 from dally.metrics.sweeping import is_number, mean_by, varied_columns
 
 JCT = METRICS[0]
+COMPUTING = next(metric for metric in METRICS if metric.key == "goodput")
 HELD = next(metric for metric in METRICS if metric.key == "utilization")
 
 
@@ -52,12 +53,11 @@ def test_settings_make_another_label() -> None:
 
 
 def test_the_best_of_a_column() -> None:
-    found = entries(
-        [row("a", 4.0, utilization=0.5), row("b", 3.0, utilization=0.4), row("c", 3.0, utilization=0.5)]
-    )
+    found = entries([row("a", 4.0, goodput=0.5), row("b", 3.0, goodput=0.4), row("c", 3.0, goodput=0.5)])
     assert best_labels(found, JCT) == ["b", "c"]
     assert best_labels(entries([row("a", 3.01), row("b", 3.0), row("c", 3.1)]), JCT) == ["a", "b"]  # a tie
-    assert best_labels(found, HELD) == ["a", "c"]
+    assert best_labels(found, COMPUTING) == ["a", "c"]
+    assert best_labels(found, HELD) == []  # fewer GPUs held may be fewer GPUs wasted
     assert best_labels(found[1:], JCT) == []  # all the same: nobody is best
 
 

@@ -182,6 +182,8 @@ def test_tables_sort(reports: dict[str, Path], open_page: Open, kind: str) -> No
 def test_a_comparison_of_several_workloads_shows_one_at_a_time(reports: dict[str, Path], open_page: Open) -> None:
     page = open_page(reports["comparison"])
     assert page.locator("table.sortable:visible").count() == 1
+    links = page.locator("nav a:visible").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+    assert all(page.locator(link).is_visible() for link in links)
     before = page.locator("p.lead:visible").inner_text()
     page.locator("select#cell").select_option("1")
     assert page.locator("table.sortable:visible").count() == 1

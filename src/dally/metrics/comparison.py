@@ -21,7 +21,7 @@ class Metric:
     key: str
     title: str
     unit: str  # span, share or count
-    lower_is_better: bool = True
+    lower_is_better: bool | None = True  # None: neither is, by itself
     bound: str = ""  # key of its lower bound
 
 
@@ -32,7 +32,7 @@ METRICS = (
     Metric("queue_mean_s", "mean wait", "span"),
     Metric("lost_to_network", "lost to network", "share"),
     Metric("makespan_s", "makespan", "span", bound="makespan_bound_s"),
-    Metric("utilization", "GPUs held", "share", lower_is_better=False),
+    Metric("utilization", "GPUs held", "share", lower_is_better=None),
     Metric("goodput", "GPUs computing", "share", lower_is_better=False),
     Metric("fragmentation_mean", "fragmentation", "share"),
     Metric("preemptions", "preemptions", "count"),
@@ -92,7 +92,7 @@ def entries(rows: Sequence[dict[str, Any]]) -> list[Entry]:
 def best_labels(found: Sequence[Entry], metric: Metric) -> list[str]:
     """Who has the best value of that figure, or as good as that; nobody if all do."""
     values = {entry.label: entry.means[metric.key] for entry in found if metric.key in entry.means}
-    if not values:
+    if not values or metric.lower_is_better is None:
         return []
     best = min(values.values()) if metric.lower_is_better else max(values.values())
     found_best = [label for label, value in values.items() if abs(value - best) <= TIE * abs(best)]

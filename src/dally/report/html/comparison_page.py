@@ -46,6 +46,7 @@ def comparison_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = 
             f'<select class="choose" id="cell">{options}</select></label></div>'
         )
     for place, (name, members) in enumerate(cells.items()):
+        page.part = str(place) if len(cells) > 1 else ""
         page.add(f'<div data-part-of="cell" data-part="{place}">')
         add_cell(page, folder, members, baseline, f"-{place}" if place else "", name if len(cells) > 1 else "")
         page.add("</div>")

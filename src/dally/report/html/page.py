@@ -24,7 +24,8 @@ class Page:
         self.facts = facts
         self.charts: list[Chart] = []
         self._body: list[str] = []
-        self._links: list[tuple[str, str]] = []
+        self._links: list[str] = []
+        self.part = ""  # the part of the page that is being added, where only one is shown at a time
         self._scripts: list[str] = []
 
     def add(self, html: str) -> None:
@@ -33,7 +34,8 @@ class Page:
 
     def section(self, anchor: str, title: str) -> None:
         """A heading, also in the list of contents."""
-        self._links.append((anchor, title))
+        part = f' data-part-of="cell" data-part="{escape(self.part)}"' if self.part else ""
+        self._links.append(f'<a href="#{anchor}"{part}>{escape(title)}</a>')
         self.add(f'<h2 id="{anchor}">{escape(title)}</h2>')
 
     def headline(self, headline: Headline) -> None:
@@ -68,12 +70,11 @@ class Page:
     def to_html(self) -> str:
         """The whole file."""
         self.embed("chart-specs", [chart.to_page() for chart in self.charts])
-        links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in self._links)
         parts = {
             "TITLE": escape(self.title),
             "FACTS": escape(self.facts),
             "STYLE": asset("page.css"),
-            "LINKS": links,
+            "LINKS": "".join(self._links),
             "BODY": "\n".join(self._body),
             "VERSION": escape(__version__),
             "VALUES": "\n".join(self._scripts),

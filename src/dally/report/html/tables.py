@@ -62,7 +62,9 @@ def _change(by: float, metric: Metric) -> str:
     """A change in percent, in the colour of better or worse if it is more than noise."""
     sign = "+" if by > 0 else "−"
     text = f"{sign}{abs(by) * 100:,.0f} %" if abs(by) < 10 else f"×{by + 1:,.0f}"
-    if abs(by) < NOISE:
+    if abs(by) < 0.005:
+        return "0 %"
+    if abs(by) < NOISE or metric.lower_is_better is None:
         return text
     better = (by < 0) == metric.lower_is_better
     return f'<span class="{"better" if better else "worse"}">{text}</span>'
@@ -95,6 +97,7 @@ def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: S
             (row[metric.key] for row in rows if row.get(metric.key) is not None), default=None
         )
         for metric in metrics
+        if metric.lower_is_better is not None
     }
     lines = []
     for row in rows:
@@ -103,7 +106,7 @@ def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: S
             for name in names
         )
         lines.append(
-            f"<tr>{varied}{''.join(_plain_cell(row, metric, best[metric.key]) for metric in metrics)}</tr>"
+            f"<tr>{varied}{''.join(_plain_cell(row, metric, best.get(metric.key)) for metric in metrics)}</tr>"
         )
     head = "".join(heading(name.removeprefix("vary."), left=True) for name in names)
     return _table(head + "".join(heading(metric.title) for metric in metrics), lines)

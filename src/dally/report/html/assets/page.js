@@ -27,6 +27,16 @@ document.getElementById("theme").addEventListener("click", () => {
   root.dataset.theme = dark ? "light" : "dark";
   redrawCanvases();
 });
+// On paper everything is light, what is drawn on canvases too.
+addEventListener("beforeprint", () => {
+  dally.theme = document.documentElement.dataset.theme || "";
+  document.documentElement.dataset.theme = "light";
+  redrawCanvases();
+});
+addEventListener("afterprint", () => {
+  document.documentElement.dataset.theme = dally.theme;
+  redrawCanvases();
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCanvases);
 
 document.querySelectorAll("table.sortable").forEach(sortable);
