@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt')
+SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
+	-o -name '*.html' -o -name '*.css' -o -name '*.js')
 
-.PHONY: install demo test lint bench docs clean
+.PHONY: install demo browser test lint bench docs clean
 
 install: $(VENV)/installed
 
@@ -32,7 +33,11 @@ lint: $(VENV)/packages
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 
-test: install lint
+# The browser that the tests of reports open. Debian's own; only tests need it.
+browser:
+	./scripts/system-packages test
+
+test: browser install lint
 	@echo "== uncompiled"
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2
 	@echo "== compiled"
@@ -48,4 +53,4 @@ docs: install
 	$(BIN)/python scripts/policies_page.py > docs/policies.md
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -34,14 +34,14 @@ failures: list[str] = []
 
 
 def simulate(trace: Path, cluster: str, policy: str, *options: str, compiled: bool = True) -> Measured:
-    """One run of the command line with all its outputs, in a process of its own."""
+    """One run of the command line with all its tables, in a process of its own."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if not compiled:
         env["PYTHONPATH"] = str(ROOT / "src")
     with tempfile.TemporaryDirectory() as out:
         command = ["simulate", "--trace", str(trace), "--cluster", cluster, "--policy", policy, "--json"]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "dally", *command, "--out", out, *options],
+            [sys.executable, "-P", "-m", "dally", *command, "--out", out, "--no-report", *options],
             env=env,
             cwd="/",
             check=True,

@@ -14,7 +14,15 @@ import pytest
 from tests.cli.conftest import Run
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
-FILES = ["decisions.parquet", "events.parquet", "jobs.csv", "scenario.toml", "slots.parquet", "summary.json"]
+FILES = [
+    "decisions.parquet",
+    "events.parquet",
+    "jobs.csv",
+    "report.html",
+    "scenario.toml",
+    "slots.parquet",
+    "summary.json",
+]
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 KEYS = ["policy", "seed", *SUMMARY_KEYS, "wall_s", "cpu_s", "peak_rss_mb", "compiled"]
 

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from dally import __version__, is_compiled
-from dally.cli import collective, demo, explain, models, policies, predict, simulate, topology, trace
+from dally.cli import collective, demo, explain, models, policies, predict, report, simulate, topology, trace
 from dally.errors import InputError, PolicyError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("models", epilog=models.EXAMPLES)(models.models)
 app.add_typer(topology.app, name="topology")

@@ -32,6 +32,7 @@ EXAMPLES = """Examples:
 
   dally simulate --scenario run1/scenario.toml --json
 """
+MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer runs say --report
 
 
 def simulate(
@@ -62,7 +63,11 @@ def simulate(
     profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
     out: Path = typer.Option(
         None, metavar="DIR",
-        help="Leave summary.json, jobs.csv, scenario.toml and the tables of events, decisions and slots there.",
+        help="For summary.json, jobs.csv, report.html, scenario.toml, and tables of events, decisions, slots.",
+    ),
+    report: bool | None = typer.Option(
+        None, "--report/--no-report",
+        help="Write report.html too.  [default: with --out, up to 200,000 events]",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     progress: bool = typer.Option(
@@ -104,6 +109,8 @@ def simulate(
         **chosen.network_settings, **read_settings("--set-network", network_settings),
     }  # fmt: skip
     chosen.digests = {name: digest for name, digest in base.digests.items() if name in chosen.files()}
+    if report and not out:
+        raise InputError("--report: say where with --out DIR")
     for name in ("trace", "cluster"):
         if not getattr(chosen, name):
             raise InputError(f"--{name} is missing; see `dally simulate --help`")
@@ -111,12 +118,14 @@ def simulate(
     simulation, skipped = chosen.simulation()
     if out:
         prepare_folder(out)
-    with progress_of(len(simulation.jobs), progress) as report:
-        simulation.run(chosen.until_s, report)
+    with progress_of(len(simulation.jobs), progress) as show:
+        simulation.run(chosen.until_s, show)
     summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": skipped}
     summary |= _cost(began)
     if out:
         write_run(out, simulation, summary, chosen.to_toml())
+        if report or (report is None and summary["events"] <= MOST_EVENTS):
+            _report(out)
         summary |= _cost(began)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
@@ -127,6 +136,19 @@ def simulate(
             typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
         if out:
             typer.echo(f"Written to {out}")
+
+
+def _report(folder: Path) -> None:
+    """Write report.html about the run that the folder holds."""
+    from dally.report.explain import RunRecords
+    from dally.report.html.build import write_page
+    from dally.report.html.run_page import run_page
+
+    try:
+        write_page(run_page(RunRecords(folder)), folder / "report.html")
+    except KeyboardInterrupt:
+        typer.echo(f"dally: interrupted; {folder} holds everything but report.html", err=True)
+        raise typer.Exit(1) from None
 
 
 def _cost(began: float) -> dict[str, Any]:

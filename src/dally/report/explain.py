@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
-from json import loads
 from math import inf, nextafter
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dally.cluster.spec import read_topology
-from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.report.tables import RunTables
 from dally.report.times import span, stamp
-from dally.scenario import read_scenario
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 OFFERS_TOLD = 6  # changes of what was on offer that a story tells per wait
@@ -45,54 +40,12 @@ class Wait:
     next_s: float | None  # and when it takes that
 
 
-class RunRecords:
-    """What a run left in its folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        for name in ("jobs.csv", "events.parquet", "decisions.parquet", "summary.json", "scenario.toml"):
-            if not (folder / name).exists():
-                raise InputError(f"{folder}: holds no {name}; give the folder that `dally simulate --out` wrote")
-        self.tiers: list[str] = list(loads((folder / "summary.json").read_text())["tier_starts"])
-
-    @cached_property
-    def jobs(self) -> pl.DataFrame:
-        """jobs.csv."""
-        names = {"job_id": pl.String, "model": pl.String}
-        times = dict.fromkeys(
-            ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s"), pl.Float64
-        )
-        return pl.read_csv(self._folder / "jobs.csv", schema_overrides={**names, **times, "slowdown": pl.Float64})
-
-    @cached_property
-    def events(self) -> pl.DataFrame:
-        """The events of jobs."""
-        frame = pl.read_parquet(self._folder / "events.parquet").with_columns(pl.col("kind").cast(pl.String))
-        return frame.filter(pl.col("job_id").is_not_null())
-
-    @cached_property
-    def decisions(self) -> pl.DataFrame:
-        """The policy's reasons."""
-        frame = pl.read_parquet(self._folder / "decisions.parquet")
-        return frame.with_columns(pl.col("kind").cast(pl.String))
-
-    def job(self, job_id: str) -> dict[str, Any]:
-        """The job's row of jobs.csv, or an InputError that suggests the nearest name."""
-        found = self.jobs.filter(pl.col("job_id") == job_id)
-        if found.is_empty():
-            near = get_close_matches(job_id, self.jobs["job_id"].to_list(), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"job {job_id!r}: not in {self._folder / 'jobs.csv'}{hint}")
-        return found.row(0, named=True)
-
-    @cached_property
-    def _topology(self) -> Topology:
-        return read_topology(read_scenario(self._folder / "scenario.toml").cluster)
+class RunRecords(RunTables):
+    """What a run left in its folder, told as stories."""
 
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
-        scenario = read_scenario(self._folder / "scenario.toml")
-        return scenario.tier_slowdowns(job["model"] or "", int(job["gpus"]))
+        return self.scenario.tier_slowdowns(job["model"] or "", int(job["gpus"]))
 
     # The story of one job.
 
@@ -149,7 +102,7 @@ class RunRecords:
             timer = f", its {span(patience_s)} timer for that had run out"
             if patience_s < self._told_s(took, tier, time_s):
                 timer += " (shortened at that moment)"
-            closest = self._topology.closest_tier(took["gpus"][0], took["group"][0])
+            closest = self.topology.closest_tier(took["gpus"][0], took["group"][0])
             at_once = (
                 "as close as it can be" if self.tiers.index(tier) <= closest else "it does not wait for closer"
             )
@@ -257,7 +210,7 @@ class RunRecords:
     def busiest_s(self) -> float:
         """The instant at which most jobs waited."""
         if self.events.is_empty():
-            raise InputError(f"{self._folder}: nothing happened in this run; nobody ever waited")
+            raise InputError(f"{self.folder}: nothing happened in this run; nobody ever waited")
         steps = self.events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).select(
             "time_s", pl.when(pl.col("kind") == "start").then(-1).otherwise(1).alias("step")
         )
@@ -270,7 +223,7 @@ class RunRecords:
     def _end_s(self) -> float:
         """When the clock stopped."""
         last_s: float = self.events["time_s"][-1]
-        until_s = read_scenario(self._folder / "scenario.toml").until_s
+        until_s = self.scenario.until_s
         return until_s if until_s < float("inf") else last_s
 
 

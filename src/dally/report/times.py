@@ -15,3 +15,15 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def brief(seconds: float, in_table: bool = False) -> str:
+    """A duration with few digits: 42 s, 1.8 h, 4.1 d. In a table always with one behind the point, to line up."""
+    for unit, size in (("d", 2 * 86400.0), ("h", 1.5 * 3600.0), ("min", 1.5 * 60.0), ("s", 0.0)):
+        if seconds >= size:
+            value = seconds / {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}[unit]
+            break
+    if value >= 100:
+        return f"{value:,.0f} {unit}"
+    text = f"{value:.1f}"
+    return f"{text if in_table else text.removesuffix('.0')} {unit}"

@@ -1,0 +1,1 @@
+"""One self-contained HTML file about a run, a comparison or a sweep."""

@@ -1,0 +1,94 @@
+// Puts the page together: theme, charts, tables, and the course of the run once the rest is on the screen.
+
+const dally = { ready: false };
+window.dally = dally;
+
+function json(id) {
+  const found = document.getElementById(id);
+  return found ? JSON.parse(found.textContent) : null;
+}
+
+const charts = json("chart-specs") || [];
+function drawCharts() {
+  document.querySelectorAll("figure[data-chart]").forEach((figure) => drawChart(figure, charts[Number(figure.dataset.chart)]));
+}
+
+function redrawCanvases() {
+  if (!dally.replay) return;
+  dally.paint.refresh();
+  showColours();
+  dally.replay.draw();
+  dally.gantt.draw();
+}
+
+document.getElementById("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = colourOf("--page").startsWith("#0");
+  root.dataset.theme = dark ? "light" : "dark";
+  redrawCanvases();
+});
+// On paper everything is light, what is drawn on canvases too.
+addEventListener("beforeprint", () => {
+  dally.theme = document.documentElement.dataset.theme || "";
+  document.documentElement.dataset.theme = "light";
+  redrawCanvases();
+});
+addEventListener("afterprint", () => {
+  document.documentElement.dataset.theme = dally.theme;
+  redrawCanvases();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCanvases);
+
+document.querySelectorAll("table.sortable").forEach(sortable);
+
+// One part of the page at a time: a workload of a comparison, a figure of a sweep.
+document.querySelectorAll("select.choose").forEach((select) => {
+  const show = () => {
+    document.querySelectorAll(`[data-part-of="${select.id}"]`).forEach((part) => {
+      part.classList.toggle("hidden", part.dataset.part !== select.value);
+    });
+    drawCharts();
+  };
+  select.addEventListener("change", show);
+  show();
+});
+
+let resizing = 0;
+let lastWidth = innerWidth;
+addEventListener("resize", () => {
+  clearTimeout(resizing);
+  resizing = setTimeout(() => {
+    if (innerWidth === lastWidth) return;
+    lastWidth = innerWidth;
+    drawCharts();
+    if (dally.replay) { dally.replay.resize(); dally.gantt.resize(); }
+  }, 120);
+});
+
+function showColours() {
+  for (const part of [dally.replay, dally.gantt]) {
+    colourLegend(part.box.querySelector(".legend"), dally.course, part.how.value, dally.paint);
+  }
+}
+
+async function startCourse() {
+  const packed = document.getElementById("course");
+  if (packed) {
+    dally.course = new Course(json("course-facts"), await unpack(packed.textContent.trim()));
+    dally.paint = new Paint();
+    dally.replay = new Replay(document.querySelector(".replay"), dally.course, dally.paint);
+    dally.gantt = new Gantt(document.querySelector(".gantt"), dally.course, dally.paint, dally.replay);
+    dally.replay.follow = () => {
+      cancelAnimationFrame(dally.frame);
+      dally.frame = requestAnimationFrame(() => dally.gantt.follow());
+    };
+    for (const part of [dally.replay, dally.gantt]) part.how.addEventListener("change", showColours);
+    showColours();
+    const busiest = document.querySelector(".replay .jump option[data-first]");
+    if (busiest) dally.replay.seek(Number(busiest.value) / dally.course.tick_s);
+  }
+  dally.ready = true;
+}
+
+drawCharts();
+requestAnimationFrame(() => setTimeout(startCourse, 0));

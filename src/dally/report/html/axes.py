@@ -1,0 +1,102 @@
+"""Axes of charts: a title with its unit, a scale, and ticks that people can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+LOG_TICKS = (
+    (0.001, "1 ms"), (0.01, "10 ms"), (0.1, "0.1 s"), (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"),
+    (600.0, "10 min"), (3600.0, "1 h"), (6 * 3600.0, "6 h"), (86400.0, "1 d"), (7 * 86400.0, "1 wk"),
+    (30 * 86400.0, "30 d"), (180 * 86400.0, "180 d"), (3 * 365 * 86400.0, "3 yr"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis. `ticks` are (value, label); `reads` says how a value is told: span, share, count or category."""
+
+    title: str
+    unit: str
+    scale: str  # linear, log or category
+    low: float
+    high: float
+    ticks: list[tuple[float, str]]
+    reads: str
+
+    def full_title(self) -> str:
+        """The title with its unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+def round_step(largest: float, wanted: int) -> float:
+    """A step of 1, 2 or 5 times a power of ten that cuts 0 to `largest` into about so many."""
+    rough = max(largest, 1e-9) / wanted
+    power = 10.0 ** floor(log10(rough))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
+
+
+def time_axis(title: str, low_s: float, high_s: float) -> Axis:
+    """Seconds, read in the largest unit that fits, from low to high exactly."""
+    unit, unit_s = next((pair for pair in UNITS if high_s - low_s >= 2 * pair[1]), UNITS[-1])
+    step = round_step((high_s - low_s) / unit_s, 8)
+    first = ceil(low_s / unit_s / step - 1e-9)
+    last = floor(high_s / unit_s / step + 1e-9)
+    ticks = [(place * step * unit_s, f"{place * step:g}") for place in range(first, last + 1)]
+    return Axis(title, unit, "linear", low_s, max(high_s, low_s + 1e-9), ticks, "span")
+
+
+def span_axis(title: str, high_s: float) -> Axis:
+    """Seconds from 0, read in the largest unit that fits, up to a round number."""
+    high_s = max(high_s, 1e-9)
+    unit, unit_s = next((pair for pair in UNITS if high_s >= 2 * pair[1]), UNITS[-1])
+    step = round_step(high_s / unit_s, 5)
+    count = max(1, ceil(high_s / unit_s / step - 1e-9))
+    ticks = [(place * step * unit_s, f"{place * step:g}") for place in range(count + 1)]
+    return Axis(title, unit, "linear", 0.0, count * step * unit_s, ticks, "span")
+
+
+def log_span_axis(title: str, low_s: float, high_s: float) -> Axis:
+    """Seconds on a logarithmic scale, each tick with its own unit."""
+    low_s = max(low_s, LOG_TICKS[0][0])
+    high_s = max(high_s, low_s * 10)
+    ticks = [(value, label) for value, label in LOG_TICKS if low_s <= value <= high_s]
+    units = sorted({label.split()[1] for _, label in ticks}, key=[label.split()[1] for _, label in LOG_TICKS].index)
+    unit = f"{units[0]} to {units[-1]}, log scale" if len(units) > 1 else f"{units[0] if units else 's'}, log scale"
+    return Axis(title, unit, "log", low_s, high_s, ticks, "span")
+
+
+def share_axis(title: str, high: float = 1.0, unit: str = "%") -> Axis:
+    """A share from 0 up to a round number of percent."""
+    step = 0.25 if high == 1.0 else round_step(max(high, 1e-4) * 100, 5) / 100
+    count = max(1, ceil(high / step - 1e-9))
+    ticks = [(place * step, f"{place * step * 100:g}") for place in range(count + 1)]
+    return Axis(title, unit, "linear", 0.0, count * step, ticks, "share")
+
+
+def count_axis(title: str, high: float, unit: str = "count", low: float = 0.0) -> Axis:
+    """Numbers from `low` up to a round one."""
+    step = round_step(max(high - low, 1e-9), 5)
+    if unit in ("count", "jobs") and low == 0.0:
+        step = max(step, 1.0)
+    first, last = floor(low / step + 1e-9), max(ceil(high / step - 1e-9), floor(low / step + 1e-9) + 1)
+    ticks = [(place * step, f"{place * step:,g}") for place in range(first, last + 1)]
+    return Axis(title, unit, "linear", first * step, last * step, ticks, "count")
+
+
+def log_count_axis(title: str, low: float, high: float, unit: str) -> Axis:
+    """Positive numbers on a logarithmic scale."""
+    powers = range(floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9) + 1)
+    wide = len(powers) > 3
+    steps = [10.0**power * factor for power in powers for factor in ((1,) if wide else (1, 2, 5))]
+    ticks = [(value, f"{value:,g}") for value in steps if low * 0.999 <= value <= high * 1.001]
+    return Axis(
+        title, f"{unit}, log scale" if unit else "log scale", "log", low, max(high, low * 1.001), ticks, "count"
+    )
+
+
+def category_axis(title: str, unit: str, labels: list[str]) -> Axis:
+    """One place per label, the first on top."""
+    ticks = [(float(place), label) for place, label in enumerate(labels)]
+    return Axis(title, unit, "category", -0.5, max(len(labels), 1) - 0.5, ticks, "category")

@@ -1,0 +1,64 @@
+"""`dally report`: finds out what a folder holds, and writes the page about it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dally.errors import InputError
+from dally.report.explain import RunRecords
+from dally.report.html.comparison_page import comparison_page, read_results
+from dally.report.html.page import Page
+from dally.report.html.run_page import run_page
+from dally.report.html.sweep_page import sweep_page
+
+RUN, COMPARISON, SWEEP = "run", "comparison", "sweep"
+
+
+def kind_of(folder: Path) -> str:
+    """Whether the folder holds a run, a comparison or a sweep."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is not a folder")
+    if (folder / "summary.json").exists():
+        return RUN
+    if not (folder / "results.parquet").exists():
+        raise InputError(
+            f"{folder}: holds neither summary.json (of `dally simulate --out`) nor results.parquet "
+            "(of `dally compare` or `dally sweep`)"
+        )
+    columns = read_results(folder / "results.parquet").columns
+    return COMPARISON if "folder" in columns and not any(name.startswith("vary.") for name in columns) else SWEEP
+
+
+def build_page(folder: Path, baseline: str = "") -> Page:
+    """The page about whatever the folder holds."""
+    kind = kind_of(folder)
+    if kind == RUN:
+        if baseline:
+            raise InputError(f"--baseline {baseline}: {folder} holds a single run, with nothing to compare it to")
+        return run_page(RunRecords(folder))
+    rows = read_results(folder / "results.parquet").to_dicts()
+    return comparison_page(folder, rows, baseline) if kind == COMPARISON else sweep_page(folder, rows, baseline)
+
+
+def write_page(page: Page, path: Path) -> None:
+    """Write the file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(page.to_html(), encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def run_reports(folder: Path) -> list[Path]:
+    """Write the report of every run of a comparison next to its files."""
+    rows = read_results(folder / "results.parquet")
+    written = []
+    for name in dict.fromkeys(rows.filter(rows["jct_mean_s"].is_not_null())["folder"].to_list()):
+        path = folder / name / "report.html"
+        write_page(run_page(RunRecords(folder / name)), path)
+        written.append(path)
+    return written

@@ -1,0 +1,59 @@
+"""What a chart shows, apart from how it is drawn: the page draws it as SVG, `--figures` by way of Vega."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dally.report.html.axes import Axis
+
+LINES, STEPS, DOTS, STACK, HEAT = "lines", "steps", "dots", "stack", "heat"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One colour of a chart. Points (x, y); `lows` and `highs` make dots ranges along x."""
+
+    name: str
+    colour: int  # number in the page's palette
+    xs: list[float]
+    ys: list[float]
+    lows: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
+    look: str = ""  # of dots: small, or joined by a line
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart: `stack` adds up the xs of each y; `heat` has rows of `cells` between `edges`, read by `z`."""
+
+    name: str  # of its file
+    title: str
+    note: str
+    kind: str
+    x: Axis
+    y: Axis
+    series: list[Series] = field(default_factory=list)
+    edges: list[float] = field(default_factory=list)
+    cells: list[list[float]] = field(default_factory=list)
+    z: Axis | None = None
+
+    def to_page(self) -> dict[str, Any]:
+        """As the page's script reads it: plain values, numbers cut to what can be seen."""
+        told = asdict(self)
+        for axis, source in (("x", self.x), ("y", self.y), ("z", self.z)):
+            if source is not None:
+                told[axis] = {**told[axis], "title": source.full_title()}
+        return {key: _cut(value) for key, value in told.items() if value not in ([], None)}
+
+
+def _cut(value: Any) -> Any:
+    """Floats with 5 significant digits, integers where they are whole."""
+    if isinstance(value, float):
+        short = float(f"{value:.5g}")
+        return int(short) if short.is_integer() else short
+    if isinstance(value, dict):
+        return {key: _cut(item) for key, item in value.items() if item != []}
+    if isinstance(value, (list, tuple)):
+        return [_cut(item) for item in value]
+    return value

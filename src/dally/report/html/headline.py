@@ -1,0 +1,179 @@
+"""What a run or a comparison amounts to, in words that follow from its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from dally.metrics.comparison import NOISE, Entry, change
+from dally.metrics.distribution import Parts, finished, mean_parts, slowest
+from dally.report.times import brief
+
+REASONS = {
+    "waiting": ("less waiting", "more waiting"),
+    "communication": ("less exposed communication", "more exposed communication"),
+    "restarts": ("fewer seconds of restarts", "more seconds of restarts"),
+    "computing": ("less computing", "more computing"),
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The one sentence to remember, and why."""
+
+    lead: str
+    why: list[str]
+
+
+def run_headline(policy: str, jobs: pl.DataFrame, jct_bound_s: float) -> Headline:
+    """A run against the lower bound, and where its time went."""
+    done = finished(jobs)
+    if done.is_empty():
+        return Headline(f"`{policy}` finished none of {jobs.height:,} jobs.", [])
+    median_s = float(done["jct_s"].median() or 0.0)  # type: ignore[arg-type]
+    parts = mean_parts(jobs)
+    lead = f"`{policy}` finishes the median job in {brief(median_s)} and the mean job in {brief(parts.jct_s())}"
+    if jct_bound_s > 0:
+        times = parts.jct_s() / jct_bound_s
+        lead += ", as fast as any scheduler could" if times < 1 + NOISE else f", {times:.1f}× the least possible"
+    tail = slowest(jobs)
+    count = "slowest job takes" if tail.height == 1 else f"slowest 1 % of jobs ({tail.height:,}) take"
+    why = [
+        shares(parts, "the mean job's time") + ".",
+        f"The {count} {brief(float(tail['jct_s'].min() or 0.0))}"  # type: ignore[arg-type]
+        f"{'' if tail.height == 1 else ' or more'}; {shares(mean_parts(tail), 'that time')}.",
+    ]
+    if done.height < jobs.height:
+        why.append(
+            f"{jobs.height - done.height:,} of {jobs.height:,} jobs had not finished when the clock stopped."
+        )
+    return Headline(lead + ".", why)
+
+
+def shares(parts: Parts, what: str) -> str:
+    """34 % of that is waiting, 50 % computing, …: what is below half a percent is left out."""
+    whole = parts.jct_s() or 1.0
+    names = {
+        "computing": "computing", "waiting": "waiting", "communication": "exposed communication",
+        "restarts": "restarts or lost work",
+    }  # fmt: skip
+    told = sorted(((value / whole, names[name]) for name, value in parts.named().items()), reverse=True)
+    words = [f"{percent(share)} {name}" for share, name in told if share >= 0.005]
+    if not words:
+        return f"nothing is known of {what}"
+    first, _, name = words[0].partition(" % ")
+    return f"{first} % of {what} is {listed([name, *words[1:]])}"
+
+
+def comparison_headline(subject: Entry, base: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
+    """One policy against the baseline; with the jobs of both, also why and who gains."""
+    median = change(subject.means["jct_p50_s"], base.means["jct_p50_s"])
+    tail = change(subject.means["jct_p99_s"], base.means["jct_p99_s"])
+    lead = f"`{subject.label}` {_finishes('the median job', median)} `{base.label}`"
+    lead += f" ({brief(subject.means['jct_p50_s'])} instead of {brief(base.means['jct_p50_s'])})"
+    own = jobs[subject.label] if jobs else None
+    other = jobs[base.label] if jobs else None
+    lead += "; p99 " + _compared(tail, median)
+    if own is not None and other is not None and tail is not None and tail > NOISE:
+        lead += because(mean_parts(slowest(own)), mean_parts(slowest(other)), "the slowest 1 % of jobs", own)
+    why = []
+    if own is not None and other is not None:
+        why += [mean_change(mean_parts(own), mean_parts(other)), gains(own, other, base.label)]
+    else:
+        why.append(_figures(subject, base))
+    why.append(bounds(subject, base))
+    return Headline(lead + ".", [sentence for sentence in why if sentence])
+
+
+def _finishes(what: str, by: float | None) -> str:
+    if by is None or abs(by) < NOISE:
+        return f"finishes {what} about as fast as"
+    return f"finishes {what} {percent(by)} {'sooner' if by < 0 else 'later'} than"
+
+
+def _compared(by: float | None, median: float | None) -> str:
+    if by is None or abs(by) < NOISE:
+        return "is about the same"
+    also = " too" if median is not None and abs(median) >= NOISE and (median < 0) == (by < 0) else ""
+    return f"is {percent(by)} {'better' if by < 0 else 'worse'}{also}"
+
+
+def because(own: Parts, other: Parts, who: str, jobs: pl.DataFrame) -> str:
+    """The largest part that grew, or nothing if none did."""
+    grown = {name: own.named()[name] - other.named()[name] for name in own.named()}
+    name = max(grown, key=lambda one: grown[one])
+    if grown[name] <= NOISE * max(other.jct_s(), 1e-9):
+        return ""
+    verb = {"waiting": "wait", "communication": "lose", "restarts": "lose", "computing": "compute"}[name]
+    where = {"communication": " to the network", "restarts": " to restarts or undone work"}.get(name, "")
+    often = float(slowest(jobs)["preemptions"].mean() or 0.0)  # type: ignore[arg-type]
+    preempted = f" (preempted {often:.1f} times on average)" if often >= 0.5 and name != "communication" else ""
+    how = "more" if where else "longer"
+    return f", because {who} {verb} {brief(grown[name])} {how}{where}{preempted}"
+
+
+def mean_change(own: Parts, other: Parts) -> str:
+    """What the mean job gains or loses, part by part, largest first."""
+    by_s = own.jct_s() - other.jct_s()
+    moved = [(own.named()[name] - other.named()[name], name) for name in own.named()]
+    told = [
+        (delta, name)
+        for delta, name in sorted(moved, key=lambda one: -abs(one[0]))
+        if abs(delta) >= 0.01 * abs(by_s)
+    ]
+    if abs(by_s) < NOISE * max(other.jct_s(), 1e-9) or not told:
+        return "The mean job takes about as long under both."
+    words = [f"{brief(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]
+    return f"The mean job {'gains' if by_s < 0 else 'loses'} {brief(abs(by_s))}: {listed(words)}."
+
+
+def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
+    """How many jobs finish sooner and how many later than under the baseline, by more than noise."""
+    keys = [name for name in ("job_id", "seed") if name in own.columns and name in other.columns]
+    both = finished(own).join(finished(other).select(*keys, pl.col("jct_s").alias("base_s")), on=keys)
+    if both.is_empty():
+        return ""
+    sooner = both.filter(pl.col("jct_s") < (1 - NOISE) * pl.col("base_s")).height
+    later = both.filter(pl.col("jct_s") > (1 + NOISE) * pl.col("base_s")).height
+    return (
+        f"{sooner / both.height:.0%} of jobs finish sooner than under `{base}`, {later / both.height:.0%} later, "
+        f"the rest within {NOISE:.0%}."
+    ).replace("%", " %")
+
+
+def bounds(subject: Entry, base: Entry) -> str:
+    """How far both are from what no scheduler can beat."""
+    bound = subject.means.get("jct_bound_s", 0.0)
+    if not bound:
+        return ""
+    ratios = [entry.means["jct_mean_s"] / entry.means["jct_bound_s"] for entry in (subject, base)]
+    return (
+        f"No scheduler can do better than a mean JCT of {brief(bound)}: "
+        f"`{subject.label}` takes {ratios[0]:.1f} times that, "
+        f"`{base.label}` {ratios[1]:.1f} times."
+    )
+
+
+def _figures(subject: Entry, base: Entry) -> str:
+    """What changed, from the summaries alone."""
+    wait_s = subject.means["queue_mean_s"] - base.means["queue_mean_s"]
+    lost = subject.means["lost_to_network"] - base.means["lost_to_network"]
+    words = [f"mean waiting {'falls' if wait_s < 0 else 'rises'} by {brief(abs(wait_s))}"]
+    if abs(lost) >= 0.005:
+        words.append(
+            f"the share of GPU time lost to the network {'falls' if lost < 0 else 'rises'} from "
+            f"{base.means['lost_to_network']:.0%} to {subject.means['lost_to_network']:.0%}".replace("%", " %")
+        )
+    text = listed(words)
+    return text[0].upper() + text[1:] + "."
+
+
+def percent(by: float) -> str:
+    """A change without its sign: 41 %."""
+    return f"{abs(by):.0%}".replace("%", " %")
+
+
+def listed(words: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,155 @@
+"""What the replay and the GPU chart of a run need: who held which machines when, who waited, what was down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from dally.report.html.pack import pack
+from dally.report.tables import RunTables
+
+MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
+TICKS = 2**31
+PLACED = ("start", "migrate")
+STOPS = ("finish", "preempt", "evict", "migrate")
+BEGINS_TO_WAIT = ("submit", "preempt", "evict")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The packed columns, and what the page must know of them."""
+
+    packed: str
+    facts: dict[str, Any]
+
+
+def replay_of(run: RunTables, end_s: float) -> Replay:
+    """Everything that the page shows of a run's course."""
+    index = run.jobs.select("job_id").with_row_index("job")
+    events = run.events.join(index, on="job_id", how="left", maintain_order="left")
+    tick_s = max(end_s / TICKS, 0.001)
+    held = _held(events, end_s, run)
+    waits = _waits(events, end_s)
+    kept, left_out, hidden = _longest(held)
+    kept_waits, waits_left_out, _ = _longest(waits.with_columns(pl.lit(1).alias("gpus")))
+    models = sorted({model or "" for model in run.jobs["model"].to_list()})
+    places = {model: place for place, model in enumerate(models)}
+    columns = {
+        "start": _ticks(kept["from_s"], tick_s),
+        "end": _lengths(kept, tick_s),
+        "job": kept["job"].to_list(),
+        "machine": kept["machine"].to_list(),
+        "gpus": kept["gpus"].to_list(),
+        "tier": kept["tier"].to_list(),
+        "wait_start": _ticks(kept_waits["from_s"], tick_s),
+        "wait_end": _lengths(kept_waits, tick_s),
+        "wait_job": kept_waits["job"].to_list(),
+        "job_gpus": run.jobs["gpus"].to_list(),
+        "job_model": [places[model or ""] for model in run.jobs["model"].to_list()],
+        "job_slowdown": [round(100 * (value or 0.0)) for value in run.jobs["slowdown"].to_list()],
+        **_outages(run, end_s, tick_s),
+    }
+    topology = run.topology
+    facts = {
+        "tick_s": tick_s,
+        "start_s": float(run.events["time_s"][0]) if run.events.height else 0.0,
+        "end_s": end_s,
+        "tiers": run.tiers,
+        "machines": topology.names[0],
+        "machine_gpus": [int(gpus) for gpus in topology.gpus[0]],
+        "groups": _groups(run),
+        "models": models,
+        "left_out": left_out,
+        "hidden_share": round(hidden, 4),
+        "waits_left_out": waits_left_out,
+        "network": run.summary.get("comm_s", 0.0) > 0.0,
+    }
+    ascending = ("start", "wait_start", "down_start")
+    return Replay(pack(columns, ascending, {"job_id": run.jobs["job_id"].to_list()}), facts)
+
+
+def _held(events: pl.DataFrame, end_s: float, run: RunTables) -> pl.DataFrame:
+    """One row per gang and machine: from when to when it held how many of its GPUs."""
+    numbers = {name: number for number, name in enumerate(run.topology.names[0])}
+    tiers = {name: number for number, name in enumerate(run.tiers)}
+    rows = events.filter(pl.col("kind").is_in([*PLACED, *STOPS])).with_columns(
+        pl.col("time_s").shift(-1).over("job").alias("to_s")
+    )
+    return (
+        rows.filter(pl.col("kind").is_in(PLACED))
+        .select(
+            "job",
+            pl.col("time_s").alias("from_s"),
+            pl.col("to_s").fill_null(end_s),
+            pl.col("tier").cast(pl.String).replace_strict(tiers, return_dtype=pl.UInt32),
+            pl.col("machines").list.eval(pl.element().cast(pl.String)),
+            pl.col("machine_gpus").alias("gpus"),
+        )
+        .explode("machines", "gpus")
+        .with_columns(pl.col("machines").replace_strict(numbers, return_dtype=pl.UInt32).alias("machine"))
+        .sort("from_s", maintain_order=True)
+    )
+
+
+def _waits(events: pl.DataFrame, end_s: float) -> pl.DataFrame:
+    """One row per wait that took any time."""
+    rows = events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).with_columns(
+        pl.col("time_s").shift(-1).over("job").alias("to_s")
+    )
+    return (
+        rows.filter(pl.col("kind").is_in(BEGINS_TO_WAIT))
+        .select("job", pl.col("time_s").alias("from_s"), pl.col("to_s").fill_null(end_s))
+        .filter(pl.col("to_s") > pl.col("from_s"))
+        .sort("from_s", maintain_order=True)
+    )
+
+
+def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
+    """The pieces with most GPU time, how many were left out, and their share of the GPU time."""
+    left_out = pieces.height - MOST_PIECES
+    if left_out <= 0:
+        return pieces, 0, 0.0
+    sized = pieces.with_row_index("row").with_columns(
+        ((pl.col("to_s") - pl.col("from_s")) * pl.col("gpus")).alias("gpu_s")
+    )
+    kept = sized.sort("gpu_s", descending=True, maintain_order=True).head(MOST_PIECES)
+    whole = float(sized["gpu_s"].sum())
+    return kept.sort("row"), left_out, 1.0 - float(kept["gpu_s"].sum()) / whole if whole else 0.0
+
+
+def _outages(run: RunTables, end_s: float, tick_s: float) -> dict[str, list[int]]:
+    """When machines were down."""
+    numbers = {name: number for number, name in enumerate(run.topology.names[0])}
+    rows = (
+        run.all_events.filter(pl.col("kind").is_in(["fail", "repair"]))
+        .with_columns(pl.col("machine").cast(pl.String).replace_strict(numbers, return_dtype=pl.UInt32))
+        .with_columns(pl.col("time_s").shift(-1).over("machine").alias("to_s"))
+        .filter(pl.col("kind") == "fail")
+        .select("machine", pl.col("time_s").alias("from_s"), pl.col("to_s").fill_null(end_s))
+    )
+    return {
+        "down_start": _ticks(rows["from_s"], tick_s),
+        "down_end": _lengths(rows, tick_s),
+        "down_machine": rows["machine"].to_list(),
+    }
+
+
+def _ticks(times_s: pl.Series, tick_s: float) -> list[int]:
+    # Rounded down everywhere alike, so that what ends before something else starts still does.
+    return (times_s / tick_s).floor().cast(pl.Int64).to_list()
+
+
+def _lengths(pieces: pl.DataFrame, tick_s: float) -> list[int]:
+    starts = (pieces["from_s"] / tick_s).floor()
+    return ((pieces["to_s"] / tick_s).floor() - starts).cast(pl.Int64).to_list()
+
+
+def _groups(run: RunTables) -> list[list[Any]]:
+    """[name, first machine, machines] of every domain right above the machines."""
+    topology = run.topology
+    return [
+        [name, int(topology.first_children[1][place]), int(topology.child_counts[1][place])]
+        for place, name in enumerate(topology.names[1])
+    ]

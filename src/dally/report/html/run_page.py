@@ -1,0 +1,181 @@
+"""The report of one run: what came of it, a replay, charts, and the stories of the jobs that lost most."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dally.metrics.comparison import lost_to_network
+from dally.metrics.distribution import most_delayed
+from dally.metrics.over_time import waiting_jobs
+from dally.report.explain import RunRecords
+from dally.report.html.headline import run_headline
+from dally.report.html.page import Page, asset
+from dally.report.html.replay import replay_of
+from dally.report.html.run_charts import run_charts
+from dally.report.html.tables import cards
+from dally.report.times import brief, stamp
+
+STORIES = 10
+JUMPS = 12  # of each kind of moment
+
+
+def run_page(run: RunRecords) -> Page:
+    """The page about a run."""
+    summary = run.summary
+    page = Page(f"Run of {summary['policy']}", facts_of(run))
+    page.headline(run_headline(summary["policy"], run.jobs, summary["jct_bound_s"]))
+    page.add(cards(key_figures(summary)))
+    if run.events.is_empty():
+        page.note("Nothing happened in this run: there is nothing to draw.")
+        return page
+    end_s = max(float(run.all_events["time_s"].max() or 0.0), _stopped_s(run))  # type: ignore[arg-type]
+    add_replay(page, run, end_s)
+    page.section("charts", "Charts")
+    page.add_charts(run_charts(run, end_s))
+    add_stories(page, run)
+    return page
+
+
+def _stopped_s(run: RunRecords) -> float:
+    until_s = run.scenario.until_s
+    return until_s if until_s < float("inf") else 0.0
+
+
+def facts_of(run: RunRecords) -> str:
+    """What was run, in a line."""
+    scenario, summary = run.scenario, run.summary
+    parts = [
+        f"{Path(scenario.trace).name}: {summary['jobs']:,} jobs",
+        f"cluster {Path(scenario.cluster).name}, {run.topology.total_gpus():,} GPUs",
+        f"network {scenario.network}" if scenario.network else "",
+        f"congestion {scenario.congestion}" if scenario.congestion else "",
+        ", ".join(f"{key}={value}" for key, value in scenario.settings.items()),
+        f"seed {scenario.seed}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The figures on top."""
+
+    def times(value: str, bound: str) -> str:
+        return f"{summary[value] / summary[bound]:.2f}× the lower bound" if summary[bound] else ""
+
+    found = []
+    if summary["finished"]:
+        found = [
+            ("mean JCT", brief(summary["jct_mean_s"]), times("jct_mean_s", "jct_bound_s")),
+            ("median JCT", brief(summary["jct_p50_s"]), f"95 % within {brief(summary['jct_p95_s'])}"),
+            ("p99 JCT", brief(summary["jct_p99_s"]), "1 % of jobs take longer"),
+            ("mean wait", brief(summary["queue_mean_s"]), f"p99 {brief(summary['queue_p99_s'])}"),
+            ("makespan", brief(summary["makespan_s"]), times("makespan_s", "makespan_bound_s")),
+        ]
+    if summary["comm_s"]:
+        lost = f"{lost_to_network(summary) * 100:.1f} %"
+        floor = f"at least {brief(summary['comm_floor_s'])} of {brief(summary['comm_s'])}"
+        found.append(("lost to network", lost, floor if summary["comm_floor_s"] else "of GPU time at work"))
+    found += [
+        ("GPUs held", f"{summary['utilization'] * 100:.1f} %", f"computing {summary['goodput'] * 100:.1f} %"),
+        ("preemptions", f"{summary['preemptions']:,}", f"{summary['renewals']:,} renewals"),
+    ]
+    return found
+
+
+def add_replay(page: Page, run: RunRecords, end_s: float) -> None:
+    """The map with its slider, and the GPUs over time."""
+    replay = replay_of(run, end_s)
+    page.embed("course-facts", replay.facts)
+    page.embed("course", replay.packed)
+    tier = run.tiers[1]
+    network = replay.facts["network"]
+    ways = [("job", "job"), *([("slowdown", "slowdown")] if network else []), ("tier", "how far it is spread")]
+    colours = "".join(f'<option value="{value}">{words}</option>' for value, words in ways)
+    left_out = ""
+    if replay.facts["left_out"]:
+        left_out = (
+            f" {replay.facts['left_out']:,} of the shortest stays on a machine are not shown "
+            f"({replay.facts['hidden_share'] * 100:.2g} % of the GPU time)."
+        )
+    if replay.facts["waits_left_out"]:
+        left_out += f" The {replay.facts['waits_left_out']:,} shortest waits are not shown."
+    page.section("replay", "Replay")
+    page.add(_filled("replay.html", COLOURS=colours, JUMPS=_jumps(run), LEFTOUT=left_out))
+    page.section("gpus", "GPUs over time")
+    page.add(_filled("gantt.html", COLOURS=colours, GROUP=escape(tier)))
+
+
+def _filled(name: str, **parts: str) -> str:
+    pieces = asset(name).split("%%")
+    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def _jumps(run: RunRecords) -> str:
+    return "".join(
+        f'<option value="{time_s!r}"{" data-first" if place == 0 else ""}>{escape(words)}</option>'
+        for place, (time_s, words) in enumerate(moments(run))
+    )
+
+
+def moments(run: RunRecords) -> list[tuple[float, str]]:
+    """Instants worth a look: when most jobs waited, failures, the first preemptions, the largest gangs."""
+    busiest_s = run.busiest_s()
+    level = waiting_jobs(run.events.filter(pl.col("time_s") <= busiest_s))["level"]
+    most = int(level[-1]) if len(level) else 0
+    found = [(busiest_s, f"most jobs wait ({most:,})")]
+    down = run.all_events.filter(pl.col("kind") == "fail").head(JUMPS)
+    found += [(time_s, f"{machine} fails") for time_s, machine in down.select("time_s", "machine").iter_rows()]
+    lost = run.events.filter(pl.col("kind") == "preempt").head(JUMPS // 2)
+    found += [(time_s, f"{job} is preempted") for time_s, job in lost.select("time_s", "job_id").iter_rows()]
+    large = (
+        run.jobs.filter(pl.col("start_s").is_not_null())
+        .sort("gpus", descending=True, maintain_order=True)
+        .head(JUMPS // 2)
+    )
+    found += [
+        (start_s, f"{job} starts on {gpus} GPUs")
+        for start_s, job, gpus in large.select("start_s", "job_id", "gpus").iter_rows()
+    ]
+    return found
+
+
+def add_stories(
+    page: Page,
+    run: RunRecords,
+    count: int = STORIES,
+    anchor: str = "slowest",
+    title: str = "Jobs that lost most time",
+) -> None:
+    """The jobs that lost most time, each with its story."""
+    jobs = most_delayed(run.jobs, count)
+    if jobs.is_empty():
+        return
+    page.section(anchor, title)
+    page.note(
+        "Lost: completion time less the time that the job's work takes alone at its closest placement. "
+        "Click a job for its story; `dally explain JOB --run DIR` tells it too."
+    )
+    page.add('<div class="card">')
+    for job in jobs.iter_rows(named=True):
+        page.add(story_html(run, job))
+    page.add("</div>")
+
+
+def story_html(run: RunRecords, job: dict[str, Any]) -> str:
+    """One job: what it lost in a line, and its story behind it."""
+    often = f", preempted {job['preemptions']:,}×" if job["preemptions"] else ""
+    slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
+    model = f" {job['model']}" if job["model"] else ""
+    words = (
+        f"{job['gpus']} GPUs{model}, lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: "
+        f"waited {brief(job['queue_s'])}{slow}{often}"
+    )
+    lines = "".join(
+        f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
+        for line in run.story(job["job_id"])
+    )
+    summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
+    return f'<details class="job">{summary}<dl>{lines}</dl></details>'

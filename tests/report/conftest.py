@@ -1,0 +1,98 @@
+"""A real browser without a network, and folders to report on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dally.scenario import Scenario
+from tests.report.folders import ROOT, demo_trace, make_comparison, make_run, make_sweep
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+ARTIFACTS = ROOT / "artifacts"
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium; missing, an error in CI and a skip elsewhere."""
+    if not (Path(CHROMIUM).exists() or shutil.which("chromium")):
+        message = "Chromium is not here: ./scripts/system-packages test installs it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Call it with a file: the page once all is drawn. Console errors and requests fail the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def show(path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if scheme == "dark" else "light"
+        )
+        contexts.append(context)
+        context.set_offline(True)
+        page = context.new_page()
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda asked: wrong.append(asked.url) if asked.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        page.wait_for_function("window.dally && window.dally.ready")
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="session")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return demo_trace(tmp_path_factory.mktemp("trace"), 300)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
+    """A run of dally with a failure in it."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "down.csv").write_text("machine,fail_s,repair_s\nrack0-m0,90000,120000\n")
+    scenario = Scenario(trace, "3x3x8", "dally", network="slow", failures=str(folder / "down.csv"))
+    make_run(folder, scenario)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def comparison_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
+    """Four policies on two networks, with two seeds."""
+    folder = tmp_path_factory.mktemp("comparison")
+    return make_comparison(folder, trace, seeds=(1, 2), networks=("slow", "fast"), cluster="3x3x8")
+
+
+@pytest.fixture(scope="session")
+def sweep_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
+    return make_sweep(tmp_path_factory.mktemp("sweep"), trace, (600, 3600, 7200), (0.0, 60.0))

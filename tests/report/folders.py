@@ -1,0 +1,83 @@
+"""Folders as `dally simulate`, `dally compare` and `dally sweep` leave them, small enough for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dally.metrics.summary import summarize
+from dally.report.run_folder import write_run
+from dally.scenario import Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = str(ROOT / "src/dally/data/demo.csv")
+CONTENDERS = ("fifo", "fifo-backfill", "las", "dally")
+
+
+def demo_trace(folder: Path, jobs: int) -> str:
+    """The first jobs of the demo's trace, as a file of their own."""
+    path = folder / "demo.csv"
+    path.write_text("".join(Path(DEMO).read_text().splitlines(keepends=True)[: jobs + 1]))
+    return str(path)
+
+
+def make_run(folder: Path, scenario: Scenario) -> dict[str, Any]:
+    """A run's folder and its summary."""
+    simulation, skipped = scenario.simulation()
+    simulation.run(scenario.until_s)
+    summary = {"policy": scenario.policy, "seed": scenario.seed, **summarize(simulation), "skipped": skipped}
+    summary |= {"wall_s": 0.1, "cpu_s": 0.1, "peak_rss_mb": 1.0, "compiled": False}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_run(folder, simulation, summary, scenario.to_toml())
+    return summary
+
+
+def flat(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary as columns of results.parquet."""
+    tiers = {f"tier_starts.{name}": count for name, count in summary["tier_starts"].items()}
+    return {**{name: value for name, value in summary.items() if name != "tier_starts"}, **tiers}
+
+
+def make_comparison(
+    folder: Path,
+    trace: str,
+    policies: Sequence[str] = CONTENDERS,
+    seeds: Sequence[int] = (1,),
+    networks: Sequence[str] = ("slow",),
+    cluster: str = "3x6x8",
+) -> Path:
+    """A comparison's folder: results.parquet and a folder per run."""
+    rows = []
+    for network in networks:
+        for policy in policies:
+            for seed in seeds:
+                name = f"runs/{network}-{policy}-s{seed}"
+                scenario = Scenario(trace, cluster, policy, seed=seed, network=network)
+                summary = make_run(folder / name, scenario)
+                cell = {"workload": Path(trace).stem, "network": network, "settings": "", "folder": name}
+                rows.append({**cell, **flat(summary)})
+    pl.DataFrame(rows).write_parquet(folder / "results.parquet")
+    return folder
+
+
+def make_sweep(folder: Path, trace: str, leases_s: Sequence[int], restarts_s: Sequence[float]) -> Path:
+    """A sweep's folder over two numbers and a word; one run of it failed."""
+    rows = []
+    base = Scenario(trace, "3x6x8", "las", network="slow")
+    for policy in ("las", "dally"):
+        for lease_s in leases_s:
+            for restart_s in restarts_s:
+                scenario = replace(base, policy=policy, settings={"lease_s": str(lease_s)}, restart_s=restart_s)
+                simulation, _ = scenario.simulation()
+                simulation.run()
+                varied = {"vary.policy": policy, "vary.lease_s": lease_s, "vary.restart_s": restart_s}
+                row = {"policy": policy, "settings": f"lease_s={lease_s}", "seed": 1, **varied}
+                rows.append({**row, **flat(summarize(simulation))})
+    failed = {**dict.fromkeys(rows[0]), **{name: rows[0][name] for name in ("policy", "settings", "seed")}}
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame([*rows, failed], infer_schema_length=None).write_parquet(folder / "results.parquet")
+    return folder

@@ -1,0 +1,214 @@
+"""Reports in a real browser, network off: they load, draw, sort, replay, and fit a phone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dally.report.html.build import build_page, write_page
+from tests.report.conftest import ARTIFACTS, Open
+
+PHONE = 390
+KINDS = ("run", "comparison", "sweep")
+TITLE_WITH_UNIT = re.compile(r"\S.* \([^()]+\)$")
+
+
+@pytest.fixture(scope="session")
+def reports(
+    tmp_path_factory: pytest.TempPathFactory, run_folder: Path, comparison_folder: Path, sweep_folder: Path
+) -> dict[str, Path]:
+    """A report of each kind."""
+    folder = tmp_path_factory.mktemp("reports")
+    for kind, source in zip(KINDS, (run_folder, comparison_folder, sweep_folder), strict=True):
+        write_page(build_page(source), folder / f"{kind}.html")
+    return {kind: folder / f"{kind}.html" for kind in KINDS}
+
+
+def shoot(page: Any, name: str) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=str(ARTIFACTS / f"{name}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("device", "width"), [("desktop", 1280), ("phone", PHONE)])
+def test_loads_and_fits(
+    reports: dict[str, Path], open_page: Open, kind: str, scheme: str, device: str, width: int
+) -> None:
+    page = open_page(reports[kind], width=width, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("p.lead").first.inner_text().endswith(".")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(15, 19, 24)") == (scheme == "dark")
+    shoot(page, f"{kind}-{device}-{scheme}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_chart_has_axis_titles_with_units(reports: dict[str, Path], open_page: Open, kind: str) -> None:
+    page = open_page(reports[kind])
+    seen = 0
+    for figure in page.locator("figure.chart").all():
+        if not figure.is_visible():
+            continue
+        seen += 1
+        name = figure.get_attribute("data-name")
+        for axis in ("x", "y"):
+            title = figure.locator(f".axis-title.{axis}").text_content() or ""
+            assert TITLE_WITH_UNIT.match(title), f"{name}: {title!r}"
+        marks = figure.locator("svg path, svg circle, svg rect").count()
+        assert marks > 4, f"{name} is empty"
+    assert seen >= {"run": 9, "comparison": 9, "sweep": 4}[kind]
+
+
+def test_the_gpus_over_time_have_axis_titles_and_zoom(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["run"])
+    titles = page.locator(".gantt .axis-title").all_text_contents()
+    assert all(TITLE_WITH_UNIT.match(title) for title in titles)
+    whole = page.evaluate("[dally.gantt.from, dally.gantt.to, dally.gantt.bars]")
+    page.locator(".gantt .in").click()
+    page.locator(".gantt .in").click()
+    closer = page.evaluate("[dally.gantt.from, dally.gantt.to, dally.gantt.bars]")
+    assert closer[1] - closer[0] == pytest.approx((whole[1] - whole[0]) / 4)
+    assert 0 < closer[2] < whole[2]
+    page.locator(".gantt .all").click()
+    assert page.evaluate("[dally.gantt.from, dally.gantt.to, dally.gantt.bars]") == whole
+    page.locator(".gantt select.rows").select_option(label="rack1")
+    assert page.evaluate("dally.gantt.lines") == 24
+
+
+def test_the_slider_moves_the_map(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["run"])
+    pixels = "document.querySelector('.replay canvas').toDataURL()"
+    slider = page.locator(".replay input[type=range]")
+    seen = []
+    for value in (500, 4000, 9000):
+        slider.fill(str(value))
+        state = page.evaluate("dally.replay.now")
+        assert page.locator(".replay .clock").inner_text().startswith("day ")
+        seen.append((state["time_s"], page.evaluate(pixels), page.locator(".replay .clock").inner_text()))
+    assert [time_s for time_s, _, _ in seen] == sorted(time_s for time_s, _, _ in seen)
+    assert len({picture for _, picture, _ in seen}) == 3
+    assert len({words for _, _, words in seen}) == 3
+
+
+def test_the_map_shows_what_the_run_left(reports: dict[str, Path], open_page: Open, run_folder: Path) -> None:
+    from dally.report.explain import RunRecords
+
+    run = RunRecords(run_folder)
+    page = open_page(reports["run"])
+    for time_s in (20_000.0, 100_000.0, run.busiest_s()):
+        now = page.evaluate(
+            "time => (dally.replay.seek(time / dally.course.tick_s), dally.replay.now)", time_s + 0.01
+        )
+        waiting = run.waiting(time_s)
+        assert now["waiting"] == len(waiting)
+        running = [
+            row["job_id"]
+            for row in run.jobs.iter_rows(named=True)
+            if row["submit_s"] <= time_s < (row["finish_s"] or 1e18)
+            and row["job_id"] not in {w.job_id for w in waiting}
+        ]
+        assert now["running"] == len(running)
+        assert now["held"] == sum(run.job(job)["gpus"] for job in running)
+        assert now["down"] == (1 if 90_000 <= time_s < 120_000 else 0)
+        listed = page.locator(".queue li button").all_text_contents()
+        assert set(listed) <= {wait.job_id for wait in waiting}
+    assert page.evaluate("dally.replay.now.waiting") > 0
+
+
+def test_the_replay_obeys_keys_buttons_and_choices(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["run"])
+    time_s = "dally.replay.now.time_s"
+    page.locator(".replay").focus()
+    page.keyboard.press("Home")
+    first = page.evaluate(time_s)
+    page.keyboard.press("ArrowRight")
+    page.locator(".replay .forward").click()
+    second = page.evaluate(time_s)
+    assert second > first
+    page.locator(".replay .back").click()
+    page.locator(".replay .back").click()
+    assert page.evaluate(time_s) == first
+    page.keyboard.press("End")
+    assert page.evaluate(time_s) == pytest.approx(page.evaluate("dally.course.end_s"), abs=0.01)
+
+    page.keyboard.press("Home")
+    page.locator(".replay .play").click()
+    page.wait_for_function(f"{time_s} > {first}")
+    page.locator(".replay .play").click()
+    assert page.evaluate("dally.replay.playing") is False
+
+    page.locator(".replay .jump").select_option(label="rack0-m0 fails")
+    assert page.evaluate("[dally.replay.now.time_s, dally.replay.now.down]") == [90_000, 1]
+    page.locator(".replay .find").fill("j7")
+    page.keyboard.press("Enter")
+    assert page.evaluate("dally.course.job_id[dally.replay.now.chosen]") == "j7"
+    page.locator(".replay .find").fill("nobody")
+    page.keyboard.press("Enter")
+    assert page.locator(".replay .found").inner_text() == "no job nobody"
+
+
+def test_the_map_has_colours_by_job_slowdown_and_spread(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["run"])
+    pictures = []
+    for way in ("job", "slowdown", "tier"):
+        page.locator(".replay select.colour").select_option(way)
+        pictures.append(page.evaluate("document.querySelector('.replay canvas').toDataURL()"))
+        assert page.locator(".replay .legend").inner_text()
+    assert len(set(pictures)) == 3
+
+
+@pytest.mark.parametrize("kind", ["comparison", "sweep"])
+def test_tables_sort(reports: dict[str, Path], open_page: Open, kind: str) -> None:
+    page = open_page(reports[kind])
+    head = page.locator("table.sortable:visible th", has_text="p99 JCT").first
+    column = head.evaluate("cell => cell.cellIndex")
+    read = (
+        "([table, column]) => [...document.querySelectorAll('table.sortable')[table].tBodies[0].rows]"
+        ".map(row => Number(row.cells[column].dataset.value))"
+    )
+    head.locator("button").click()
+    up = page.evaluate(read, [0, column])
+    assert up == sorted(up)
+    assert len(set(up)) > 1
+    head.locator("button").click()
+    assert page.evaluate(read, [0, column]) == sorted(up, reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+
+
+def test_a_comparison_of_several_workloads_shows_one_at_a_time(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["comparison"])
+    assert page.locator("table.sortable:visible").count() == 1
+    links = page.locator("nav a:visible").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+    assert all(page.locator(link).is_visible() for link in links)
+    before = page.locator("p.lead:visible").inner_text()
+    page.locator("select#cell").select_option("1")
+    assert page.locator("table.sortable:visible").count() == 1
+    assert page.locator("p.lead:visible").inner_text() != before
+    assert page.locator("figure.chart:visible svg").count() >= 8
+
+
+def test_the_theme_can_be_switched_and_series_hidden(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["comparison"])
+    colour = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(colour)
+    page.locator("#theme").click()
+    assert page.evaluate(colour) != before
+    figure = page.locator("figure[data-name=jct-cdf]:visible")
+    lines = figure.locator("svg path[stroke-width='2']")
+    shown = lines.count()
+    figure.locator(".legend button").first.click()
+    assert lines.count() == shown - 1
+    figure.locator(".legend button").first.click()
+    assert lines.count() == shown
+
+
+def test_prints_light_without_controls(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["run"], scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".replay .play").is_visible()
+    assert len(page.pdf()) > 20_000
