@@ -7,8 +7,20 @@ import sys
 import typer
 
 from dally import __version__, is_compiled
-from dally.cli import collective, demo, explain, models, policies, predict, simulate, topology
-from dally.errors import InputError, PolicyError
+from dally.cli import (
+    benchmark,
+    collective,
+    compare,
+    demo,
+    explain,
+    models,
+    policies,
+    predict,
+    simulate,
+    sweep,
+    topology,
+)
+from dally.errors import InputError, Interrupted, PolicyError
 
 app = typer.Typer(
     name="dally",
@@ -20,6 +32,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
+app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("models", epilog=models.EXAMPLES)(models.models)
@@ -56,6 +71,9 @@ def main() -> None:
         if end.code == 130:
             print("dally: interrupted; nothing was written", file=sys.stderr)
         raise
+    except Interrupted as error:
+        print(f"dally: interrupted; {error}", file=sys.stderr)
+        sys.exit(130)
     except InputError as error:
         print(f"dally: {error}", file=sys.stderr)
         sys.exit(2)

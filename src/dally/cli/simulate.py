@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import json
-import resource
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import typer
 
-from dally import is_compiled
 from dally.cli.output import print_table, progress_of
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import summarize
+from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
 from dally.report.times import span
 from dally.scenario import Scenario, read_scenario
@@ -113,10 +112,10 @@ def simulate(
     with progress_of(len(simulation.jobs), progress) as report:
         simulation.run(chosen.until_s, report)
     summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": skipped}
-    summary |= _cost(began)
+    summary |= cost(began)
     if out:
         write_run(out, simulation, summary, chosen.to_toml())
-        summary |= _cost(began)
+        summary |= cost(began)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -126,17 +125,6 @@ def simulate(
             typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
         if out:
             typer.echo(f"Written to {out}")
-
-
-def _cost(began: float) -> dict[str, Any]:
-    """What the run took so far; CPU seconds are the whole process's."""
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "wall_s": round(perf_counter() - began, 3),
-        "cpu_s": round(process_time(), 3),
-        "peak_rss_mb": round(peak_kb / 1024, 1),
-        "compiled": is_compiled(),
-    }
 
 
 def print_summary(summary: dict[str, Any]) -> None:
