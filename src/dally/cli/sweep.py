@@ -95,6 +95,6 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
 
     best = sorted(found, key=rank)[:top]
     groups: Groups = {str(place): found[key] for place, key in enumerate(best, 1)}
-    table = absolute(groups, SHORT)
-    lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=False)]
+    table = absolute(groups, SHORT, bounded=False)
+    lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=True)]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)

@@ -50,7 +50,7 @@ class Spread(NamedTuple):
     def shown(self, unit: float = 1.0) -> str:
         """The mean in that unit, and half the range around it; without it if there is none."""
         mean, half = self.mean / unit, (self.high - self.low) / 2 / unit
-        whole = all((value / unit).is_integer() for value in (self.low, self.high, self.mean))
+        whole = unit == 1.0 and all(value.is_integer() for value in self)  # a count
         digits = 0 if mean >= 1000 or whole else 1 if mean >= 100 else 2
         return f"{mean:,.{digits}f}" + (f" ±{half:,.{digits}f}" if self.high > self.low else "")
 

@@ -83,10 +83,17 @@ def code_digest() -> str:
 
 
 def execute(run: Run) -> Row:
-    """Carry the run out, in a worker process: its row, and the CPU seconds it took."""
-    began_s, cpu_began_s = perf_counter(), process_time()
+    """Carry the run out: its row, and the CPU seconds it took."""
     gc.collect()
     gc.disable()  # as `dally simulate` does: all that a run makes lives to its end
+    try:
+        return _execute(run)
+    finally:
+        gc.enable()
+
+
+def _execute(run: Run) -> Row:
+    began_s, cpu_began_s = perf_counter(), process_time()
     scenario = run.scenario
     simulation, skipped = scenario.simulation()
     if run.folder:

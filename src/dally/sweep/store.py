@@ -34,7 +34,11 @@ class Store:
         self._lock = self._locked()
         self.rows: dict[str, Row] = {}
         self._owners: dict[str, str] = {}  # whose outputs lie in a run's folder: the key of the last one there
-        self._read()
+        try:
+            self._read()
+        except InputError:
+            self._lock.close()
+            raise
         self._journal: IO[bytes] = (folder / JOURNAL).open("ab")
 
     def __enter__(self) -> Store:

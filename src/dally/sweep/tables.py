@@ -52,8 +52,8 @@ def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
     return {" ".join(str(part) for part in key): found for key, found in by_label(rows, *labels).items()}
 
 
-def absolute(groups: Groups, figures: Sequence[Figure], unit_h: bool = False) -> Table:
-    """Means and spread over seeds; of figures that are bounded, how many times the bound; the bounds below."""
+def absolute(groups: Groups, figures: Sequence[Figure], unit_h: bool = False, bounded: bool = True) -> Table:
+    """Means and spread over seeds. Of figures with a bound, how many times it; the bounds last."""
     columns = [[*groups]]
     headings = [""]
     best: list[set[int]] = [set()]
@@ -64,10 +64,10 @@ def absolute(groups: Groups, figures: Sequence[Figure], unit_h: bool = False) ->
         name, unit = ("", 1.0) if not figure.in_seconds else ("h", 3600.0) if unit_h else unit_of(found)
         headings.append(f"{figure.heading}, {name}" if name else figure.heading)
         columns.append([one.shown(unit) if one else NOTHING for one in found])
-        best.append(_best(groups, found))
+        best.append(_best(groups, found, columns[-1]))
         bound = of_seeds(everyone, figure.bound) if figure.bound else None
         bounds.append(bound.shown(unit) if bound else "")
-        if figure.bound:
+        if figure.bound and bounded:
             times = [ratios(rows, figure.field, rows, figure.bound) for rows in groups.values()]
             headings.append("÷ bound")
             columns.append([f"{one.mean:,.2f}" if one else NOTHING for one in times])
@@ -77,7 +77,7 @@ def absolute(groups: Groups, figures: Sequence[Figure], unit_h: bool = False) ->
         [Cell(column[place], place in stars) for column, stars in zip(columns, best, strict=True)]
         for place in range(len(groups))
     ]
-    return Table(headings, [*lines, [Cell(text) for text in bounds]])
+    return Table(headings, [*lines, [Cell(text) for text in bounds]] if bounded else lines)
 
 
 def relative(groups: Groups, figures: Sequence[Figure], baseline: str) -> Table:
@@ -95,12 +95,13 @@ def _percent(times: Spread) -> str:
     return f"{100 * (times.mean - 1):+.1f}%" + (f" ±{100 * half:.1f}" if half > 0 else "")
 
 
-def _best(groups: Groups, found: Sequence[Spread | None]) -> set[int]:
-    """Places of the lowest. Who left jobs unfinished does not compete; nor is there a best if all are equal."""
+def _best(groups: Groups, found: Sequence[Spread | None], shown: list[str]) -> set[int]:
+    """Places of the lowest, as it is shown. Who left jobs unfinished is out; if all are equal, so are all."""
     finished = [sum(row["finished"] for row in rows) / len(rows) for rows in groups.values()]
-    known = {
-        place: one.mean for place, one in enumerate(found) if one is not None and finished[place] == max(finished)
-    }
-    if len(set(known.values())) < 2:
+    known = [
+        (one.mean, place) for place, one in enumerate(found) if one is not None and finished[place] == max(finished)
+    ]
+    if len({shown[place] for _, place in known}) < 2:
         return set()
-    return {place for place, mean in known.items() if mean == min(known.values())}
+    lowest = shown[min(known)[1]]
+    return {place for _, place in known if shown[place] == lowest}
