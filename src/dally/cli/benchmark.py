@@ -14,7 +14,7 @@ from dally import is_compiled
 from dally.cli import many
 from dally.report.whole_file import write_whole
 from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
-from dally.sweep.cells import NETWORKS, WORKLOADS, cells
+from dally.sweep.cells import NETWORKS, WORKLOADS, cells, check_traces
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
 
@@ -53,11 +53,13 @@ def benchmark(
     wanted = many.names(networks)
     chosen = read_policies(policies)
     every = cells(many.names(workloads), wanted, many.whole_numbers("--seeds", seeds))
+    where = shared or shared_folder()
+    check_traces(many.names(workloads), where)
     if not is_compiled():
         print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
         folder = (out or Path(temporary)) / "traces"
-        runs = benchmark_runs(every, chosen, shared or shared_folder(), folder, flat_restart_s)
+        runs = benchmark_runs(every, chosen, where, folder, flat_restart_s)
         outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
     rows = outcome.rows
     if markdown and rows:

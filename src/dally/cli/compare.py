@@ -19,9 +19,8 @@ from dally.report.whole_file import write_whole
 from dally.scenario import Scenario, read_scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.benchmark import shared_folder, unfinished
-from dally.sweep.cells import find_workload
+from dally.sweep.cells import check_traces
 from dally.sweep.comparison import (
-    Loads,
     Part,
     cell_loads,
     comparison_runs,
@@ -92,8 +91,6 @@ def compare(
     wanted = many.whole_numbers("--seeds", seeds) if seeds else [base.seed]
     traces = trace or ([base.trace] if base.trace and not workloads else [])
     cells = many.names(workloads)
-    for name in cells:
-        find_workload(name)
     if not traces and not cells:
         raise InputError("--trace or --workloads is missing; see `dally compare --help`")
     if traces and not (cluster or base.cluster):
@@ -101,11 +98,13 @@ def compare(
     networks = many.names(network) if network else [base.network or ("slow" if cells else "")]
     for name in filter(None, networks):
         find_preset(name)
+    where = shared or shared_folder()
+    check_traces(cells, where)
+    runs = comparison_runs(trace_loads(traces, cluster or base.cluster, wanted), networks, chosen, base)
 
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        loads: Loads = trace_loads(traces, cluster or base.cluster, wanted)
-        loads |= cell_loads(cells, wanted, shared or shared_folder(), (out or Path(temporary)) / "traces")
-        runs = comparison_runs(loads, networks, chosen, base)
+        loads = cell_loads(cells, wanted, where, (out or Path(temporary)) / "traces")
+        runs += comparison_runs(loads, networks, chosen, base)
         if out:
             runs = with_folders(runs, out / "runs")
         outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)

@@ -14,7 +14,7 @@ from dally.cluster.network_spec import read_settings
 from dally.errors import unknown
 from dally.sweep.batch import with_folders
 from dally.sweep.benchmark import unfinished
-from dally.sweep.figures import SHORT, by_label, spread
+from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
 from dally.sweep.row import Row
 from dally.sweep.tables import Groups, absolute
@@ -65,6 +65,8 @@ def sweep(
         wanted.vary(text)
     wanted.samples = samples or wanted.samples
     wanted.seed = wanted.seed if sample_seed is None else sample_seed
+    if sort.removeprefix("-") not in SORTABLE:
+        raise unknown("column", sort.removeprefix("-"), SORTABLE)
     runs = wanted.runs()
     with many.open_store(out) as store:
         if keep_runs:
@@ -84,13 +86,11 @@ def sweep(
 
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
     """Print the best parameters, means over seeds."""
-    column, sign = (sort[1:], -1.0) if sort.startswith("-") else (sort, 1.0)
-    if column not in rows[0] or isinstance(rows[0][column], str):
-        raise unknown("column", column, [name for name, value in rows[0].items() if not isinstance(value, str)])
+    column, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
     found = by_label(rows, *names)
 
     def rank(key: tuple[Any, ...]) -> float:
-        mean = spread(row[column] for row in found[key])
+        mean = spread(row.get(column) for row in found[key])
         return sign * mean.mean if mean else float("inf")
 
     best = sorted(found, key=rank)[:top]

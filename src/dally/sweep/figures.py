@@ -39,6 +39,13 @@ SHORT = (
     MAKESPAN, PREEMPTIONS,
 )  # fmt: skip
 
+# What the best of a sweep can be chosen by.
+SORTABLE = (
+    *dict.fromkeys(figure.field for figure in (*FULL, *SHORT)),
+    "jct_p95_s", "queue_p99_s", "comm_gpu_s", "utilization", "goodput", "renewals", "overhead_gpu_s",
+    "fragmentation_mean", "events", "cpu_s",
+)  # fmt: skip
+
 
 class Spread(NamedTuple):
     """The mean over seeds, and the least and the most."""
