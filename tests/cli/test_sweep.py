@@ -71,7 +71,7 @@ def test_runs_that_fail_are_told_and_tried_again_next_time(dally: Run, trace: st
     flags = ["--trace", trace, "--vary", "cluster=1x1x4,1x1x8,1x2x8", "--out", "o"]
     done = dally("sweep", *flags, "--json")
     assert done.returncode == 1
-    assert done.stderr.startswith("dally: 1 runs failed:\n  cluster 1x1x4: InputError: ")
+    assert done.stderr.startswith("dally: 1 run failed:\n  cluster 1x1x4: InputError: ")
     found = json.loads(done.stdout)
     assert [row["cluster"] for row in found["rows"]] == ["1x1x8", "1x2x8"]
     assert len(found["failures"]) == 1

@@ -65,15 +65,15 @@ def test_ratios_pair_the_seeds() -> None:
 
 def test_an_absolute_table() -> None:
     table = absolute(groups_of(ROWS, "policy"), FIGURES)
-    assert table.headings == ["", "mean JCT, h", "÷ bound", "exposed communication, s", "÷ bound", "preemptions"]
+    assert table.headings == ["", "mean JCT, h", "÷ bound", "exposed communication, h", "÷ bound", "preemptions"]
     assert table.marked() == [
-        ["fifo", "5.00 ±1.00 ", "5.00 ", "0 ", "- ", "3 "],
-        ["las", "4.00 ±2.00*", "4.00 ", "0 ", "- ", "3 "],
-        ["at least", "1.00 ", " ", "0 ", " ", " "],
+        ["fifo", "5.00 ±1.00 ", "5.00 ", "0.00 ", "- ", "3 "],
+        ["las", "4.00 ±2.00*", "4.00 ", "0.00 ", "- ", "3 "],
+        ["at least", "1.00 ", " ", "0.00 ", " ", " "],
     ]
     assert table.markdown().splitlines()[2:4] == [
-        "| `fifo` | 5.00 ±1.00 | 5.00 | 0 | - | 3 |",
-        "| `las` | **4.00 ±2.00** | 4.00 | 0 | - | 3 |",
+        "| `fifo` | 5.00 ±1.00 | 5.00 | 0.00 | - | 3 |",
+        "| `las` | **4.00 ±2.00** | 4.00 | 0.00 | - | 3 |",
     ]
     assert table.markdown().splitlines()[4].startswith("| at least |")
 

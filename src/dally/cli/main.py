@@ -64,7 +64,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug, 130: interrupted."""
+    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
         app()
     except SystemExit as end:

@@ -57,7 +57,8 @@ def end(outcome: Outcome) -> None:
     """Say what went wrong, on stderr, and exit with 1 if anything did."""
     if not outcome.failures:
         return
-    print(f"dally: {len(outcome.failures)} runs failed:", file=sys.stderr)
+    count = len(outcome.failures)
+    print(f"dally: {count} run{'s' * (count > 1)} failed:", file=sys.stderr)
     for failure in outcome.failures:
         print(f"  {failure}", file=sys.stderr)
     raise typer.Exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dally.sweep.figures import Figure, Spread, by_label, of_seeds, ratios, spread, unit_of
+from dally.sweep.figures import HOUR_S, Figure, Spread, by_label, of_seeds, ratios, spread, unit_of
 from dally.sweep.row import Row
 
 Groups = dict[str, list[Row]]  # by policy, or by whatever the lines are
@@ -52,17 +52,19 @@ def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
     return {" ".join(str(part) for part in key): found for key, found in by_label(rows, *labels).items()}
 
 
-def absolute(groups: Groups, figures: Sequence[Figure], unit_h: bool = False, bounded: bool = True) -> Table:
+def absolute(groups: Groups, figures: Sequence[Figure], in_hours: bool = False, bounded: bool = True) -> Table:
     """Means and spread over seeds. Of figures with a bound, how many times it; the bounds last."""
     columns = [[*groups]]
     headings = [""]
     best: list[set[int]] = [set()]
     bounds = [BOUND]
     everyone = [row for rows in groups.values() for row in rows]
+    usual = unit_of(spread(row["jct_mean_s"] for row in rows) for rows in groups.values())
+    unit_name, unit_s = ("h", HOUR_S) if in_hours else usual  # one for all, so that columns compare
     for figure in figures:
         found = [spread(row.get(figure.field) for row in rows) for rows in groups.values()]
-        name, unit = ("", 1.0) if not figure.in_seconds else ("h", 3600.0) if unit_h else unit_of(found)
-        headings.append(f"{figure.heading}, {name}" if name else figure.heading)
+        unit = unit_s if figure.in_seconds else 1.0
+        headings.append(f"{figure.heading}, {unit_name}" if figure.in_seconds else figure.heading)
         columns.append([one.shown(unit) if one else NOTHING for one in found])
         best.append(_best(groups, found, columns[-1]))
         bound = of_seeds(everyone, figure.bound) if figure.bound else None
