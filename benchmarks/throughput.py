@@ -23,8 +23,8 @@ from time import monotonic
 ROUNDS = 2
 LEAST = 1.8
 POLICIES = "fifo-backfill,las,srsf,dally"
-SEEDS = ",".join(str(seed) for seed in range(1, 11))
-RUNS = 4 * 10
+SEEDS = ",".join(str(seed) for seed in range(1, 26))
+RUNS = 4 * 25
 QUIET = 0.05  # share of the cores that others may use before the wall's clock is not believed
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from dally.sweep.store import Store
 from tests.sweep.sweeping import RUNS, kept, keys, start, wait_for, write_plan
 
 
@@ -23,7 +25,7 @@ def test_killed_three_times_and_resumed(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     out = tmp_path / "cut"
     seen: list[str] = []
-    for lines in sorted(rng.sample(range(1, RUNS - 10), 3)):
+    for lines in sorted(rng.sample(range(1, RUNS - 80), 3)):
         running = start(tmp_path, "cut")
         wait_for(out, lines, running)
         os.killpg(running.pid, signal.SIGKILL)
@@ -54,14 +56,24 @@ def keys_whole(out: Path) -> list[str]:
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     write_plan(tmp_path)
-    first = start(tmp_path, "out")
-    wait_for(tmp_path / "out", 1, first)
-    second = start(tmp_path, "out")
-    output = second.communicate(timeout=60)[0]
-    os.killpg(first.pid, signal.SIGKILL)
-    first.communicate()
+    with Store(tmp_path / "out"):
+        second = start(tmp_path, "out")
+        output = second.communicate(timeout=60)[0]
     assert second.returncode == 2
     assert output == "dally: out: another dally is at work in it; wait, or name another --out\n"
+
+
+def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
+    write_plan(tmp_path)
+    running = start(tmp_path, "out")
+    while not (tmp_path / "out" / "runs.jsonl").exists() and running.poll() is None:
+        time.sleep(0.005)
+    time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    output = running.communicate(timeout=60)[0]
+    assert running.returncode == 130, output
+    assert output.startswith("dally: interrupted; ")
+    assert output.count("\n") == 1
 
 
 def test_ctrl_c_says_what_is_kept(tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ def run_many(runs: list[Run], engine: Engine, store: Store | None, progress: boo
         try:
             return carry_out(runs, engine, store, report)
         except KeyboardInterrupt:
-            kept = sum(store.has(run) for run in runs) if store else 0
-            where = f" in {store.folder}: the same command goes on from there" if store else ""
-            raise Interrupted(f"{kept} of {len(runs)} runs are kept{where}") from None
+            if store is None:
+                raise Interrupted("nothing was written") from None
+            kept = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
+            raise Interrupted(f"{kept}: the same command goes on from there") from None
 
 
 def end(outcome: Outcome) -> None:

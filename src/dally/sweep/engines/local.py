@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
@@ -58,7 +58,12 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(self._function, theirs), daemon=True)
-        self.process.start()
+        resource_tracker.ensure_running()  # starting it undoes what the next line does
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the worker inherits it: no traceback
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
         theirs.close()  # or the pipe would stay open when the worker is gone
 
     def begin(self, place: int, item: object) -> None:
@@ -101,7 +106,6 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 
 def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
     """What a worker does until the other end of the pipe is gone. Ctrl-C is for the other end to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while True:
             pipe.send(attempt(function, pipe.recv()))
