@@ -47,6 +47,7 @@ bench: install
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.network
+	$(BIN)/python -m benchmarks.throughput
 
 docs: install
 	$(BIN)/python scripts/cli_reference.py > docs/cli.md

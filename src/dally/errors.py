@@ -13,6 +13,10 @@ class PolicyError(Exception):
     """A policy returned an action the cluster cannot carry out: a bug in the policy."""
 
 
+class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+    """Ctrl-C in a command that keeps what is finished: the message says what that is; exit code 130."""
+
+
 def at(file: object, line: int | None, field: str | None, problem: str) -> InputError:
     """An InputError that reads `file:line: field: problem`, leaving out what is not known."""
     where = str(file) if line is None else f"{file}:{line}"

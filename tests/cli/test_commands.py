@@ -52,7 +52,17 @@ def test_demo_compares_policies(dally: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["simulate"], ["policies"], ["topology", "show"], ["topology", "check"], ["demo"]]
+    "command",
+    [
+        ["simulate"],
+        ["compare"],
+        ["sweep"],
+        ["benchmark"],
+        ["policies"],
+        ["topology", "show"],
+        ["topology", "check"],
+        ["demo"],
+    ],
 )
 def test_help_has_an_example(dally: Run, command: list[str]) -> None:
     done = dally(*command, "--help")

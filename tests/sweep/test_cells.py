@@ -11,9 +11,11 @@ import pytest
 from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
+from dally.metrics.summary import summarize
 from dally.sweep.cells import NETWORKS, WORKLOADS, Cell, Prepared, cells, prepare
 from dally.sweep.lingjun import Tree, read_tree, scaled, to_toml
 from dally.sweep.row import row_of
+from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 DAY_S = 86400.0
 GZIPPED = (
@@ -226,19 +228,17 @@ def test_a_row_says_what_the_benchmark_reports(tmp_path: Path) -> None:
     scenario = Cell("venus80", "slow", 1).scenario(Prepared(trace, "1x2"), "fifo-backfill", {})
     simulation, _ = scenario.simulation()
     simulation.run()
-    row = row_of(simulation, 1.23456)
+    row = row_of(simulation, summarize(simulation))
     last_s = 90.0 + simulation.jobs[1].duration_s
-    assert list(row) == [
-        "jobs", "finished", "makespan_s", "makespan_bound_s", "jct_mean_s", "jct_bound_s", "jct_p50_s", "jct_p99_s",
-        "comm_s", "comm_floor_s", "preemptions", "migrations", "jct_1_gpu_s", "jct_2_to_8_gpus_s",
-        "jct_over_8_gpus_s", "cpu_s",
-    ]  # fmt: skip
+    sizes = ["jct_1_gpu_s", "jct_2_to_8_gpus_s", "jct_over_8_gpus_s"]
+    tiers = ["starts_machine", "starts_network"]
+    assert list(row) == [*(name for name in SUMMARY_KEYS if name != "tier_starts"), *sizes, *tiers]
     assert row["makespan_s"] == pytest.approx(10.0 + last_s)
     assert row["jct_mean_s"] == pytest.approx((100.0 + last_s) / 2)
     assert (row["jct_1_gpu_s"], row["jct_over_8_gpus_s"]) == (pytest.approx(100.0), None)
     assert row["jct_2_to_8_gpus_s"] == pytest.approx(last_s)
     assert row["comm_s"] == pytest.approx(row["comm_floor_s"])
-    assert (row["jobs"], row["finished"], row["preemptions"], row["cpu_s"]) == (2, 2, 0, 1.235)
+    assert (row["jobs"], row["finished"], row["preemptions"], row["starts_machine"]) == (2, 2, 0, 2)
 
 
 @pytest.mark.parametrize(

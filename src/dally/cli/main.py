@@ -7,8 +7,22 @@ import sys
 import typer
 
 from dally import __version__, is_compiled
-from dally.cli import collective, demo, explain, models, policies, predict, report, simulate, topology, trace
-from dally.errors import InputError, PolicyError
+from dally.cli import (
+    benchmark,
+    collective,
+    compare,
+    demo,
+    explain,
+    models,
+    policies,
+    predict,
+    report,
+    simulate,
+    sweep,
+    topology,
+    trace,
+)
+from dally.errors import InputError, Interrupted, PolicyError
 
 app = typer.Typer(
     name="dally",
@@ -20,6 +34,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
+app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
@@ -51,13 +68,16 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug, 130: interrupted."""
+    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
         app()
     except SystemExit as end:
         if end.code == 130:
             print("dally: interrupted; nothing was written", file=sys.stderr)
         raise
+    except Interrupted as error:
+        print(f"dally: interrupted; {error}", file=sys.stderr)
+        sys.exit(130)
     except InputError as error:
         print(f"dally: {error}", file=sys.stderr)
         sys.exit(2)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import gc
 import json
-import resource
 from dataclasses import replace
 from math import exp
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import typer
 
-from dally import is_compiled
 from dally.cli.output import print_table, progress_of
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import summarize
+from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
 from dally.report.times import span
 from dally.scenario import Scenario, read_scenario
@@ -121,12 +120,12 @@ def simulate(
     with progress_of(len(simulation.jobs), progress) as show:
         simulation.run(chosen.until_s, show)
     summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": skipped}
-    summary |= _cost(began)
+    summary |= cost(began)
     if out:
         write_run(out, simulation, summary, chosen.to_toml())
         if report or (report is None and summary["events"] <= MOST_EVENTS):
             _report(out)
-        summary |= _cost(began)
+        summary |= cost(began)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -149,17 +148,6 @@ def _report(folder: Path) -> None:
     except KeyboardInterrupt:
         typer.echo(f"dally: interrupted; {folder} holds everything but report.html", err=True)
         raise typer.Exit(1) from None
-
-
-def _cost(began: float) -> dict[str, Any]:
-    """What the run took so far; CPU seconds are the whole process's."""
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "wall_s": round(perf_counter() - began, 3),
-        "cpu_s": round(process_time(), 3),
-        "peak_rss_mb": round(peak_kb / 1024, 1),
-        "compiled": is_compiled(),
-    }
 
 
 def print_summary(summary: dict[str, Any]) -> None:

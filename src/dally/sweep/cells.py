@@ -142,6 +142,12 @@ def find_workload(name: str) -> Workload:
     return WORKLOADS[name]
 
 
+def check_traces(names: Iterable[str], shared: Path) -> None:
+    """InputError if a workload is unknown or the data it is made from is not there."""
+    for name in names:
+        _shared(shared, find_workload(name).trace, name)
+
+
 def prepare(workload: str, seed: int, shared: Path, folder: Path) -> Prepared:
     """Write the workload's trace, and its topology where it has one, into the folder; the same for a seed."""
     chosen = find_workload(workload)

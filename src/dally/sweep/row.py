@@ -1,24 +1,20 @@
-"""One run as one row of a benchmark's table."""
+"""One run as one row of a table: its summary, flat, and the mean completion time by size of job."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dally.engine.simulate import Simulation
-from dally.metrics.summary import mean, summarize
+from dally.metrics.summary import mean
 from dally.model import FINISHED
 
-COLUMNS = (
-    "jobs", "finished", "makespan_s", "makespan_bound_s", "jct_mean_s", "jct_bound_s", "jct_p50_s", "jct_p99_s",
-    "comm_s", "comm_floor_s", "preemptions", "migrations",
-)  # fmt: skip
+Row = dict[str, Any]
 SIZES = {"jct_1_gpu_s": (1, 1), "jct_2_to_8_gpus_s": (2, 8), "jct_over_8_gpus_s": (9, 1 << 60)}
 
 
-def row_of(simulation: Simulation, cpu_s: float) -> dict[str, Any]:
-    """What benchmark.md reports of a run: seconds, and counts. No job of a size finished: None for it."""
-    summary = summarize(simulation)
-    row: dict[str, Any] = {name: summary[name] for name in COLUMNS}
+def row_of(simulation: Simulation, summary: dict[str, Any]) -> Row:
+    """The summary with a column per tier for `tier_starts`. No job of a size finished: None for it."""
+    row: Row = {name: value for name, value in summary.items() if name != "tier_starts"}
     for name, (least, most) in SIZES.items():
         jct = [
             job.finish_s - job.submit_s
@@ -26,4 +22,4 @@ def row_of(simulation: Simulation, cpu_s: float) -> dict[str, Any]:
             if job.status == FINISHED and least <= int(job.gpus) <= most
         ]
         row[name] = mean(jct) if jct else None
-    return {**row, "cpu_s": round(cpu_s, 3)}
+    return row | {f"starts_{tier}": count for tier, count in summary["tier_starts"].items()}

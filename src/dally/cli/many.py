@@ -1,0 +1,121 @@
+"""What commands that make many runs share: where they run, one live display, and how failures are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from dally.errors import InputError, Interrupted, unknown
+from dally.sweep.batch import Outcome, State, carry_out
+from dally.sweep.engines import Engine
+from dally.sweep.run import Run
+from dally.sweep.store import Store
+
+ENGINES = ("local", "ray")
+# Options of all these commands.
+JOBS = typer.Option(
+    0, "--jobs", metavar="N", min=0, help="Runs at a time.  [default: one per core]", show_default=False
+)
+ENGINE = typer.Option("local", "--engine", help="Where runs are made: local (processes on this machine) or ray.")
+ADDRESS = typer.Option(
+    "", "--address", help="Of a Ray cluster.  [default: one on this machine, for the time it takes]"
+)
+PROGRESS = typer.Option(
+    None, "--progress/--no-progress", help="Show how far it is.  [default: if stderr is a terminal]"
+)
+
+
+def engine_of(name: str, address: str, jobs: int) -> Engine:
+    """The engine that `--engine`, `--address` and `--jobs` ask for."""
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
+    if name == "ray":
+        from dally.sweep.engines.ray import RayEngine
+
+        return RayEngine(address, jobs)
+    from dally.sweep.engines.local import LocalEngine
+
+    return LocalEngine(jobs)
+
+
+def run_many(runs: list[Run], engine: Engine, store: Store | None, progress: bool | None) -> Outcome:
+    """Carry out the runs under one live display. Interrupted: says what is kept."""
+    with display(progress) as report:
+        try:
+            return carry_out(runs, engine, store, report)
+        except KeyboardInterrupt:
+            if store is None:
+                raise Interrupted("nothing was written") from None
+            kept = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
+            raise Interrupted(f"{kept}: the same command goes on from there") from None
+
+
+def end(outcome: Outcome) -> None:
+    """Say what went wrong, on stderr, and exit with 1 if anything did."""
+    if not outcome.failures:
+        return
+    count = len(outcome.failures)
+    print(f"dally: {count} run{'s' * (count > 1)} failed:", file=sys.stderr)
+    for failure in outcome.failures:
+        print(f"  {failure}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def open_store(out: Path | None) -> Iterator[Store | None]:
+    """The store of `--out`, held until the end; None without one."""
+    if out is None:
+        yield None
+        return
+    with Store(out) as store:
+        yield store
+
+
+@contextmanager
+def display(wanted: bool | None) -> Iterator[Callable[[State], None] | None]:
+    """A bar on stderr with runs done, failures and time left; by default if stderr is a terminal."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} runs"),
+        BarColumn(),
+        TextColumn("{task.fields[notes]}"),
+        TimeElapsedColumn(),
+        TextColumn("elapsed,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=Console(stderr=True),
+    )
+    with bar:
+        tasks: list[TaskID] = []
+
+        def show(now: State) -> None:
+            if not tasks:  # what an earlier call finished says nothing about how fast this one is
+                tasks.append(bar.add_task("", total=now.total, completed=now.found, notes=""))
+            notes = [f"{now.failed} failed"] if now.failed else []
+            notes += [f"{now.found} kept from before"] if now.found else []
+            bar.update(tasks[0], completed=now.done, notes=", ".join(notes))
+
+        yield show
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """The numbers of 1,2,3 in their order, each once."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {text}: must be whole numbers separated by commas") from None
+    return list(dict.fromkeys(found))
+
+
+def names(text: str) -> list[str]:
+    """The names of a,b,c in their order, each once."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -1,0 +1,83 @@
+"""Carrying out many runs: those that are not finished yet, each on its own, the table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from dally.sweep.engines import Engine, Failure
+from dally.sweep.row import Row
+from dally.sweep.run import Run, execute
+from dally.sweep.store import Store
+
+
+class State(NamedTuple):
+    """How far it is."""
+
+    done: int  # failures included
+    total: int
+    failed: int
+    found: int  # finished by an earlier call
+
+
+class Outcome(NamedTuple):
+    """The rows of finished runs in the order of the runs, and why the others have none."""
+
+    rows: list[Row]
+    failures: list[str]
+
+
+def carry_out(
+    runs: list[Run], engine: Engine, store: Store | None, report: Callable[[State], None] | None = None
+) -> Outcome:
+    """Every run's row, made now or kept by the store; runs that are the same are made once."""
+    unique: dict[str, Run] = {}
+    for run in runs:
+        unique.setdefault(run.key, run)
+    runs = list(unique.values())
+    rows: dict[str, Row] = {}
+    if store:
+        rows = {run.key: store.rows[run.key] for run in runs if store.has(run)}
+    todo = [run for run in runs if run.key not in rows]
+    reasons: dict[str, str] = {}
+    found = len(rows)
+    if report:
+        report(State(found, len(runs), 0, found))
+    for run, result in engine.map(execute, todo) if todo else ():
+        if isinstance(result, Failure):
+            reasons[run.key] = f"{run.name()}: {result.reason}"
+        else:
+            rows[run.key] = result
+            if store:
+                store.add(run, result)
+        if report:
+            report(State(len(rows) + len(reasons), len(runs), len(reasons), found))
+    finished = [_labelled(run, rows[run.key]) for run in runs if run.key in rows]
+    if store:
+        store.write_results(finished)
+    return Outcome(finished, [reasons[run.key] for run in runs if run.key in reasons])
+
+
+def _labelled(run: Run, row: Row) -> Row:
+    """The row as the table has it: what it is called first, then what came of it."""
+    where = {"run": run.folder.name} if run.folder else {}
+    return {**run.labels, **where, **{name: value for name, value in row.items() if name not in run.labels}}
+
+
+def with_folders(runs: list[Run], parent: Path) -> list[Run]:
+    """The same runs, each with a folder of its own there, named by its labels."""
+    taken: dict[str, int] = {}
+    found: list[Run] = []
+    for run in runs:
+        name = "-".join(_plain(str(value)) for value in run.labels.values() if value != "") or "run"
+        name = name[:120]
+        taken[name] = taken.get(name, 0) + 1
+        found.append(replace(run, folder=parent / (name if taken[name] == 1 else f"{name}~{taken[name]}")))
+    return found
+
+
+def _plain(text: str) -> str:
+    """The text with what file systems and shells dislike replaced."""
+    return "".join(one if one.isalnum() or one in "._=+-" else "_" for one in text)

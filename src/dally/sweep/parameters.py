@@ -1,0 +1,67 @@
+"""The names of what a sweep varies: a scenario's fields, `set.KEY` of its policy, `network.KEY` of its network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from dally.cluster.links import Links
+from dally.errors import InputError, unknown
+from dally.policies.registry import POLICIES
+from dally.scenario import Scenario
+
+FIELDS = {
+    item.name: str(item.type)
+    for item in fields(Scenario)
+    if item.name not in ("settings", "network_settings", "digests")
+}
+TABLES = {"set": "settings", "network": "network_settings"}
+SWITCH = {"true": True, "on": True, "false": False, "off": False}
+
+
+def full_name(name: str) -> str:
+    """The name with its table; a parameter of a policy may go without `set.`. InputError if nothing has it."""
+    table, dot, rest = name.partition(".")
+    if dot and table in TABLES:
+        known = _set_names() if table == "set" else Links._fields
+        if rest not in known:
+            raise unknown(f"parameter of {'policies' if table == 'set' else 'networks'}", rest, known)
+        return name
+    if name in FIELDS:
+        return name
+    if name in _set_names():
+        return f"set.{name}"
+    raise unknown("parameter", name, [*FIELDS, *_set_names(), *(f"network.{item}" for item in Links._fields)])
+
+
+def _set_names() -> list[str]:
+    return list(dict.fromkeys(param.name for policy in POLICIES.values() for param in policy.params))
+
+
+def convert(name: str, value: Any) -> Any:
+    """The value as the parameter takes it; settings are text, as `--set` takes them."""
+    wanted = FIELDS.get(name, "str")
+    try:
+        if isinstance(value, (list, dict)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
+            raise ValueError
+        if wanted == "bool":
+            return value if isinstance(value, bool) else SWITCH[str(value).lower()]
+        if wanted == "int":
+            return int(str(value))
+        if wanted == "float":
+            return float(value)
+    except (KeyError, ValueError):
+        raise InputError(f"{name}: {value!r}: must be of type {wanted}") from None
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)
+
+
+def changed(base: Scenario, values: Mapping[str, Any]) -> Scenario:
+    """The scenario with these values, each under its full name."""
+    plain = {name: value for name, value in values.items() if name in FIELDS}
+    for table, field in TABLES.items():
+        given = {name.partition(".")[2]: text for name, text in values.items() if name.startswith(f"{table}.")}
+        plain[field] = {**getattr(base, field), **given}
+    return replace(base, **plain)

@@ -1,0 +1,158 @@
+"""What a sweep runs: a base, a grid and a random search, from a TOML file or from flags."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dally.cluster.presets import find_preset
+from dally.cluster.spec import is_grid
+from dally.errors import InputError
+from dally.policies.registry import build
+from dally.scenario import Scenario
+from dally.sweep.draw import NUMBER, Range, draw, read_range
+from dally.sweep.parameters import changed, convert, full_name
+from dally.sweep.run import Run, make_run
+
+FILES = ("trace", "cluster", "failures", "profiles")  # may name a file; a cluster may be RxMxG
+
+
+@dataclass
+class Plan:
+    """Every combination of the grid, and as many samples of the random part for each."""
+
+    base: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+    random: dict[str, Range | list[Any]] = field(default_factory=dict)
+    samples: int = 0
+    seed: int = 1
+
+    def vary(self, text: str) -> None:
+        """Add NAME=A,B,C (grid; split at semicolons if there are any) or NAME=LOW:HIGH[:log|:int] (random)."""
+        given, equals, values = text.partition("=")
+        if not equals:
+            raise InputError(f"--vary {text}: must be NAME=A,B,C or NAME=LOW:HIGH")
+        name = full_name(given.strip())
+        self.grid.pop(name, None)
+        self.random.pop(name, None)
+        stated = read_range(f"--vary {given}", values)
+        if stated:
+            self.random[name] = stated
+        else:
+            parts = values.split(";" if ";" in values else ",")
+            self.grid[name] = _distinct([convert(name, part.strip()) for part in parts])
+
+    def fix(self, name: str, value: Any) -> None:
+        """Set one value of the base."""
+        self.base[name] = convert(name, value)
+
+    def runs(self) -> list[Run]:
+        """All runs, labelled by what varies, in the order of the grid and then of the samples; all checked."""
+        if self.random and self.samples < 1:
+            raise InputError(f"{next(iter(self.random))} is a range: say how many samples to draw (--samples)")
+        empty = Scenario(trace="", cluster="", policy="fifo-backfill")
+        digests: dict[str, str] = {}
+        return [
+            self._run(changed(empty, {**self.base, **values}), values, digests) for values in self._combinations()
+        ]
+
+    def _combinations(self) -> list[dict[str, Any]]:
+        drawn: list[dict[str, Any]] = [{}]
+        if self.random:
+            drawn = [
+                {name: convert(name, draw(self.seed, name, number, of)) for name, of in self.random.items()}
+                for number in range(self.samples)
+            ]
+        points = itertools.product(*self.grid.values())
+        return [{**dict(zip(self.grid, point, strict=True)), **sample} for point in points for sample in drawn]
+
+    def _run(self, scenario: Scenario, labels: dict[str, Any], digests: dict[str, str]) -> Run:
+        for name in ("trace", "cluster"):
+            if not getattr(scenario, name):
+                raise InputError(f"{name} is missing: in [base], or as --{name}")
+        build(scenario.policy, scenario.settings)
+        if scenario.network:
+            find_preset(scenario.network)
+        return make_run(scenario, {name: _number(value) for name, value in labels.items()}, digests)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan of a TOML file; files it names are looked for beside it."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    for name, table in tables.items():
+        if name not in ("base", "grid", "random") or not isinstance(table, dict):
+            raise InputError(f"{path}: {name}: unknown; a sweep has [base], [grid] and [random]")
+    plan = Plan()
+    random = dict(tables.get("random", {}))
+    try:
+        plan.samples = _whole(random.pop("samples", 0), "random.samples")
+        plan.seed = _whole(random.pop("seed", 1), "random.seed")
+        for name, value in _flat(tables.get("base", {})).items():
+            plan.base[name] = _beside(path, name, convert(name, value))
+        for name, value in _flat(tables.get("grid", {})).items():
+            plan.grid[name] = [_beside(path, name, one) for one in _listed(name, value)]
+        for name, value in _flat(random).items():
+            plan.random[name] = _range_or_list(name, value)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return plan
+
+
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """Values by full name: `set.lease_s` may also stand as lease_s in a table `set`."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= {full_name(f"{name}.{key}"): item for key, item in value.items()}
+        else:
+            found[full_name(name)] = value
+    return found
+
+
+def _listed(name: str, value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise InputError(f"{name}: the list is empty")
+    return _distinct([convert(name, item) for item in values])
+
+
+def _range_or_list(name: str, value: Any) -> Range | list[Any]:
+    if isinstance(value, list):
+        return _listed(name, value)
+    stated = read_range(name, value) if isinstance(value, str) else None
+    if stated is None:
+        raise InputError(f'{name}: {value!r}: must be "LOW:HIGH", "LOW:HIGH:log", "LOW:HIGH:int" or a list')
+    return stated
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise InputError(f"{name}: {value!r}: must be a whole number, not negative")
+    return value
+
+
+def _beside(path: Path, name: str, value: Any) -> Any:
+    """A file's path seen from the plan's folder."""
+    if name not in FILES or not value or (name == "cluster" and is_grid(value)):
+        return value
+    return str(path.parent / value)
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _number(value: Any) -> Any:
+    """A label as a number where it is one, so that tables sort and plot it."""
+    if not isinstance(value, str) or not re.fullmatch(NUMBER, value, re.IGNORECASE):
+        return value
+    return int(value) if re.fullmatch(r"[-+]?\d+", value) else float(value)

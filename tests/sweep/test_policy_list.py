@@ -1,0 +1,39 @@
+"""`--policies`, and what tables call them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dally.errors import InputError
+from dally.policies.registry import POLICIES
+from dally.sweep.policy_list import read_policies
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["las"], ["las"]),
+        (["las,fifo"], ["las", "fifo"]),
+        (["las", "fifo, las"], ["las", "fifo"]),
+        (["las:lease_s=1800,fifo"], ["las:lease_s=1800", "fifo"]),
+        (["dally:floors=6,12,tuner=off,las"], ["dally:floors=6,12,tuner=off", "las"]),
+        (["dally:tuner=off,lease_s=600"], ["dally:lease_s=600,tuner=off"]),
+        (["las,las:lease_s=5,las:lease_s=6"], ["las", "las:lease_s=5", "las:lease_s=6"]),
+        (["all"], list(POLICIES)),
+        (["fifo,all"], ["fifo", *(name for name in POLICIES if name != "fifo")]),
+    ],
+)
+def test_policies_may_carry_settings(texts: list[str], labels: list[str]) -> None:
+    assert [chosen.label() for chosen in read_policies(texts)] == labels
+
+
+def test_settings_keep_their_commas() -> None:
+    assert read_policies(["dally:floors=6,12,tuner=off"])[0].settings == {"floors": "6,12", "tuner": "off"}
+
+
+@pytest.mark.parametrize(
+    "text", ["lass", "las:leas_s=1", "las:lease_s", "las:lease_s=x", "fifo:a=1", "", "las,lass"]
+)
+def test_bad_policies_are_refused_before_anything_runs(text: str) -> None:
+    with pytest.raises(InputError):
+        read_policies([text])
