@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
+
+from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.engine.simulate import Simulation
@@ -28,6 +32,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_f
         table.add_row(*row)
     width = None if sys.stdout.isatty() else 160  # a file or a pipe has no width of its own
     Console(width=width, highlight=False, markup=False).print(table)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name, then rename it: it appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def clock(seconds: float) -> str:
