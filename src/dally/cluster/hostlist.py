@@ -9,7 +9,6 @@ MOST_NAMES = 1_000_000
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})([^0-9]*)", re.DOTALL)
-_COMMA = re.compile(r",(?![^\[\]]*\])")  # not the commas inside brackets
 
 
 def expand(text: str) -> list[str]:
@@ -29,14 +28,25 @@ def expand(text: str) -> list[str]:
     return [name + rest for name in names]
 
 
-def expand_list(text: str) -> list[str]:
+def expand_list(text: str, most: int = MOST_NAMES) -> list[str]:
     """Every name of a list of patterns separated by commas: `a,b[1-2]` stands for a, b1, b2."""
     found: list[str] = []
-    for pattern in _COMMA.split(text):
+    for pattern in split_outside(text, "[]"):
         found += expand(pattern.strip())
-        if len(found) > MOST_NAMES:
-            raise ValueError(f"stands for more than {MOST_NAMES} names")
+        if len(found) > most:
+            raise ValueError(f"stands for more than {most} names")
     return found
+
+
+def split_outside(text: str, brackets: str) -> list[str]:
+    """The parts between the commas that are not inside a pair of brackets."""
+    parts: list[str] = []
+    for piece in text.split(","):
+        if parts and parts[-1].rfind(brackets[0]) > parts[-1].rfind(brackets[1]):
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece)
+    return parts
 
 
 def fold(names: Iterable[str]) -> list[str]:

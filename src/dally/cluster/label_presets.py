@@ -1,4 +1,4 @@
-"""Labels by which clouds and schedulers say where a Kubernetes node stands, each from the top of the network down."""
+"""Labels by which clouds and schedulers say where a Kubernetes node stands, from the top of the network down."""
 
 from __future__ import annotations
 
@@ -74,4 +74,4 @@ def find_labels(name: str) -> tuple[Level, ...]:
 
 def as_levels(labels: tuple[str, ...]) -> tuple[Level, ...]:
     """Levels for labels that somebody lists, tiers named after their last part."""
-    return tuple(Level(label.rsplit("/", 1)[-1], (label,)) for label in labels)
+    return tuple(Level(label.rsplit("/", 1)[-1] or label, (label,)) for label in labels)

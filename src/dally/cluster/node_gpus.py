@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dally.cluster.assemble import Imported, ImportOptions, LeftOut, assemble
-from dally.cluster.hostlist import expand_list
-from dally.cluster.slurm_lines import hosts, settings_of, whole_number
+from dally.cluster.hostlist import expand_list, split_outside
+from dally.cluster.slurm_lines import HostLists, settings_of, whole_number
 from dally.cluster.switches import Hung
 from dally.cluster.text_file import read_text, shown
 from dally.cluster.topology import Machine
@@ -82,7 +82,7 @@ def attach(
     for above, name in hung:
         gpus = counts.of.get(name, counts.otherwise)
         if gpus is None:
-            left_out.setdefault("of an unknown number of GPUs", []).append(name)
+            left_out.setdefault("without a GPU count", []).append(name)
         elif gpus and name in counts.down and not options.all_nodes:
             left_out.setdefault("out of service", []).append(name)
         else:
@@ -120,6 +120,7 @@ def read_config(path: Path, text: str) -> GpuCounts:
     of: dict[str, int] = {}
     otherwise: int | None = None
     default = ""
+    lists = HostLists(path)
     for line, values, _ in settings_of(text):
         try:
             if values.get("name", "").lower() == "gpu":
@@ -138,7 +139,7 @@ def read_config(path: Path, text: str) -> GpuCounts:
         if "nodename" not in values:
             otherwise = (otherwise or 0) + gpus
             continue
-        for name in hosts(path, line, "NodeName", values["nodename"]):
+        for name in lists.names(line, "NodeName", values["nodename"]):
             of[name] = of.get(name, 0) + gpus
     if not any(of.values()) and not otherwise:
         raise InputError(f"{path}: counts no GPUs (AutoDetect leaves that to the nodes); {HOW}")
@@ -161,7 +162,7 @@ def _devices(values: dict[str, str]) -> int | None:
 def gres_gpus(text: str) -> int:
     """GPUs of `gpu:a100:8(S:0-1),nic:2`; a device without a count is one."""
     gpus = 0
-    for item in re.split(r",(?![^()]*\))", text):
+    for item in split_outside(text, "()"):
         if item.split(":")[0].split("(")[0].lower() != "gpu":
             continue
         match = _GRES.fullmatch(item)

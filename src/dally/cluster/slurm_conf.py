@@ -7,7 +7,7 @@ from pathlib import Path
 from dally.cluster.assemble import Imported, ImportOptions
 from dally.cluster.blocks import hang_blocks
 from dally.cluster.node_gpus import attach, find_counts
-from dally.cluster.slurm_lines import hosts, settings_of, whole_numbers
+from dally.cluster.slurm_lines import HostLists, settings_of, whole_numbers
 from dally.cluster.switches import Switch, hang
 from dally.cluster.text_file import shown
 from dally.errors import at
@@ -25,12 +25,13 @@ def read_slurm(path: Path, text: str, options: ImportOptions) -> Imported:
     blocks: list[Switch] = []
     sizes: list[int] = []
     sizes_line: int | None = None
+    lists = HostLists(path)
     for line, values, rest in settings_of(text):
         kind = _kind(path, line, values, rest)
         if kind == "blocksizes":
             sizes, sizes_line = whole_numbers(path, line, "BlockSizes", values[kind]), line
         else:
-            (switches if kind == "switchname" else blocks).append(_switch(path, line, kind, values))
+            (switches if kind == "switchname" else blocks).append(_switch(path, line, kind, values, lists))
     if switches and (blocks or sizes):
         line = (blocks[0].line if blocks else sizes_line) or 1
         raise at(path, line, None, f"a block, but line {switches[0].line} has a switch: give a tree or blocks")
@@ -53,11 +54,11 @@ def _kind(path: Path, line: int, values: dict[str, str], rest: str) -> str:
     return kinds[0]
 
 
-def _switch(path: Path, line: int, kind: str, values: dict[str, str]) -> Switch:
+def _switch(path: Path, line: int, kind: str, values: dict[str, str], lists: HostLists) -> Switch:
     name = values[kind]
     if not name:
         raise at(path, line, kind, "is empty")
-    below = {key: hosts(path, line, key, values[key]) for key in ("switches", "nodes") if key in values}
+    below = {key: lists.names(line, key, values[key]) for key in ("switches", "nodes") if key in values}
     if not below:
         raise at(path, line, name, "neither Switches= nor Nodes=" if kind == "switchname" else "no Nodes=")
     return Switch(name, line, below.get("switches", []), below.get("nodes", []))

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dally.cluster.hostlist import expand_list
+from dally.cluster.hostlist import MOST_NAMES, expand_list
 from dally.cluster.text_file import lines_of, shown
 from dally.errors import at
 
-_SETTING = re.compile(r'([A-Za-z_]\w*)[ \t]*=[ \t]*("[^"]*"|\S*)')
+_SETTING = re.compile(r'(?<!\w)([A-Za-z_]\w*+)[ \t]*+=[ \t]*+("[^"]*"|\S*)')
 
 
 def settings_of(text: str) -> Iterator[tuple[int, dict[str, str], str]]:
@@ -37,12 +37,21 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
         yield start, "".join(parts)
 
 
-def hosts(file: Path, line: int | None, field: str, text: str) -> list[str]:
-    """The names a host list stands for, or an InputError."""
-    try:
-        return expand_list(text)
-    except ValueError as error:
-        raise at(file, line, field, f"{shown(text)}: {error}") from None
+class HostLists:
+    """Expands the host lists of one file, which may stand for a million names in all."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._room = MOST_NAMES
+
+    def names(self, line: int | None, field: str, text: str) -> list[str]:
+        """The names a host list stands for, or an InputError."""
+        try:
+            found = expand_list(text, self._room)
+        except ValueError as error:
+            raise at(self._file, line, field, f"{shown(text)}: {error}") from None
+        self._room -= len(found)
+        return found
 
 
 def whole_numbers(file: Path, line: int | None, field: str, text: str) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from dally.cluster.assemble import Imported, ImportOptions
 from dally.cluster.blocks import hang_blocks
 from dally.cluster.node_gpus import HOW, attach, find_counts
-from dally.cluster.slurm_lines import hosts, whole_numbers
+from dally.cluster.slurm_lines import HostLists, whole_numbers
 from dally.cluster.switches import Hung, Switch, hang
 from dally.cluster.text_file import shown
 from dally.cluster.yaml_lines import Value, parse_yaml
@@ -59,23 +59,24 @@ def _chosen(path: Path, top: Value, wanted: str) -> Value:
 def _switches(path: Path, inside: Value, key: str, name_key: str) -> list[Switch]:
     """The switches of a tree or the blocks of a block topology."""
     found: list[Switch] = []
+    lists = HostLists(path)
     for item in _items(path, key, _field(path, inside, key)):
         fields = _mapping(path, key, item)
         name = _text(path, name_key, _field(path, item, name_key))
-        below = {"children": _names(path, fields, "children"), "nodes": _names(path, fields, "nodes")}
+        below = {kind: _names(path, fields, kind, lists) for kind in ("children", "nodes")}
         if not below["children"] and not below["nodes"]:
             raise at(path, item.line, name, "neither children nor nodes" if key == "switches" else "no nodes")
         found.append(Switch(name, item.line, below["children"], below["nodes"]))
     return found
 
 
-def _names(path: Path, fields: dict[str, Value], key: str) -> list[str]:
+def _names(path: Path, fields: dict[str, Value], key: str, lists: HostLists) -> list[str]:
     if key not in fields:
         return []
     return [
         name
         for item in _items(path, key, fields[key], single=True)
-        for name in hosts(path, item.line, key, _text(path, key, item))
+        for name in lists.names(item.line, key, _text(path, key, item))
     ]
 
 

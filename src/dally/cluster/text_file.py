@@ -24,6 +24,11 @@ def read_text(path: Path) -> str:
         raise InputError(f"{str(path)!r}: is not the name of a file") from None
     if len(content) > MOST_BYTES:
         raise InputError(f"{path}: is larger than {MOST_BYTES >> 20} MB")
+    return decode(path, content)
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The content as text, or an InputError that says in which line it is none."""
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise at(path, line, None, "holds a NUL byte: not a text file, or a damaged one")

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dally.cluster.hostlist import expand
+from dally.cluster.hostlist import MOST_NAMES, expand
 from dally.cluster.links import FABRICS
 from dally.cluster.text_file import read_text
 from dally.cluster.topology import Link, Machine, Topology, machine_name
@@ -74,6 +74,8 @@ class _Reader:
                     self._fail("machines", index, "names", name, "two machines have this name")
                 seen.add(name)
                 found.append(Machine(path, name, gpus))
+            if len(found) > MOST_NAMES:
+                self._fail("machines", index, "gpus", gpus, f"over {MOST_NAMES} machines up to here")
         if not found:
             raise at(self._path, None, "machines", "none given")
         return found
@@ -89,6 +91,8 @@ class _Reader:
         paths: list[tuple[str, ...]] = [()]
         for part in parts:
             names = self._expanded("machines", index, "path", part)
+            if len(paths) * len(names) > MOST_NAMES:
+                self._fail("machines", index, "path", text, f"stands for more than {MOST_NAMES} domains")
             paths = [(*path, name) for path in paths for name in names]
         return paths
 
@@ -98,7 +102,11 @@ class _Reader:
         if ("count" in row) == ("names" in row):
             self._fail("machines", index, "count", row.get("count"), "give either count or names")
         if "count" in row:
-            count = self._count("machines", index, row, "count", 1_000_000)
+            count = self._count("machines", index, row, "count", MOST_NAMES)
+            if count * len(paths) > MOST_NAMES:
+                self._fail(
+                    "machines", index, "count", count, f"in {len(paths)} domains: over {MOST_NAMES} machines"
+                )
             return [(path, machine_name(path, number)) for path in paths for number in range(count)]
         if len(paths) > 1:
             self._fail("machines", index, "names", row["names"], "a path that is a pattern needs count instead")

@@ -11,7 +11,7 @@ from typing import Any
 from dally.cluster.assemble import Imported, ImportOptions
 from dally.cluster.json_text import object_in, objects_in, parse_json, text_in, texts_in
 from dally.cluster.node_gpus import attach, find_counts
-from dally.cluster.slurm_lines import hosts
+from dally.cluster.slurm_lines import HostLists
 from dally.cluster.switches import Hung, Switch, hang
 from dally.cluster.text_file import shown
 from dally.errors import at
@@ -49,6 +49,7 @@ def _instances(path: Path, rows: list[dict[str, Any]]) -> Hung:
 
 def _switches(path: Path, top: dict[str, Any]) -> list[Switch]:
     found: list[Switch] = []
+    lists = HostLists(path)
     switches = object_in(path, "top", top, "switches")
     for name in switches:
         row = object_in(path, "switches", switches, name)
@@ -56,18 +57,18 @@ def _switches(path: Path, top: dict[str, Any]) -> list[Switch]:
         nodes = row.get("nodes") or []
         if not isinstance(nodes, list):
             raise at(path, None, f"{where}.nodes", f"{shown(nodes)}: must be a list")
-        below = [node for item in nodes for node in _node_names(path, where, item)]
+        below = [node for item in nodes for node in _node_names(path, where, item, lists)]
         found.append(Switch(name, None, texts_in(path, where, row, "switches"), below))
     return found
 
 
-def _node_names(path: Path, where: str, item: object) -> list[str]:
+def _node_names(path: Path, where: str, item: object, lists: HostLists) -> list[str]:
     """A node is an object with its id, or text that may be a range."""
     if isinstance(item, dict):
         return [text_in(path, f"{where}.nodes", item, "node_id")]
     if not isinstance(item, str) or not item:
         raise at(path, None, f"{where}.nodes", f"{shown(item)}: must be a name or an object with node_id")
-    return hosts(path, None, f"{where}.nodes", item)
+    return lists.names(None, f"{where}.nodes", item)
 
 
 def _domains(path: Path, top: dict[str, Any]) -> dict[str, str]:
