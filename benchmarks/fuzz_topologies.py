@@ -54,7 +54,8 @@ SEEDS: dict[str, list[str]] = {
     ],
     "kubernetes": [
         '{"kind": "List", "items": [\n{"metadata": {"name": "a", "labels": {'
-        '"cloud.provider.com/topology-block": "b", "cloud.provider.com/topology-rack": "r"}},\n "spec": {"unschedulable": false}, "status": {"allocatable": '
+        '"cloud.provider.com/topology-block": "b", "cloud.provider.com/topology-rack": "r"}},\n'
+        ' "spec": {"unschedulable": false}, "status": {"allocatable": '
         '{"nvidia.com/gpu": "8"},\n "conditions": [{"type": "Ready", "status": "True"}]}},\n'
         '{"metadata": {"name": "c"}, "status": {"capacity": {"amd.com/gpu": 4}}}]}',
     ],

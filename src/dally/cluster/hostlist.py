@@ -41,12 +41,16 @@ def expand_list(text: str, most: int = MOST_NAMES) -> list[str]:
 def split_outside(text: str, brackets: str) -> list[str]:
     """The parts between the commas that are not inside a pair of brackets."""
     parts: list[str] = []
+    pieces: list[str] = []  # of the part that is being put together
+    inside = False
     for piece in text.split(","):
-        if parts and parts[-1].rfind(brackets[0]) > parts[-1].rfind(brackets[1]):
-            parts[-1] += f",{piece}"
-        else:
-            parts.append(piece)
-    return parts
+        pieces.append(piece)
+        opened, closed = piece.rfind(brackets[0]), piece.rfind(brackets[1])
+        inside = opened > closed or (inside and closed < 0)
+        if not inside:
+            parts.append(",".join(pieces))
+            pieces = []
+    return parts + ([",".join(pieces)] if pieces else [])
 
 
 def fold(names: Iterable[str]) -> list[str]:
