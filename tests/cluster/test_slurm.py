@@ -299,6 +299,18 @@ def test_mistakes_in_topology_conf(text: str, message: str, tmp_path: Path) -> N
     assert message in str(error.value)
 
 
+def test_a_large_circle(tmp_path: Path) -> None:
+    lines = [f"SwitchName=s{number} Switches=s{(number + 1) % 50_000}" for number in range(50_000)]
+    with pytest.raises(InputError, match=r"in a circle: s0 above s1 above … above s49999 above s0"):
+        made(tmp_path, "\n".join(lines))
+
+
+def test_too_many_names_in_all(tmp_path: Path) -> None:
+    text = "SwitchName=a Nodes=a[1-600000]\nSwitchName=b Nodes=b[1-600000]\n"
+    with pytest.raises(InputError, match=r":2: nodes: 'b\[1-600000\]': over 1000000 names up to here"):
+        made(tmp_path, text)
+
+
 def test_too_deep_a_tree(tmp_path: Path) -> None:
     lines = [f"SwitchName=s{number} Switches=s{number + 1}" for number in range(20_000)]
     with pytest.raises(InputError, match="more than 16 switches above each other"):

@@ -28,13 +28,13 @@ def expand(text: str) -> list[str]:
     return [name + rest for name in names]
 
 
-def expand_list(text: str, most: int = MOST_NAMES) -> list[str]:
+def expand_list(text: str) -> list[str]:
     """Every name of a list of patterns separated by commas: `a,b[1-2]` stands for a, b1, b2."""
     found: list[str] = []
     for pattern in split_outside(text, "[]"):
         found += expand(pattern.strip())
-        if len(found) > most:
-            raise ValueError(f"stands for more than {most} names")
+        if len(found) > MOST_NAMES:
+            raise ValueError(f"stands for more than {MOST_NAMES} names")
     return found
 
 

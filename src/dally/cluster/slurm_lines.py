@@ -47,10 +47,12 @@ class HostLists:
     def names(self, line: int | None, field: str, text: str) -> list[str]:
         """The names a host list stands for, or an InputError."""
         try:
-            found = expand_list(text, self._room)
+            found = expand_list(text)
         except ValueError as error:
             raise at(self._file, line, field, f"{shown(text)}: {error}") from None
         self._room -= len(found)
+        if self._room < 0:
+            raise at(self._file, line, field, f"{shown(text)}: over {MOST_NAMES} names up to here")
         return found
 
 

@@ -95,11 +95,14 @@ def _check_nodes(file: Path, switches: dict[str, Switch]) -> None:
 
 def _circle(file: Path, switch: Switch, parent: dict[str, str]) -> InputError:
     """The error for a switch that no root leads to: somewhere above it the way goes round in circles."""
-    path = [switch.name]
-    while path[-1] not in path[:-1]:
-        path.append(parent[path[-1]])
-    circle = path[path.index(path[-1]) :]
-    names = " above ".join(reversed([*circle[:3], *(["…"] if len(circle) > 4 else []), *circle[3:][-1:]]))
+    place: dict[str, int] = {}
+    name = switch.name
+    while name not in place:
+        place[name] = len(place)
+        name = parent[name]
+    circle = [*list(place)[place[name] :], name]
+    shown = circle if len(circle) <= 5 else [*circle[:2], "…", *circle[-2:]]
+    names = " above ".join(reversed(shown))
     return at(file, switch.line, switch.name, f"switches hang below each other in a circle: {names}")
 
 
