@@ -13,7 +13,7 @@ from typing import Any
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.network_spec import connect_topology, quiet
-from dally.cluster.spec import is_grid, read_topology
+from dally.cluster.spec import cluster_files, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
@@ -147,7 +147,7 @@ class Scenario:
 
     def files(self) -> list[str]:
         """The files it reads."""
-        named = [self.trace, self.failures, self.profiles] + ([] if is_grid(self.cluster) else [self.cluster])
+        named = [self.trace, self.failures, self.profiles, *cluster_files(self.cluster)]
         return [name for name in named if name]
 
     def to_toml(self) -> str:

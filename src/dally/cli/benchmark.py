@@ -12,11 +12,11 @@ import typer
 
 from dally import is_compiled
 from dally.cli import many
-from dally.report.whole_file import write_whole
 from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.sweep.cells import NETWORKS, WORKLOADS, cells, check_traces
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
+from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
 

@@ -26,7 +26,7 @@ COLUMNS = ("collective", "bytes", "placement", "algorithm", "tier")
 def collective(
     name: str = typer.Argument("", metavar="COLLECTIVE", help="all-reduce, reduce-scatter, all-gather, …"),
     size: str = typer.Option("", "--bytes", help="Bytes per GPU, e.g. 100MB or 64MiB."),
-    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
+    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a topology file."),
     network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
     settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
     congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),

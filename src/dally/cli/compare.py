@@ -15,7 +15,6 @@ from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
-from dally.report.whole_file import write_whole
 from dally.scenario import Scenario, read_scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.benchmark import shared_folder, unfinished
@@ -32,6 +31,7 @@ from dally.sweep.comparison import (
 from dally.sweep.figures import SHORT
 from dally.sweep.policy_list import Chosen, read_policies
 from dally.sweep.tables import absolute, relative
+from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
 

@@ -29,7 +29,7 @@ def predict(
     overlap: float = typer.Option(
         1.0, help="and the share of their exchange that may hide under the backward pass."
     ),
-    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a TOML file."),
+    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a topology file."),
     network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
     settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
     congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),

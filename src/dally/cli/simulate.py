@@ -37,7 +37,7 @@ MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer r
 def simulate(
     trace: str = typer.Option(None, help="Jobs: csv or csv.gz with job_id, submit_s, gpus, duration_s."),
     cluster: str = typer.Option(
-        None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a TOML file."
+        None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a topology file."
     ),
     policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dally.cluster.toml_file import read_toml
 from dally.cluster.topology import Topology, grid
 from dally.errors import InputError
 
@@ -19,11 +18,12 @@ def is_grid(spec: str) -> bool:
 
 
 def read_topology(spec: str) -> Topology:
-    """The topology of `4x16x8` (4 racks of 16 machines of 8 GPUs) or of a TOML file."""
+    """The topology of `4x16x8` (4 racks of 16 machines of 8 GPUs) or of a file in any known format.
+
+    Nodes that a file lists and the topology has not are named in a warning.
+    """
     if not is_grid(spec):
-        if not Path(spec).exists() and not spec.endswith(".toml"):
-            raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
-        return read_toml(Path(spec))
+        return _read_file(spec)
     counts = [int(text) for text in spec.split("x")]
     total = 1
     for count in counts:
@@ -31,3 +31,24 @@ def read_topology(spec: str) -> Topology:
     if total < 1 or total > MOST_GPUS:
         raise InputError(f"cluster {spec!r}: {total} GPUs, must be between 1 and {MOST_GPUS}")
     return grid(*counts)
+
+
+def _read_file(spec: str) -> Topology:
+    import logging
+
+    from dally.cluster.assemble import describe
+    from dally.cluster.formats import import_file
+
+    if not Path(spec).exists() and not spec.endswith(".toml"):
+        raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
+    found = import_file(Path(spec))
+    if found.left_out:
+        logging.getLogger("dally").warning("dally: %s: %s", spec, describe(found.left_out))
+    return found.topology
+
+
+def cluster_files(spec: str) -> list[str]:
+    """The files that a cluster is read from."""
+    from dally.cluster.formats import files_of
+
+    return [] if is_grid(spec) else [str(path) for path in files_of(Path(spec))]

@@ -7,10 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dally.cluster.hostlist import expand
+from dally.cluster.hostlist import MOST_NAMES, expand
 from dally.cluster.links import FABRICS
+from dally.cluster.text_file import read_text
 from dally.cluster.topology import Link, Machine, Topology, machine_name
-from dally.errors import InputError, at
+from dally.errors import at
 
 LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")
 FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
@@ -19,18 +20,19 @@ MOST_GPUS_PER_MACHINE = 1024
 
 def read_toml(path: Path) -> Topology:
     """The topology that the file describes, or an InputError that names file, line, field and value."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text in UTF-8") from None
+    return parse_toml(path, read_text(path))
+
+
+def parse_toml(path: Path, text: str) -> Topology:
+    """The topology that the file of this text describes."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         where = re.search(r" \(at line (\d+), column \d+\)", str(error))
         problem = str(error).replace(where.group(), "") if where else str(error)
         raise at(path, int(where.group(1)) if where else None, None, problem) from None
+    except RecursionError:
+        raise at(path, None, None, "nested too deep") from None
     return _Reader(path, text, tables).topology()
 
 
@@ -72,6 +74,8 @@ class _Reader:
                     self._fail("machines", index, "names", name, "two machines have this name")
                 seen.add(name)
                 found.append(Machine(path, name, gpus))
+            if len(found) > MOST_NAMES:
+                self._fail("machines", index, "gpus", gpus, f"over {MOST_NAMES} machines up to here")
         if not found:
             raise at(self._path, None, "machines", "none given")
         return found
@@ -87,6 +91,8 @@ class _Reader:
         paths: list[tuple[str, ...]] = [()]
         for part in parts:
             names = self._expanded("machines", index, "path", part)
+            if len(paths) * len(names) > MOST_NAMES:
+                self._fail("machines", index, "path", text, f"stands for more than {MOST_NAMES} domains")
             paths = [(*path, name) for path in paths for name in names]
         return paths
 
@@ -96,11 +102,18 @@ class _Reader:
         if ("count" in row) == ("names" in row):
             self._fail("machines", index, "count", row.get("count"), "give either count or names")
         if "count" in row:
-            count = self._count("machines", index, row, "count", 1_000_000)
+            count = self._count("machines", index, row, "count", MOST_NAMES)
+            if count * len(paths) > MOST_NAMES:
+                self._fail(
+                    "machines", index, "count", count, f"in {len(paths)} domains: over {MOST_NAMES} machines"
+                )
             return [(path, machine_name(path, number)) for path in paths for number in range(count)]
         if len(paths) > 1:
             self._fail("machines", index, "names", row["names"], "a path that is a pattern needs count instead")
-        return [(paths[0], name) for name in self._expanded("machines", index, "names", row["names"])]
+        patterns = row["names"] if isinstance(row["names"], list) else [row["names"]]
+        return [
+            (paths[0], name) for pattern in patterns for name in self._expanded("machines", index, "names", pattern)
+        ]
 
     def _exceptions(self, links: dict[tuple[str, ...], Link], depth: int) -> None:
         """Links of single domains that differ from their tier's."""

@@ -5,29 +5,19 @@ from __future__ import annotations
 from math import ceil
 from pathlib import Path
 
-from dally.errors import InputError, at
-from dally.traces.table import rows_of
+from dally.cluster.lingjun import GPUS, TIERS, read_hosts
+from dally.errors import InputError
 
-GPUS = 8  # per host
-TIERS = ("machine", "asw", "psw", "dsw")
-COLUMNS = ("host", "ASW", "PSW")
 Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf
 
 
 def read_tree(path: Path) -> Tree:
     """How many hosts hang under each leaf of each PSW; the one DSW on top goes without saying."""
-    rows = rows_of(path)
-    _, header = next(rows, (0, []))
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise at(path, 1, missing[0], f"no such column; the header has {', '.join(header)}")
-    leaf_at, psw_at = header.index("ASW"), header.index("PSW")
     tree: Tree = {}
-    for line, row in rows:
-        if len(row) < len(header):
-            raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
-        leaves = tree.setdefault(row[psw_at], {})
-        leaves[row[leaf_at]] = leaves.get(row[leaf_at], 0) + 1
+    for host in read_hosts(path):
+        psw, leaf = host.switches[-2:]
+        leaves = tree.setdefault(psw, {})
+        leaves[leaf] = leaves.get(leaf, 0) + 1
     return tree
 
 
@@ -74,7 +64,7 @@ def to_toml(tree: Tree) -> str:
     Networks of the benchmark say how rack uplinks are oversubscribed; above them, PSWs reach the DSW 1:1.
     """
     lines: list[str] = []
-    for tier in TIERS:
+    for tier in ("machine", *TIERS):
         lines += ["[[tiers]]", f'name = "{tier}"']
         lines += ["oversubscription = 1.0", ""] if tier == "psw" else [""]
     for psw, leaves in tree.items():

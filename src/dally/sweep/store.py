@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dally.errors import InputError
 from dally.report.run_folder import prepare_folder
-from dally.report.whole_file import write_whole
 from dally.sweep.row import Row
 from dally.sweep.run import Run
+from dally.whole_file import write_whole
 
 if TYPE_CHECKING:
     import polars as pl

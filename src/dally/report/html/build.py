@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from dally.errors import InputError
@@ -11,6 +10,7 @@ from dally.report.html.comparison_page import comparison_page, read_results
 from dally.report.html.page import Page
 from dally.report.html.run_page import run_page
 from dally.report.html.sweep_page import sweep_page
+from dally.whole_file import write_whole
 
 RUN, COMPARISON, SWEEP = "run", "comparison", "sweep"
 
@@ -43,14 +43,7 @@ def build_page(folder: Path, baseline: str = "") -> Page:
 
 def write_page(page: Page, path: Path) -> None:
     """Write the file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(page.to_html(), encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, page.to_html().encode())
 
 
 def run_reports(folder: Path) -> list[Path]:

@@ -1,0 +1,120 @@
+"""Kubernetes nodes, as `kubectl get nodes -o json` prints them, placed by their labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dally.cluster.assemble import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
+from dally.cluster.json_text import object_in, objects_in, parse_json, text_in
+from dally.cluster.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
+from dally.cluster.slurm_lines import whole_number
+from dally.cluster.text_file import shown
+from dally.cluster.topology import Machine
+from dally.errors import InputError, at
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+class _Node(NamedTuple):
+    name: str
+    labels: dict[str, Any]
+    gpus: int
+    trouble: str  # why it takes no work now
+
+    def place(self, level: Level) -> str:
+        """What the node's label says at this level; empty if it has none."""
+        return next((str(self.labels[label]) for label in level.labels if self.labels.get(label)), "")
+
+
+def read_kubernetes(path: Path, text: str, options: ImportOptions) -> Imported:
+    """The topology of the nodes that have GPUs and take work."""
+    top = parse_json(path, text)
+    rows = objects_in(path, top, "items") if "items" in top or top.get("kind") != "Node" else [top]
+    left_out: LeftOut = {}
+    nodes: list[_Node] = []
+    for place, row in enumerate(rows):
+        node = _node(path, f"items[{place}]", row)
+        reason = NO_GPUS if not node.gpus else "" if options.all_nodes else node.trouble
+        if reason:
+            left_out.setdefault(reason, []).append(node.name)
+        else:
+            nodes.append(node)
+    levels = _levels(path, nodes, options)
+    machines: list[Machine] = []
+    for node in nodes:
+        missing = [level.labels[0] for level in levels if level.needed and not node.place(level)]
+        if missing:
+            left_out.setdefault(f"without label {missing[0]}", []).append(node.name)
+            continue
+        above = tuple(domain for level in levels if (domain := node.place(level)))
+        machines.append(Machine(above, node.name, node.gpus))
+    return assemble(path, machines, left_out, options, [level.tier for level in reversed(levels)])
+
+
+def _node(path: Path, where: str, row: dict[str, Any]) -> _Node:
+    metadata = object_in(path, where, row, "metadata")
+    name = text_in(path, f"{where}.metadata", metadata, "name")
+    status = object_in(path, where, row, "status")
+    gpus = _gpus(path, where, name, status)
+    labels = object_in(path, f"{where}.metadata", metadata, "labels")
+    return _Node(name, labels, gpus, _trouble(path, where, row, status))
+
+
+def _gpus(path: Path, where: str, name: str, status: dict[str, Any]) -> int:
+    """What may be allocated; where that says nothing of a resource, what there is."""
+    allocatable = object_in(path, f"{where}.status", status, "allocatable")
+    capacity = object_in(path, f"{where}.status", status, "capacity")
+    gpus = 0
+    for resource in GPU_RESOURCES:
+        value = allocatable.get(resource, capacity.get(resource, 0))
+        try:
+            gpus += whole_number(str(value))
+        except ValueError as error:
+            raise at(path, None, f"{where} ({name}): {resource}", f"{shown(value)}: {error}") from None
+    return gpus
+
+
+def _trouble(path: Path, where: str, row: dict[str, Any], status: dict[str, Any]) -> str:
+    if object_in(path, where, row, "spec").get("unschedulable"):
+        return "cordoned"
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return ""  # a list cut down to what matters here need not have them
+    ready = [item.get("status") for item in conditions if isinstance(item, dict) and item.get("type") == "Ready"]
+    return "not Ready" if ready and ready[-1] != "True" else ""
+
+
+def _levels(path: Path, nodes: list[_Node], options: ImportOptions) -> list[Level]:
+    """The labels that place these nodes, from the top down; of a preset, those that any node has."""
+    if options.labels and options.preset:
+        raise InputError("give --labels or --preset, not both")
+    seen = {label for node in nodes for label, value in node.labels.items() if value}
+    preset = find_labels(options.preset) if options.preset else _likely_preset(nodes)
+    levels = list(as_levels(options.labels)) if options.labels else list(preset)
+    borne = [level for level in levels if not seen.isdisjoint(level.labels)]
+    levels = levels if options.labels else borne
+    if nodes and not borne:
+        known = sorted(label for label in seen if "topology" in label or "network" in label or "rack" in label)
+        hint = f"; they have {', '.join(map(shown, known[:8]))}" if known else ""
+        problem = (
+            "no known labels say where its nodes stand; name them by `dally topology import --labels TOP,…,LEAF`"
+        )
+        raise at(path, None, "labels", problem + hint)
+    if levels and levels[-1].labels[0] in HOST_LABELS and _one_each(nodes, levels[-1]):
+        levels.pop()
+    return levels
+
+
+def _likely_preset(nodes: list[_Node]) -> tuple[Level, ...]:
+    """The preset whose needed labels occur most, the first of those that tie."""
+
+    def occurrences(levels: tuple[Level, ...]) -> int:
+        return sum(any(level.needed and node.place(level) for level in levels) for node in nodes)
+
+    return max(PRESETS.values(), key=occurrences)
+
+
+def _one_each(nodes: list[_Node], level: Level) -> bool:
+    values = [node.place(level) for node in nodes if node.place(level)]
+    return len(set(values)) == len(values)

@@ -1,0 +1,110 @@
+"""Switches that name what hangs below them, turned into the path of every node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from dally.cluster.assemble import MOST_TIERS
+from dally.errors import InputError, at
+
+Hung = list[tuple[tuple[str, ...], str]]  # each node's switches from the top down, and its name
+
+
+class Switch(NamedTuple):
+    """One switch as a file states it; the line is None where the format has none."""
+
+    name: str
+    line: int | None
+    switches: list[str]
+    nodes: list[str]
+
+
+def hang(file: Path, stated: list[Switch]) -> Hung:
+    """Every node with the switches above it, in the order of the file; an InputError if it is not a tree."""
+    switches = _by_name(file, stated)
+    twin_of = _parallel(switches)
+    parent = _parents(file, switches, twin_of)
+    _check_nodes(file, switches)
+    found: Hung = []
+    reached: set[str] = set()
+    waiting: list[tuple[str, ...]] = [
+        (name,) for name in reversed(switches) if name not in parent and name not in twin_of
+    ]
+    while waiting:
+        path = waiting.pop()
+        switch = switches[path[-1]]
+        reached.add(switch.name)
+        if len(path) > MOST_TIERS:
+            raise at(file, switch.line, switch.name, f"more than {MOST_TIERS} switches above each other")
+        found += [(path, node) for node in switch.nodes]
+        below = dict.fromkeys(twin_of.get(child, child) for child in switch.switches)
+        waiting += [(*path, child) for child in reversed(below)]
+    for name, switch in switches.items():
+        if name not in reached and name not in twin_of:
+            raise _circle(file, switch, parent)
+    return found
+
+
+def _by_name(file: Path, stated: list[Switch]) -> dict[str, Switch]:
+    found: dict[str, Switch] = {}
+    for switch in stated:
+        if switch.name in found:
+            raise at(file, switch.line, switch.name, f"stands already {_where(found[switch.name])}")
+        found[switch.name] = switch
+    return found
+
+
+def _parallel(switches: dict[str, Switch]) -> dict[str, str]:
+    """Switches above exactly the same others, as the spines of a fat tree are, by the first of them."""
+    first: dict[tuple[str, ...], str] = {}
+    twin_of: dict[str, str] = {}
+    for name, switch in switches.items():
+        if switch.switches and not switch.nodes:
+            key = tuple(sorted(set(switch.switches)))
+            if first.setdefault(key, name) != name:
+                twin_of[name] = first[key]
+    return twin_of
+
+
+def _parents(file: Path, switches: dict[str, Switch], twin_of: dict[str, str]) -> dict[str, str]:
+    parent: dict[str, str] = {}
+    for name, switch in switches.items():
+        if name in twin_of:
+            continue
+        for child in switch.switches:
+            if child not in switches:
+                raise at(file, switch.line, name, f"{child!r} hangs below it, and there is no such switch")
+            above = parent.setdefault(twin_of.get(child, child), name)
+            if above != name:
+                problem = f"{child!r} hangs below {above!r} too ({_where(switches[above])}): not a tree"
+                raise at(file, switch.line, name, problem)
+    return parent
+
+
+def _check_nodes(file: Path, switches: dict[str, Switch]) -> None:
+    seen: dict[str, Switch] = {}
+    for switch in switches.values():
+        for node in switch.nodes:
+            if node in seen:
+                other = seen[node]
+                where = "twice in its list" if other is switch else f"in {other.name!r} too ({_where(other)})"
+                raise at(file, switch.line, switch.name, f"node {node!r} stands {where}")
+            seen[node] = switch
+
+
+def _circle(file: Path, switch: Switch, parent: dict[str, str]) -> InputError:
+    """The error for a switch that no root leads to: somewhere above it the way goes round in circles."""
+    place: dict[str, int] = {}
+    name = switch.name
+    while name not in place:
+        place[name] = len(place)
+        name = parent[name]
+    circle = [*list(place)[place[name] :], name]
+    shown = circle if len(circle) <= 5 else [*circle[:2], "…", *circle[-2:]]
+    names = " above ".join(reversed(shown))
+    return at(file, switch.line, switch.name, f"switches hang below each other in a circle: {names}")
+
+
+def _where(switch: Switch) -> str:
+    return f"in line {switch.line}" if switch.line is not None else "in the file"
