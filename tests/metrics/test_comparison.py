@@ -87,13 +87,13 @@ def test_changes_and_shares_without_a_base() -> None:
 
 def test_varied_columns_and_means_by_value() -> None:
     rows = [
-        {"policy": "a", "vary.x": value, "vary.same": 1, "jct": jct}
+        {"policy": "a", "set.x": value, "set.same": 1, "jobs": 5, "jct": jct}
         for value, jct in ((10, 1.0), (9, 5.0), (10, 3.0))
     ]
-    assert varied_columns(rows) == ["vary.x"]
-    assert mean_by(rows, "vary.x", "jct") == {9: 5.0, 10: 2.0}
-    assert list(mean_by(rows, "vary.x", "jct")) == [9, 10]
-    assert varied_columns([{"policy": "a", "seed": 1}, {"policy": "b", "seed": 1}]) == ["policy"]
+    assert varied_columns(rows) == ["set.x"]
+    assert mean_by(rows, "set.x", "jct") == {9: 5.0, 10: 2.0}
+    assert list(mean_by(rows, "set.x", "jct")) == [9, 10]
+    assert varied_columns([{"policy": "a", "jobs": 1}, {"policy": "b", "jobs": 2}]) == ["policy"]
     assert [is_number(value) for value in (1, 2.5, "3", "x", True, None, float("nan"), "inf")] == [
         True, True, True, False, False, False, False, False,
     ]  # fmt: skip

@@ -12,16 +12,16 @@ import polars as pl
 from dally.metrics.summary import summarize
 from dally.report.run_folder import write_run
 from dally.scenario import Scenario
+from tests.demo_workload import write_demo
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = str(ROOT / "src/dally/data/demo.csv")
 CONTENDERS = ("fifo", "fifo-backfill", "las", "dally")
 
 
 def demo_trace(folder: Path, jobs: int) -> str:
     """The first jobs of the demo's trace, as a file of their own."""
-    path = folder / "demo.csv"
-    path.write_text("".join(Path(DEMO).read_text().splitlines(keepends=True)[: jobs + 1]))
+    path = write_demo(folder)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[: jobs + 1]))
     return str(path)
 
 
@@ -58,7 +58,13 @@ def make_comparison(
                 name = f"runs/{network}-{policy}-s{seed}"
                 scenario = Scenario(trace, cluster, policy, seed=seed, network=network)
                 summary = make_run(folder / name, scenario)
-                cell = {"workload": Path(trace).stem, "network": network, "settings": "", "folder": name}
+                cell = {
+                    "workload": Path(trace).stem,
+                    "network": network,
+                    "policy": policy,
+                    "seed": seed,
+                    "folder": name,
+                }
                 rows.append({**cell, **flat(summary)})
     pl.DataFrame(rows).write_parquet(folder / "results.parquet")
     return folder
@@ -74,10 +80,9 @@ def make_sweep(folder: Path, trace: str, leases_s: Sequence[int], restarts_s: Se
                 scenario = replace(base, policy=policy, settings={"lease_s": str(lease_s)}, restart_s=restart_s)
                 simulation, _ = scenario.simulation()
                 simulation.run()
-                varied = {"vary.policy": policy, "vary.lease_s": lease_s, "vary.restart_s": restart_s}
-                row = {"policy": policy, "settings": f"lease_s={lease_s}", "seed": 1, **varied}
+                row = {"policy": policy, "seed": 1, "set.lease_s": lease_s, "restart_s": restart_s}
                 rows.append({**row, **flat(summarize(simulation))})
-    failed = {**dict.fromkeys(rows[0]), **{name: rows[0][name] for name in ("policy", "settings", "seed")}}
+    failed = {**dict.fromkeys(rows[0]), **{name: rows[0][name] for name in ("policy", "seed")}}
     folder.mkdir(parents=True, exist_ok=True)
     pl.DataFrame([*rows, failed], infer_schema_length=None).write_parquet(folder / "results.parquet")
     return folder

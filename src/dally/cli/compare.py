@@ -72,6 +72,7 @@ def compare(
     out: Path = typer.Option(
         None, metavar="DIR", help="Leave results.parquet, table.md and a folder per run there; resumes."
     ),
+    report: bool = typer.Option(True, help="With --out: also write report.html about all runs and about each."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
     jobs: int = many.JOBS,
     engine: str = many.ENGINE,
@@ -110,14 +111,16 @@ def compare(
         outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
         parts = parts_of(outcome.rows)
         if out:
-            leave(out, parts, against)
+            write_whole(out / "table.md", to_markdown(parts, against).encode())
+    if out and report and parts:
+        leave_reports(out, against)
     if as_json:
         values = {"baseline": against, "results": to_values(parts, against), "failures": outcome.failures}
         typer.echo(json.dumps(values, indent=2))
     else:
         show(parts, against, outcome)
         if out:
-            typer.echo(f"Written to {out}")
+            typer.echo(f"Written to {out}{'; open ' + str(out / 'report.html') if report and parts else ''}")
     many.end(outcome)
 
 
@@ -129,9 +132,12 @@ def baseline_of(name: str | None, chosen: list[Chosen]) -> str:
     return name or labels[0]
 
 
-def leave(out: Path, parts: list[Part], baseline: str) -> None:
-    """What a comparison leaves besides results.parquet and the folders of its runs."""
-    write_whole(out / "table.md", to_markdown(parts, baseline).encode())
+def leave_reports(out: Path, baseline: str) -> None:
+    """A page about the comparison, and one about every run to which it links."""
+    from dally.report.html.build import build_page, run_reports, write_page
+
+    run_reports(out)
+    write_page(build_page(out, baseline), out / "report.html")
 
 
 def show(parts: list[Part], baseline: str, outcome: Outcome) -> None:

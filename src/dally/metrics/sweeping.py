@@ -8,11 +8,10 @@ from typing import Any
 
 
 def varied_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The columns `vary.*` with more than one value, else the columns of a run that differ."""
-    names = [name for name in rows[0] if name.startswith("vary.")]
-    if not names:
-        names = [name for name in ("workload", "network", "policy", "settings", "seed") if name in rows[0]]
-    return [name for name in names if len({row[name] for row in rows}) > 1]
+    """What tells the runs apart: the columns before the figures that have more than one value."""
+    names = list(rows[0])
+    labels = names[: names.index("jobs")]
+    return [name for name in labels if name != "folder" and len({row[name] for row in rows}) > 1]
 
 
 def is_number(value: Any) -> bool:

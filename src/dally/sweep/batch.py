@@ -61,9 +61,11 @@ def carry_out(
 
 
 def _labelled(run: Run, row: Row) -> Row:
-    """The row as the table has it: what it is called first, then what came of it."""
-    where = {"run": run.folder.name} if run.folder else {}
-    return {**run.labels, **where, **{name: value for name, value in row.items() if name not in run.labels}}
+    """The row as the table has it: what it is called first, and where it lies, then what came of it."""
+    labels = {"policy": run.scenario.policy, "seed": run.scenario.seed, **run.labels}
+    if run.folder:
+        labels["folder"] = f"{run.folder.parent.name}/{run.folder.name}"
+    return labels | {name: value for name, value in row.items() if name not in labels}
 
 
 def with_folders(runs: list[Run], parent: Path) -> list[Run]:

@@ -27,7 +27,7 @@ def kind_of(folder: Path) -> str:
             "(of `dally compare` or `dally sweep`)"
         )
     columns = read_results(folder / "results.parquet").columns
-    return COMPARISON if "folder" in columns and not any(name.startswith("vary.") for name in columns) else SWEEP
+    return COMPARISON if "folder" in columns and "workload" in columns else SWEEP
 
 
 def build_page(folder: Path, baseline: str = "") -> Page:

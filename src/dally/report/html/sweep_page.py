@@ -48,7 +48,7 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
 
 def short(name: str) -> str:
     """A varied parameter without its prefix."""
-    return name.removeprefix("vary.")
+    return name.removeprefix("set.")
 
 
 def sweep_headline(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Headline:

@@ -108,7 +108,7 @@ def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: S
         lines.append(
             f"<tr>{varied}{''.join(_plain_cell(row, metric, best.get(metric.key)) for metric in metrics)}</tr>"
         )
-    head = "".join(heading(name.removeprefix("vary."), left=True) for name in names)
+    head = "".join(heading(name.removeprefix("set."), left=True) for name in names)
     return _table(head + "".join(heading(metric.title) for metric in metrics), lines)
 
 
