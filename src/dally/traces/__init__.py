@@ -1,6 +1,6 @@
 """Readers of traces: files that say which jobs came when."""
 
-from dally.traces.csv_trace import Trace, read_csv
 from dally.traces.outages import read_outages
+from dally.traces.reading import History, Trace, read_csv, read_history, read_trace
 
-__all__ = ["Trace", "read_csv", "read_outages"]
+__all__ = ["History", "Trace", "read_csv", "read_history", "read_outages", "read_trace"]
