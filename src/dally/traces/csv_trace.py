@@ -134,7 +134,7 @@ def plain(value: float) -> str:
 def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str, ...]) -> None:
     """Count a row by the first of GPUs, submission and length that it lacks."""
     for name, text, reason in zip(names, texts, (NO_GPUS, NO_SUBMIT, NO_LENGTH), strict=True):
-        if not text.strip() or reason == NO_GPUS and not float(text):
+        if not text.strip() or (reason == NO_GPUS and not float(text)):
             shown = repr(text) if text.strip() else "empty"
             problem = WHOLE if reason == NO_GPUS else "must be a number, not negative"
             return reading.skip(line, name, text, reason, f"{shown}: {problem}")

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import at
-from dally.traces.rows import (
-    BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, Row,
-)  # fmt: skip
+from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, Row
 from dally.traces.table import number, rows_of
 
 COLUMNS: Final = (

@@ -217,10 +217,8 @@ def _text(reading: Reading, line: int, entry: dict[str, Any], field: str) -> str
 
 def _is_unicode(text: str) -> bool:
     """Whether it could be written: JSON can spell half a character, and NUL."""
-    return (
-        text.isascii()
-        and "\0" not in text
-        or all(char != "\0" and not "\ud800" <= char <= "\udfff" for char in text)
+    return (text.isascii() and "\0" not in text) or all(
+        char != "\0" and not "\ud800" <= char <= "\udfff" for char in text
     )
 
 

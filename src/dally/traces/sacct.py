@@ -23,6 +23,7 @@ WRITTEN: Final = (
 STEP: Final = re.compile(r"\.")  # 12.batch, 12.extern, 12_3.0
 GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
 ELAPSED: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
+TYPE: Final = re.compile(r"[\w.+-]+")
 REQUEUED: Final = "were requeued: their running times are added up"
 REPEATED: Final = "stand in the file twice: taken once"
 
@@ -139,10 +140,20 @@ def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
         duration_s = round(row.duration_s)
         days, rest = divmod(duration_s, 86400)
-        typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if row.gpu_type else ""
+        _check(row)
+        typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if TYPE.fullmatch(row.gpu_type) else ""
         fields = (
             row.job_id, row.user, row.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
             written(start_s + duration_s, "T"), row.status, f"gres/gpu={row.gpus}{typed}", str(row.machines or ""),
             "", f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}",
         )  # fmt: skip
         yield "|".join(fields) + "\n"
+
+
+def _check(row: Row) -> None:
+    """Refuse what would be read back as something else."""
+    for field in (row.job_id, row.user, row.name, row.status):
+        if re.search(r"[|\r\n]", field):
+            raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold | or line ends")
+    if STEP.search(row.job_id):
+        raise InputError(f"job {row.job_id!r}: sacct takes an id with a dot for a job's step")

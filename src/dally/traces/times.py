@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -10,6 +11,8 @@ from dally.errors import InputError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 UNKNOWN: Final = frozenset({"", "unknown", "none", "null", "n/a", "nan", "nat"})
+UNITS_S: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+MOST_SPAN_S: Final = 1e12
 OTHER_LAYOUTS: Final = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M")
 
 
@@ -39,7 +42,10 @@ class Clock:
 
     def hour(self, seconds: float) -> int:
         """The local hour of the day, 0 to 23."""
-        return datetime.fromtimestamp(seconds, self.zone).hour
+        try:
+            return (EPOCH + timedelta(seconds=seconds)).astimezone(self.zone).hour
+        except OverflowError:
+            return int(seconds // 3600.0) % 24  # beyond the year 9999
 
 
 def find_zone(name: str) -> tzinfo:
@@ -56,7 +62,19 @@ def find_zone(name: str) -> tzinfo:
 
 def written(seconds: float, separator: str = " ") -> str:
     """The date in UTC, to the second: 2020-01-31 23:59:59."""
-    return datetime.fromtimestamp(round(seconds), UTC).replace(tzinfo=None).isoformat(separator)
+    try:
+        date = EPOCH + timedelta(seconds=round(seconds))
+    except OverflowError:
+        raise InputError(f"{seconds:g} s after 1970 is no date: beyond the year 9999") from None
+    return date.replace(tzinfo=None).isoformat(separator)
+
+
+def span_s(option: str, text: str) -> float:
+    """Seconds of a length of time: 90, 90s, 15m, 12h, 3d or 2w."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
+    if found is None or float(found[1]) > MOST_SPAN_S:
+        raise InputError(f"{option} {text!r}: expected seconds, or a number with s, m, h, d or w such as 12h")
+    return float(found[1]) * UNITS_S[found[2]]
 
 
 def _date(text: str) -> datetime:
