@@ -145,8 +145,8 @@ def test_commands_and_code_run_as_shown(page: Path, tmp_path: Path) -> None:
             output = following.lines if following.kind == "text" else []
             code = "\n".join(block.lines)
             check(Command(code, 0, output, stdin=code), [sys.executable, "-"], tmp_path)
-        elif block.kind.startswith("toml file="):
-            name = block.kind.removeprefix("toml file=")
+        elif " file=" in block.kind:
+            name = block.kind.partition(" file=")[2]
             (tmp_path / name).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from dally.errors import at, unknown
-from dally.traces import acme, csv_trace, helios, lingjun, pai, philly, sacct, swf, tiresias
+from dally.traces import acme, csv_trace, helios, lingjun, pai, paper, philly, sacct, swf, tiresias
 from dally.traces.rows import Reading, Row
 from dally.traces.table import first_lines
 
@@ -38,7 +38,8 @@ FORMATS: Final[dict[str, Format]] = {
     "acme": Format(acme.looks_like, acme.rows, True, "Shanghai AI Lab Acme: csv"),
     "pai": Format(pai.looks_like, pai.rows, True, "Alibaba PAI 2020: task table", pai.companions),
     "tiresias": Format(tiresias.looks_like, tiresias.rows, False, "Tiresias: csv"),
-    "csv": Format(csv_trace.looks_like, csv_trace.rows, False, "plain csv, also the paper's workloads"),
+    "paper": Format(paper.looks_like, paper.rows, False, "workloads of the paper's simulator: csv"),
+    "csv": Format(csv_trace.looks_like, csv_trace.rows, False, "plain csv"),
 }
 
 
