@@ -17,6 +17,7 @@ from dally.traces.table import lines_of
 from dally.traces.times import written
 
 CHUNK: Final = 1 << 18  # characters
+LONGEST_TEXT: Final = 10_000  # characters of an id, a name, a date
 SPACE: Final = " \t\r\n"
 SEVERAL: Final = "had several attempts: their running times are added up"
 GPUS_PER_MACHINE: Final = 8  # where a trace to be written does not say how gangs were placed
@@ -210,16 +211,14 @@ def _text(reading: Reading, line: int, entry: dict[str, Any], field: str) -> str
     value = entry.get(field)
     if value is None:
         return ""
-    if not isinstance(value, str) or not _is_unicode(value):
-        raise at(reading.path, line, field, f"{value!r}: must be text")
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or not _is_unicode(value):
+        raise at(reading.path, line, field, f"{value!r}: must be text of at most {LONGEST_TEXT:,} characters")
     return value.strip()
 
 
 def _is_unicode(text: str) -> bool:
     """Whether it could be written: JSON can spell half a character, and NUL."""
-    return (text.isascii() and "\0" not in text) or all(
-        char != "\0" and not "\ud800" <= char <= "\udfff" for char in text
-    )
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text))
 
 
 def _date(reading: Reading, line: int, entry: dict[str, Any], field: str) -> float | None:

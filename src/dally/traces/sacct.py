@@ -12,7 +12,7 @@ from typing import Final
 
 from dally.errors import InputError, at
 from dally.traces.rows import NO_GPUS, Reading, Row
-from dally.traces.table import lines_of
+from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
 NEEDED: Final = ("JobID", "Submit", "Start", "End")
@@ -63,7 +63,7 @@ def _records(reading: Reading) -> Iterator[Row]:
     """A row for every run of every job."""
     column: dict[str, int] = {}
     columns = 0
-    for line, text in enumerate(lines_of(reading.path), 1):
+    for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
         fields = text.rstrip("\r\n").split("|")
         if fields == [""]:
             continue

@@ -12,7 +12,7 @@ from typing import Final
 from dally.errors import at
 from dally.traces.csv_trace import plain
 from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row
-from dally.traces.table import MOST, lines_of
+from dally.traces.table import LONGEST_LINE, MOST, lines_of
 
 FIELDS: Final = 18
 STATUSES: Final = {"0": "failed", "1": "completed", "5": "cancelled", "-1": ""}
@@ -37,7 +37,7 @@ def _is_number(text: str) -> bool:
 def rows(reading: Reading) -> Iterator[Row]:
     """The jobs of the file. Allocated processors are GPUs; requested ones where those are not known."""
     users: dict[str, str] = {"-1": ""}
-    for line, text in enumerate(lines_of(reading.path), 1):
+    for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
         fields = text.split()
         if not fields:
             continue

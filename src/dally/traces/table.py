@@ -13,6 +13,7 @@ from typing import BinaryIO, Final, TextIO, cast
 from dally.errors import InputError, at
 
 MOST: Final = 1e15  # of any number: sums stay exact enough, and nothing overflows
+LONGEST_LINE: Final = 100_000  # characters, where a line is one job
 BROKEN_GZIP: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -27,14 +28,18 @@ def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise at(path, reader.line_num, None, lower(error)) from None
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines with their ends."""
+def lines_of(path: Path, longest: int = 1 << 62) -> Iterator[str]:
+    """The lines with their ends, none of more than `longest` characters."""
     line = 0
     try:
         with open_text(path) as file:
             for line, text in enumerate(file, 1):
                 if "\0" in text:
                     raise at(path, line, None, "holds a NUL byte: this is not a text file, or it is damaged")
+                if len(text) > longest:
+                    raise at(
+                        path, line, None, f"a line of {len(text):,} characters: at most {longest:,} make sense"
+                    )
                 yield text
     except BROKEN_GZIP as error:
         raise at(path, line + 1, None, f"broken gzip: {lower(error)}") from None

@@ -31,7 +31,7 @@ class Clock:
         if text.lower() in UNKNOWN:
             return None
         if text.isascii() and text.isdigit():
-            return float(text)  # as of SLURM_TIME_FORMAT=%s
+            return _seconds(text)
         date = _date(text)
         if date.tzinfo is None:
             date = date.replace(tzinfo=self.zone, fold=fold)
@@ -75,6 +75,14 @@ def span_s(option: str, text: str) -> float:
     if found is None or float(found[1]) > MOST_SPAN_S:
         raise InputError(f"{option} {text!r}: expected seconds, or a number with s, m, h, d or w such as 12h")
     return float(found[1]) * UNITS_S[found[2]]
+
+
+def _seconds(text: str) -> float:
+    """Seconds since 1970, as of SLURM_TIME_FORMAT=%s."""
+    seconds = float(text)
+    if seconds > MOST_SPAN_S:
+        raise ValueError(text)
+    return seconds
 
 
 def _date(text: str) -> datetime:
