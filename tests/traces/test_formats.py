@@ -14,6 +14,7 @@ from dally.traces.rows import NOT_KNOWN, Row, told
 from tests.traces.documented import first_seed, put
 
 # name: (id, submit, GPUs, duration, user, wait) of each job, then what could not be used, then what was assumed
+BEFORE_FIVE = '"2017-10-07 04:59:59"'
 Facts = tuple[str, float, int, float, str, float]
 EXPECTED: dict[str, tuple[list[Facts], dict[str, int], dict[str, int]]] = {
     "csv": (
@@ -49,7 +50,11 @@ EXPECTED: dict[str, tuple[list[Facts], dict[str, int], dict[str, int]]] = {
         {},
     ),
     "helios": (
-        [("582026", 0, 1, 84, "u1", 1), ("582027", 671, 16, 14400, "u1", 2400), ("582029", 10271, 8, 86400, "u3", 0)],
+        [
+            ("582026", 0, 1, 84, "u1", 1),
+            ("582027", 671, 16, 14400, "u1", 2400),
+            ("582029", 10271, 8, 86400, "u3", 0),
+        ],
         {"without GPUs": 1},
         {},
     ),
@@ -215,15 +220,19 @@ def test_swf_parts_requests_and_what_is_no_number(tmp_path: Path) -> None:
 def test_philly_attempts_are_added_up_and_nulls_endured(tmp_path: Path) -> None:
     path = tmp_path / "log"
     run = '{"start_time": "2017-10-07 0%d:00:00", "end_time": %s, "detail": [{"ip": "m", "gpus": ["g0", "g1"]}]}'
-    attempts = ", ".join([run % (1, '"2017-10-07 02:00:00"'), run % (4, '"2017-10-07 04:30:00"'), run % (6, "null")])
-    path.write_text(
-        '[{"jobid": "a", "submitted_time": "2017-10-07 00:59:00", "vc": "v", "user": null, "attempts": [' + attempts +
-        ']},\n{"jobid": "b", "submitted_time": null, "attempts": []},\n'
-        '{"jobid": "c", "submitted_time": "2017-10-07 00:59:00", "attempts": null},\n'
-        '{"jobid": "d", "submitted_time": "None"},\n'
-        '{"jobid": "e", "submitted_time": "2017-10-07 00:59:00", "attempts": [' + run % (5, '"2017-10-07 04:59:59"')
-        + "]}]"
-    )  # fmt: skip
+    attempts = ", ".join(
+        [run % (1, '"2017-10-07 02:00:00"'), run % (4, '"2017-10-07 04:30:00"'), run % (6, "null")]
+    )
+    entry = '{"jobid": "%s", "submitted_time": %s, "attempts": %s, "vc": "v", "user": null}'
+    date = '"2017-10-07 00:59:00"'
+    entries = [
+        entry % ("a", date, f"[{attempts}]"),
+        entry % ("b", "null", "[]"),
+        entry % ("c", date, "null"),
+        '{"jobid": "d", "submitted_time": "None"}',
+        entry % ("e", date, f"[{run % (5, BEFORE_FIVE)}]"),
+    ]
+    path.write_text(f"[{','.join(entries)}]")
     history = read_history(path)
     assert [facts(row) for row in history.rows] == [("a", 0, 2, 5400, "v", 60)]
     assert history.unused == {

@@ -11,6 +11,7 @@ from dally.traces import History, read_history, read_trace
 
 HEADER = "JobID|User|JobName|Submit|Start|End|State|AllocTRES|ReqTRES|NNodes|NodeList|Elapsed"
 DAY = "2023-05-01T"
+BOTH = "gres/gpu:a100=8,gres/gpu:h100=8"
 
 
 def line(job: str, times: tuple[str, str, str], state: str, tres: str, elapsed: str, nodes: str = "1") -> str:
@@ -25,14 +26,14 @@ ACCOUNTING = [
     line("7_2", ("10:00:00", "10:30:00", "10:45:00"), "FAILED", "gres/gpu:a100=4,gres/gpu=4", "00:15:00"),
     line("7_[3-9%2]", ("10:00:00", "Unknown", "Unknown"), "PENDING", "gres/gpu=4", "00:00:00"),
     # Failed, requeued, preempted, and done at the third try.
-    line("8", ("10:05:00", "10:06:00", "10:16:00"), "NODE_FAIL", "gres/gpu:a100=8,gres/gpu:h100=8", "00:10:00", "2"),
+    line("8", ("10:05:00", "10:06:00", "10:16:00"), "NODE_FAIL", BOTH, "00:10:00", "2"),
     line("8.extern", ("10:06:00", "10:06:00", "10:16:00"), "CANCELLED", "gres/gpu:a100=8", "00:10:00"),
-    line("8", ("10:16:00", "10:20:00", "10:40:00"), "PREEMPTED", "gres/gpu:a100=8,gres/gpu:h100=8", "00:20:00", "2"),
-    line("8", ("10:40:00", "11:00:00", "12:00:00"), "COMPLETED", "gres/gpu:a100=8,gres/gpu:h100=8", "01:00:00", "2"),
+    line("8", ("10:16:00", "10:20:00", "10:40:00"), "PREEMPTED", BOTH, "00:20:00", "2"),
+    line("8", ("10:40:00", "11:00:00", "12:00:00"), "COMPLETED", BOTH, "01:00:00", "2"),
     line("9", ("10:07:00", "10:08:00", "10:18:00"), "CANCELLED by 1000", "gres/gpu=1", "00:07:30"),  # was suspended
     line("10", ("10:07:00", "None", "10:09:00"), "CANCELLED by 0", "gres/gpu=1", "00:00:00"),
     line("11", ("10:07:00", "10:08:00", "Unknown"), "RUNNING", "gres/gpu=1", "5-00:00:00"),
-    line("12", ("10:07:00", "10:08:00", "10:09:00"), "COMPLETED", "cpu=1,gres/gpumem=80G,gres/gpuutil=3", "00:01:00"),
+    line("12", ("10:07:00", "10:08:00", "10:09:00"), "COMPLETED", "gres/gpumem=80G,gres/gpuutil=3", "00:01:00"),
     line("13+0", ("10:08:00", "10:08:00", "10:09:00"), "COMPLETED", "gres/gpu=2", "00:01:00"),
     line("13+1", ("10:08:00", "10:08:00", "10:09:00"), "COMPLETED", "gres/gpu=1", "00:01:00"),
 ]  # fmt: skip
@@ -85,9 +86,15 @@ def test_requested_gpus_epoch_times_and_trailing_bars(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["8|ann"], "accounting.txt:2: 2 fields where the header has 12"),
-        ([ACCOUNTING[0].replace("01:00:00", "an hour")], "accounting.txt:2: Elapsed: 'an hour': must be [days-]hours"),
+        (
+            [ACCOUNTING[0].replace("01:00:00", "an hour")],
+            "accounting.txt:2: Elapsed: 'an hour': must be [days-]hours",
+        ),
         ([ACCOUNTING[0].replace("gpu=4", "gpu=four")], "accounting.txt:2: AllocTRES: 'four' is not a number"),
-        ([ACCOUNTING[0].replace("10:00:00", "25:00:00")], "accounting.txt:2: Submit: '2023-05-01T25:00:00' is not a"),
+        (
+            [ACCOUNTING[0].replace("10:00:00", "25:00:00")],
+            "accounting.txt:2: Submit: '2023-05-01T25:00:00' is not a",
+        ),
         ([ACCOUNTING[0].replace("7_1", "")], "accounting.txt:2: JobID: empty"),
     ],
 )
@@ -109,7 +116,7 @@ def test_a_header_without_gpus_is_refused(tmp_path: Path) -> None:
     [
         (4, "accounting.txt:2: Start: 'Unknown': a row that never started"),
         (11, "accounting.txt:2: End: 'Unknown': a row without an end"),
-        (12, "accounting.txt:2: AllocTRES: 'cpu=1,gres/gpumem=80G,gres/gpuutil=3': a row without GPUs"),
+        (12, "accounting.txt:2: AllocTRES: 'gres/gpumem=80G,gres/gpuutil=3': a row without GPUs"),
     ],
 )
 def test_strict_names_line_field_and_value(place: int, message: str, tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ The workload csv of the paper's simulator and Tiresias traces are this one with 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from dally.errors import at
 from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row, empty
-from dally.traces.table import number, rows_of
+from dally.traces.table import csv_lines, number, rows_of
 
 NEEDED: Final = {
     "job_id": ("job_id",),
@@ -108,22 +106,17 @@ class _Words(dict[str, str]):
 def pieces(rows: Sequence[Row], length: str = "duration_s") -> Iterator[str]:
     """The text of the csv; columns that no job needs are left out, those of the shared form always stand."""
     extra = [name for name in ("model", "name", "priority", "placement") if any(getattr(r, name) for r in rows)]
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(
-        ["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type", *extra]
+    yield from csv_lines(
+        [["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type", *extra]]
     )
-    for row in rows:
-        writer.writerow([
+    yield from csv_lines(
+        [
             row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.duration_s), row.status,
             "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
             *(plain(row.priority) if name == "priority" else getattr(row, name) for name in extra),
-        ])  # fmt: skip
-        if line.tell() > 1 << 16:
-            yield line.getvalue()
-            line.seek(0)
-            line.truncate()
-    yield line.getvalue()
+        ]
+        for row in rows
+    )  # fmt: skip
 
 
 def plain(value: float) -> str:

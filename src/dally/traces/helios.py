@@ -5,15 +5,13 @@ Source: S-Lab-System-Group/HeliosData on GitHub. Acme's csv is like it; see acme
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import at
 from dally.traces.csv_trace import header_names
 from dally.traces.rows import NO_GPUS, Reading, Row, empty
-from dally.traces.table import number, rows_of
+from dally.traces.table import csv_lines, number, rows_of
 from dally.traces.times import written
 
 COLUMNS: Final = (
@@ -73,17 +71,15 @@ def _machines(reading: Reading, line: int, text: str) -> int:
 
 def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
     """The text of the csv, dates in UTC. A wait that is not known is written as none."""
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        wait_s = max(row.wait_s, 0.0)
-        submit_s = epoch_s + row.submit_s
-        start_s = round(submit_s) + round(wait_s)
-        writer.writerow([
-            row.job_id, row.user, "", row.gpus, "", row.machines or "", row.status, written(submit_s),
-            written(start_s), written(start_s + round(row.duration_s)), round(row.duration_s), round(wait_s),
-        ])  # fmt: skip
-        yield line.getvalue()
-        line.seek(0)
-        line.truncate()
+    yield from csv_lines([COLUMNS])
+    yield from csv_lines(_fields(row, epoch_s) for row in rows)
+
+
+def _fields(row: Row, epoch_s: float) -> list[object]:
+    wait_s = max(row.wait_s, 0.0)
+    submit_s = epoch_s + row.submit_s
+    start_s = round(submit_s) + round(wait_s)
+    return [
+        row.job_id, row.user, "", row.gpus, "", row.machines or "", row.status, written(submit_s),
+        written(start_s), written(start_s + round(row.duration_s)), round(row.duration_s), round(wait_s),
+    ]  # fmt: skip

@@ -19,6 +19,7 @@ from dally.traces.times import written
 CHUNK: Final = 1 << 18  # characters
 LONGEST_TEXT: Final = 10_000  # characters of an id, a name, a date
 SPACE: Final = " \t\r\n"
+CUT_OFF: Final = "the JSON ends in the middle: is the file cut off?"
 SEVERAL: Final = "had several attempts: their running times are added up"
 GPUS_PER_MACHINE: Final = 8  # where a trace to be written does not say how gangs were placed
 
@@ -46,6 +47,7 @@ def objects_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         text.skip(1)
     else:
         while True:
+            text.next_char()
             line = text.line
             entry = text.take_value()
             if not isinstance(entry, dict):
@@ -53,19 +55,13 @@ def objects_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield line, entry
             mark = text.next_char()
             if mark not in (",", "]"):
-                raise at(path, text.line, None, _cut_off(mark) or f"{mark!r}: expected a comma or ]")
+                raise at(path, text.line, None, f"{mark!r}: expected a comma or ]" if mark else CUT_OFF)
             text.skip(1)
             if mark == "]":
                 break
-            if not text.next_char():
-                raise at(path, text.line, None, _cut_off(""))
     rest = text.next_char()
     if rest:
         raise at(path, text.line, None, f"{rest!r}: nothing may follow the list")
-
-
-def _cut_off(mark: str) -> str:
-    return "" if mark else "the JSON ends in the middle: is the file cut off?"
 
 
 class _Buffer:
@@ -96,7 +92,8 @@ class _Buffer:
 
     def take_value(self) -> Any:
         """The value that begins here."""
-        self.next_char()
+        if not self.next_char():
+            raise at(self._path, self.line, None, CUT_OFF)
         while True:
             try:
                 value, end = self._decode(self._text, self._at)

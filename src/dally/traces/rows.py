@@ -11,7 +11,7 @@ from dally.traces.table import number
 from dally.traces.times import Clock
 
 NOT_KNOWN: Final = -1.0  # of wait_s
-MOST_GPUS: Final = 1_000_000_000  # of one job
+MOST_GPUS: Final = 1_000_000  # of one job
 
 # Why a row cannot be used, as in `12 rows without GPUs`.
 NO_GPUS: Final = "without GPUs"
@@ -79,7 +79,8 @@ class Reading:
             return 0
         value = number(self.path, line, field, text)
         if value != int(value) or value > MOST_GPUS:
-            raise at(self.path, line, field, f"{text!r}: must be a whole number, at least 1")
+            limit = f" and at most {MOST_GPUS:,}" if value > MOST_GPUS else ""
+            raise at(self.path, line, field, f"{text!r}: must be a whole number, at least 1{limit}")
         return int(value)
 
     def count(self, line: int, field: str, text: str) -> int:

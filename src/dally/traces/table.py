@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
@@ -26,6 +26,18 @@ def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, row
     except csv.Error as error:
         raise at(path, reader.line_num, None, lower(error)) from None
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """The rows as lines of a csv."""
+    line = io.StringIO()
+    # Only what occurs in the line end is quoted, and a lone \r must be: lines are cut there when read.
+    writer = csv.writer(line, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow(row)
+        yield f"{line.getvalue()[:-2]}\n"
+        line.seek(0)
+        line.truncate()
 
 
 def lines_of(path: Path, longest: int = 1 << 62) -> Iterator[str]:

@@ -5,14 +5,13 @@ Source: SymbioticLab/Tiresias on GitHub.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.traces import csv_trace
 from dally.traces.csv_trace import header_names, plain
 from dally.traces.rows import Row
+from dally.traces.table import csv_lines
 
 COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
 
@@ -26,16 +25,12 @@ def looks_like(lines: Sequence[str]) -> bool:
 
 def pieces(rows: Sequence[Row]) -> Iterator[str]:
     """The text of the csv. Iterations are not known, and the interval is that to the job before."""
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    before_s = rows[0].submit_s if rows else 0.0
-    for row in rows:
-        interval_s = row.submit_s - before_s
-        before_s = row.submit_s
-        writer.writerow([
-            row.job_id, row.gpus, plain(row.submit_s), "", row.model, plain(row.duration_s), plain(interval_s),
-        ])  # fmt: skip
-        yield line.getvalue()
-        line.seek(0)
-        line.truncate()
+    yield from csv_lines([COLUMNS])
+    before = [*rows[:1], *rows]
+    yield from csv_lines(
+        [
+            row.job_id, row.gpus, plain(row.submit_s), "", row.model, plain(row.duration_s),
+            plain(row.submit_s - earlier.submit_s),
+        ]
+        for earlier, row in zip(before, rows, strict=False)
+    )  # fmt: skip
