@@ -129,6 +129,7 @@ def test_what_cannot_be_held_is_said() -> None:
         (Row(1, "a.1", 0.0, 1, 9.0), "sacct takes an id with a dot for a job's step"),
         (Row(1, "a|b", 0.0, 1, 9.0), "sacct's fields cannot hold | or line ends"),
         (Row(1, "a", 1e15, 1, 9.0), "is no date: beyond the year 9999"),
+        (Row(1, "x" * 60_000, 0.0, 1, 9.0), "60,000 characters in its id, user and so on: too many"),
     ],
 )
 def test_what_would_read_back_as_something_else_is_refused(row: Row, message: str, tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from dally.errors import at
 from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, NO_SUBMIT, Reading, Row
-from dally.traces.table import lines_of
+from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
 CHUNK: Final = 1 << 18  # characters
-LONGEST_TEXT: Final = 10_000  # characters of an id, a name, a date
 SPACE: Final = " \t\r\n"
 CUT_OFF: Final = "the JSON ends in the middle: is the file cut off?"
 SEVERAL: Final = "had several attempts: their running times are added up"
@@ -208,8 +207,8 @@ def _text(reading: Reading, line: int, entry: dict[str, Any], field: str) -> str
     value = entry.get(field)
     if value is None:
         return ""
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT or not _is_unicode(value):
-        raise at(reading.path, line, field, f"{value!r}: must be text of at most {LONGEST_TEXT:,} characters")
+    if not isinstance(value, str) or len(value) > LONGEST_LINE or not _is_unicode(value):
+        raise at(reading.path, line, field, f"{value!r}: must be text of at most {LONGEST_LINE:,} characters")
     return value.strip()
 
 

@@ -13,7 +13,9 @@ from dally.errors import InputError, unknown
 from dally.traces import csv_trace, helios, philly, sacct, swf, tiresias
 from dally.traces.reading import History
 from dally.traces.rows import Row
+from dally.traces.table import LONGEST_LINE
 
+LONGEST_TEXTS: Final = LONGEST_LINE // 2  # of one job: what is written must be readable, quotes and all
 EPOCH_S: Final = 1577836800.0  # 2020-01-01: the date of second 0 where none is known
 
 
@@ -53,6 +55,10 @@ def text_of(history: History, name: str) -> Iterable[str]:
         raise unknown("format to write", name, WRITERS)
     if history.length != "duration_s" and name != "csv":
         raise InputError(f"the trace states {history.length} instead of durations, which only csv can hold")
+    for row in history.rows:
+        size = sum(len(text) for text in row if isinstance(text, str))
+        if size > LONGEST_TEXTS:
+            raise InputError(f"job {row.job_id[:40]!r}: {size:,} characters in its id, user and so on: too many")
     return WRITERS[name].pieces(history)
 
 
