@@ -90,6 +90,7 @@ def test_requested_gpus_epoch_times_and_trailing_bars(tmp_path: Path) -> None:
             [ACCOUNTING[0].replace("01:00:00", "an hour")],
             "accounting.txt:2: Elapsed: 'an hour': must be [days-]hours",
         ),
+        ([ACCOUNTING[0].replace("01:00:00", "9" * 400 + "-01:00:00")], "accounting.txt:2: Elapsed: '999999"),
         ([ACCOUNTING[0].replace("gpu=4", "gpu=four")], "accounting.txt:2: AllocTRES: 'four' is not a number"),
         (
             [ACCOUNTING[0].replace("10:00:00", "25:00:00")],

@@ -22,7 +22,7 @@ WRITTEN: Final = (
 )  # fmt: skip
 STEP: Final = re.compile(r"\.")  # 12.batch, 12.extern, 12_3.0
 GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
-ELAPSED: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
+ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
 TYPE: Final = re.compile(r"[\w.+-]+")
 REQUEUED: Final = "were requeued: their running times are added up"
 REPEATED: Final = "stand in the file twice: taken once"
