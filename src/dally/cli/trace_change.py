@@ -47,9 +47,8 @@ def window(
     cut = window_of(history, from_s, to_s, warmup_s)
     if not cut.rows:
         raise InputError(f"{file}: no job runs or comes between --from {from_} and --to {to or 'the end'}")
-    carried = sum(row.submit_s < from_s - warmup_s for row in history.rows) and sum(
-        row.submit_s == 0.0 for row in cut.rows
-    )
+    earlier = {row.job_id for row in history.rows if row.submit_s < from_s - warmup_s}
+    carried = sum(row.job_id in earlier for row in cut.rows)
     if carried:
         say(f"{carried:,} jobs were running or waiting at the start")
     if warmup_s:

@@ -11,7 +11,7 @@ from typing import Final
 from dally.errors import at
 from dally.traces.csv_trace import header_names
 from dally.traces.rows import NO_GPUS, Reading, Row, empty
-from dally.traces.table import csv_lines, number, rows_of
+from dally.traces.table import csv_lines, rows_of
 from dally.traces.times import written
 
 COLUMNS: Final = (
@@ -61,12 +61,8 @@ def rows(reading: Reading) -> Iterator[Row]:
             user=user or (row[vc_at].strip() if vc_at >= 0 else ""),
             status=row[state_at].strip() if state_at >= 0 else "",
             wait_s=ran.wait_s,
-            machines=_machines(reading, line, row[machines_at]) if machines_at >= 0 else 0,
+            machines=reading.count(line, "node_num", row[machines_at]) if machines_at >= 0 else 0,
         )
-
-
-def _machines(reading: Reading, line: int, text: str) -> int:
-    return int(number(reading.path, line, "node_num", text)) if text.strip() else 0
 
 
 def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
