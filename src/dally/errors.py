@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
+
+LONGEST: Final = 400  # characters of a problem: a damaged file may hold a line of megabytes
 
 
 class InputError(Exception):
@@ -20,6 +23,9 @@ class Interrupted(Exception):  # noqa: N818 - nothing went wrong
 def at(file: object, line: int | None, field: str | None, problem: str) -> InputError:
     """An InputError that reads `file:line: field: problem`, leaving out what is not known."""
     where = str(file) if line is None else f"{file}:{line}"
+    problem = " ".join(problem.splitlines())
+    if len(problem) > LONGEST:
+        problem = f"{problem[: LONGEST // 2]} … {problem[-LONGEST // 2 :]}"
     return InputError(f"{where}: {problem}" if field is None else f"{where}: {field}: {problem}")
 
 

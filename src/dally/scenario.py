@@ -26,7 +26,7 @@ from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile, load_profiles, shipped
 from dally.policies.registry import build
-from dally.traces import Trace, read_csv, read_outages
+from dally.traces import Trace, companions, read_outages, read_trace
 from dally.traces.mixes import assign_models, find_mix
 
 
@@ -53,20 +53,30 @@ class Scenario:
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     gpu: str = "a100"
     profiles: str = ""  # a catalogue of the user's own
+    trace_format: str = "auto"  # told by the trace's content
+    strict: bool = False  # rows of the trace that cannot be used are errors
+    zone: str = "UTC"  # of local times in the trace
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
 
     def simulation(self) -> tuple[Simulation, int]:
         """The run, ready to go, and how many impossible jobs were left out."""
+        simulation, trace = self.prepare()
+        return simulation, trace.skipped
+
+    def prepare(self) -> tuple[Simulation, Trace]:
+        """The run, ready to go, and the trace it runs: what of it could not be used."""
         self._check()
         policy = build(self.policy, self.settings)
         topology = read_topology(self.cluster)
         failures = self._failures(topology.machine_numbers)
         network = connect_topology(topology, self.network, self.network_settings, self.congestion)
-        trace = read_csv(Path(self.trace), topology.total_gpus(), self.skip_impossible)
+        trace = read_trace(
+            Path(self.trace), topology.total_gpus(), self.skip_impossible, self.trace_format, self.strict, self.zone
+        )
         speed = self._speed(topology, network, trace, policy.sharing())
         costs = Costs(self.restart_s, self.restart_per_gpu_s, self.checkpoint_every_s)
         cluster = Cluster(topology, network)
-        return Simulation(trace.jobs, cluster, policy, speed, costs, failures), trace.skipped
+        return Simulation(trace.jobs, cluster, policy, speed, costs, failures), trace
 
     def _speed(self, topology: Topology, network: Network | None, trace: Trace, sharing: str) -> SpeedModel:
         """The speed model; it also turns what the trace says of a job's length into its duration."""
@@ -148,7 +158,8 @@ class Scenario:
     def files(self) -> list[str]:
         """The files it reads."""
         named = [self.trace, self.failures, self.profiles, *cluster_files(self.cluster)]
-        return [name for name in named if name]
+        beside = companions(Path(self.trace), self.trace_format) if self.trace else []
+        return [name for name in named if name] + [str(path) for path in beside]
 
     def to_toml(self) -> str:
         """The text of scenario.toml."""

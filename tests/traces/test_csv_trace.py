@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.errors import InputError
-from dally.traces.csv_trace import read_csv
+from dally.traces import read_csv, read_trace
 
 HEADER = "job_id,submit_s,gpus,duration_s"
 
@@ -78,9 +78,18 @@ def test_gzip_bom_and_line_ends(tmp_path: Path, ending: str) -> None:
 )
 def test_names_line_field_and_value(tmp_path: Path, lines: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_csv(write(tmp_path, *lines), 8)
+        read_trace(write(tmp_path, *lines), 8, format="csv", strict=True)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_that_cannot_be_used_are_counted_by_reason(tmp_path: Path) -> None:
+    rows = ["a,0,0,5", "b,1,,5", "c,2,1,", "d,,1,5", "e,9,2,7"]
+    trace = read_csv(write(tmp_path, HEADER, *rows), 8)
+    assert [job.job_id for job in trace.jobs] == ["e"]
+    assert trace.unused == {"without GPUs": 2, "without a duration": 1, "without a submit time": 1}
+    with pytest.raises(InputError, match="holds no jobs; 2 rows without GPUs, 1 without a duration"):
+        read_csv(write(tmp_path, HEADER, *rows[:-1]), 8)
 
 
 def test_leaves_out_impossible_jobs_when_asked(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 REDRAW_S = 0.1
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int = 99) -> None:
-    """Print a table; columns from `numbers_from` on are aligned right."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int = 99, bars: Sequence[int] = ()
+) -> None:
+    """Print a table; columns from `numbers_from` on are aligned right, but for `bars`."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=SIMPLE if any(columns) else None, show_header=any(columns), pad_edge=False)
     for place, name in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if place >= numbers_from else "left"
+        justify: Literal["left", "right"] = "right" if place >= numbers_from and place not in bars else "left"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
         table.add_row(*row)

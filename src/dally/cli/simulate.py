@@ -20,6 +20,7 @@ from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
 from dally.report.times import span
 from dally.scenario import Scenario, read_scenario
+from dally.traces.rows import told
 
 EXAMPLES = """Examples:
 
@@ -35,7 +36,9 @@ MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer r
 
 
 def simulate(
-    trace: str = typer.Option(None, help="Jobs: csv or csv.gz with job_id, submit_s, gpus, duration_s."),
+    trace: str = typer.Option(
+        None, help="Jobs: csv with job_id, submit_s, gpus, duration_s, or another format of docs/formats.md."
+    ),
     cluster: str = typer.Option(
         None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a topology file."
     ),
@@ -75,6 +78,13 @@ def simulate(
     skip_impossible: bool = typer.Option(
         None, "--skip-impossible", help="Leave out, and count, jobs larger than the cluster."
     ),
+    trace_format: str = typer.Option(
+        None, "--format", help="Format of the trace.  [default: auto, told by its content]"
+    ),
+    strict: bool = typer.Option(
+        None, "--strict", help="Refuse a trace with rows that cannot be used, instead of counting them."
+    ),
+    zone: str = typer.Option(None, help="Time zone of local times in the trace, as Asia/Shanghai.  [default: UTC]"),
     restart_s: float = typer.Option(
         None, help="Seconds a gang that lost its GPUs needs before it works again.  [default: 0]"
     ),
@@ -98,7 +108,7 @@ def simulate(
         "skip_impossible": skip_impossible, "restart_s": restart_s, "restart_per_gpu_s": restart_per_gpu_s,
         "checkpoint_every_s": checkpoint_every, "failures": failures, "failure_rate": failure_rate,
         "repair_s": repair_s, "network": network, "congestion": congestion, "mix": mix, "gpu": gpu,
-        "profiles": profiles,
+        "profiles": profiles, "trace_format": trace_format, "strict": strict, "zone": zone,
     }  # fmt: skip
     chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
     if policy and policy != base.policy:
@@ -114,12 +124,13 @@ def simulate(
         if not getattr(chosen, name):
             raise InputError(f"--{name} is missing; see `dally simulate --help`")
 
-    simulation, skipped = chosen.simulation()
+    simulation, jobs = chosen.prepare()
     if out:
         prepare_folder(out)
     with progress_of(len(simulation.jobs), progress) as show:
         simulation.run(chosen.until_s, show)
-    summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": skipped}
+    summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": jobs.skipped}
+    summary["unused"] = jobs.unused
     summary |= cost(began)
     if out:
         write_run(out, simulation, summary, chosen.to_toml())
@@ -130,6 +141,8 @@ def simulate(
         typer.echo(json.dumps(summary, indent=2))
     else:
         print_summary(summary)
+        for what, count in jobs.notes.items():
+            typer.echo(f"{count:,} jobs {what}")
         if simulation.stuck:
             left = summary["jobs"] - summary["finished"]
             typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
@@ -169,6 +182,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("policy", summary["policy"]),
         ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
         *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
+        *([("rows left out", told(summary["unused"]))] if summary["unused"] else []),
         *(finished if summary["finished"] else []),
         *(communication if summary["comm_s"] else []),
         ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),

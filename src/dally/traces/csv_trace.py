@@ -1,125 +1,160 @@
-"""The plain trace: csv or csv.gz with job_id, submit_s, gpus, duration_s and more if known."""
+"""The plain trace: csv or csv.gz with job_id, submit_s, gpus, duration_s and more if known.
+
+The workload csv of the paper's simulator and Tiresias traces are this one with other column names.
+"""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
-from dally.errors import InputError, at
-from dally.model import Job
-from dally.traces.table import number, rows_of
+from dally.errors import at
+from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row, empty
+from dally.traces.table import csv_lines, number, rows_of
 
-NEEDED = {
+NEEDED: Final = {
     "job_id": ("job_id",),
     "submit_s": ("submit_s", "submit_time"),
     "gpus": ("gpus", "num_gpu"),
 }
 # How long a job is: the first of these that the file has.
-LENGTHS = {
+LENGTHS: Final = {
     "duration_s": ("duration_s", "duration"),  # at its closest placement, alone
     "compute_s": ("compute_s", "ideal_jct_s"),  # compute alone
     "iterations": ("iterations",),  # of its model's profile
 }
-OPTIONAL = ("model", "user", "priority", "name")
+TEXTS: Final = {
+    "model": ("model", "model_name"),
+    "user": ("user",),
+    "name": ("name",),
+    "status": ("status",),
+    "gpu_type": ("gpu_type",),
+    "placement": ("placement",),
+}
+WHOLE: Final = "must be a whole number, at least 1"
 
 
-class Trace(NamedTuple):
-    """Jobs in order of submission; `duration_s` of each holds what `length` says, to be converted if need be."""
-
-    jobs: list[Job]
-    skipped: int  # left out because they ask for more than the cluster has
-    length: str = "duration_s"  # or compute_s, or iterations
+def looks_like(lines: Sequence[str]) -> bool:
+    """Whether the first line is a header with the needed columns, or one close to it."""
+    names = header_names(lines)
+    return "job_id" in names and not {"gpu_num", "jobid"} & names
 
 
-def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:
-    """The jobs of a trace for a cluster of `most_gpus` GPUs.
+def header_names(lines: Sequence[str]) -> set[str]:
+    """The column names of a csv."""
+    return {name.strip().strip('"') for name in lines[0].split(",")} if lines else set()
 
-    Rows go straight into jobs, so that a long trace is held in memory once.
-    """
-    jobs: list[Job] = []
-    lines: dict[str, int] = {}
-    words: dict[str, str] = {}  # models, users and names, each kept once
-    skipped = 0
-    rows = rows_of(path)
-    _, header = next(rows, (0, []))
+
+def rows(reading: Reading) -> Iterator[Row]:
+    """The jobs of the file, in its order."""
+    path = reading.path
+    table = rows_of(path)
+    _, header = next(table, (0, []))
     if not header:
-        raise InputError(f"{path}: is empty; expected a csv with columns {', '.join(NEEDED)}, duration_s")
-    columns = _columns(path, header)
-    length, duration_at = _length(path, header)
-    id_at, submit_at, gpus_at = (columns[name] for name in NEEDED)
-    model_at, user_at, priority_at, name_at = (columns.get(name, -1) for name in OPTIONAL)
-    for line, row in rows:
-        if len(row) < len(header):
-            raise at(path, line, None, f"{len(row)} fields where the header has {len(header)}")
+        raise empty(path, f"{', '.join(NEEDED)}, duration_s")
+    header = [name.strip() for name in header]
+    id_at, submit_at, gpus_at = _needed(path, header)
+    reading.length, duration_at = _length(path, header)
+    model_at, user_at, name_at, status_at, type_at, placement_at = (_place(header, n) for n in TEXTS.values())
+    priority_at, wait_at, machines_at = (_place(header, (name,)) for name in ("priority", "wait_s", "machines"))
+    submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
+    columns = len(header)
+    word = _Words()
+    gpus_in: dict[str, int] = {}  # by text: few differ
+    for line, row in table:
+        if len(row) < columns:
+            reading.whole(line, row, columns)
+        row.append("")  # what a column that is not there reads as: its place is -1
         job_id = row[id_at].strip()
         if not job_id:
             raise at(path, line, "job_id", "empty: every job needs a name")
-        if job_id in lines:
-            raise at(path, line, "job_id", f"{job_id!r} stands already in line {lines[job_id]}")
-        lines[job_id] = line
-        gpus = number(path, line, header[gpus_at], row[gpus_at])
-        if gpus < 1 or gpus != int(gpus):
-            raise at(path, line, header[gpus_at], f"{row[gpus_at]!r}: must be a whole number, at least 1")
-        submit_s = number(path, line, header[submit_at], row[submit_at])
-        duration_s = number(path, line, header[duration_at], row[duration_at])
-        if gpus > most_gpus:
-            if not skip_impossible:
-                problem = f"job {job_id!r} asks for {int(gpus)} GPUs and the cluster has {most_gpus}"
-                raise at(path, line, header[gpus_at], f"{problem}; --skip-impossible leaves such jobs out")
-            skipped += 1
+        gpus_text, submit_text, duration_text = row[gpus_at], row[submit_at], row[duration_at]
+        gpus = gpus_in.get(gpus_text)
+        if gpus is None:
+            gpus = gpus_in[gpus_text] = reading.gpus(line, gpus_name, gpus_text)
+        if not (gpus and submit_text and duration_text):
+            _skip(reading, line, (gpus_name, submit_name, duration_name), (gpus_text, submit_text, duration_text))
             continue
-        model = row[model_at].strip() if model_at >= 0 else ""
-        user = row[user_at].strip() if user_at >= 0 else ""
-        name = row[name_at].strip() if name_at >= 0 else ""
-        priority = 0.0
-        if priority_at >= 0 and row[priority_at].strip():
-            priority = number(path, line, "priority", row[priority_at])
-        jobs.append(
-            Job(
-                index=len(jobs),
-                job_id=job_id,
-                submit_s=submit_s,
-                gpus=int(gpus),
-                duration_s=duration_s,
-                model=words.setdefault(model, model),
-                user=words.setdefault(user, user),
-                priority=priority,
-                name=words.setdefault(name, name),
-            )
+        priority, wait, machines = row[priority_at], row[wait_at], row[machines_at]
+        yield Row(
+            line,
+            job_id,
+            number(path, line, submit_name, submit_text),
+            gpus,
+            number(path, line, duration_name, duration_text),
+            word[row[model_at]],
+            word[row[user_at]],
+            number(path, line, "priority", priority) if priority.strip() else 0.0,
+            word[row[name_at]],
+            word[row[status_at]],
+            number(path, line, "wait_s", wait) if wait.strip() else NOT_KNOWN,
+            int(number(path, line, "machines", machines)) if machines.strip() else 0,
+            word[row[type_at]],
+            word[row[placement_at]],
         )
-    if not jobs:
-        why = f"; {skipped} jobs were larger than the cluster" if skipped else ""
-        raise InputError(f"{path}: holds no jobs{why}")
-    return Trace(_by_submission(jobs), skipped, length)
 
 
-def _columns(path: Path, header: list[str]) -> dict[str, int]:
-    """Where each field stands; the header's own names are kept for messages."""
-    header[:] = [name.strip() for name in header]
-    found = {name: header.index(name) for name in OPTIONAL if name in header}
-    for name, spellings in NEEDED.items():
-        present = [header.index(spelling) for spelling in spellings if spelling in header]
-        if not present:
+class _Words(dict[str, str]):
+    """Texts without the space around them, each kept once however often it recurs."""
+
+    def __missing__(self, text: str) -> str:
+        word = self[text] = text.strip()
+        return word
+
+
+def pieces(rows: Sequence[Row], length: str = "duration_s") -> Iterator[str]:
+    """The text of the csv; columns that no job needs are left out, those of the shared form always stand."""
+    extra = [name for name in ("model", "name", "priority", "placement") if any(getattr(r, name) for r in rows)]
+    yield from csv_lines(
+        [["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type", *extra]]
+    )
+    yield from csv_lines(
+        [
+            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.duration_s), row.status,
+            "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
+            *(plain(row.priority) if name == "priority" else getattr(row, name) for name in extra),
+        ]
+        for row in rows
+    )  # fmt: skip
+
+
+def plain(value: float) -> str:
+    """The shortest text that reads back as this number."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str, ...]) -> None:
+    """Count a row by the first of GPUs, submission and length that it lacks."""
+    for name, text, reason in zip(names, texts, (NO_GPUS, NO_SUBMIT, NO_LENGTH), strict=True):
+        if not text.strip() or (reason == NO_GPUS and not float(text)):
+            shown = repr(text) if text.strip() else "empty"
+            problem = WHOLE if reason == NO_GPUS else "must be a number, not negative"
+            return reading.skip(line, name, text, reason, f"{shown}: {problem}")
+    raise AssertionError("called for a row that lacks something")
+
+
+def _needed(path: Path, header: list[str]) -> list[int]:
+    """Where the needed columns stand."""
+    found = []
+    for spellings in NEEDED.values():
+        place = _place(header, spellings)
+        if place < 0:
             raise at(path, 1, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
-        found[name] = present[0]
+        found.append(place)
     return found
 
 
 def _length(path: Path, header: list[str]) -> tuple[str, int]:
     """What says how long jobs are, and where it stands."""
     for name, spellings in LENGTHS.items():
-        for spelling in spellings:
-            if spelling in header:
-                return name, header.index(spelling)
+        place = _place(header, spellings)
+        if place >= 0:
+            return name, place
     known = "duration_s, duration, compute_s or iterations"
     raise at(path, 1, known, f"no such column; the header has {', '.join(header)}")
 
 
-def _by_submission(jobs: list[Job]) -> list[Job]:
-    """The jobs in order of submission, those of one instant in the file's order, numbered by it."""
-    if any(later.submit_s < job.submit_s for job, later in pairwise(jobs)):
-        jobs.sort(key=lambda job: job.submit_s)
-        for index, job in enumerate(jobs):
-            job.index = index
-    return jobs
+def _place(header: list[str], spellings: tuple[str, ...]) -> int:
+    """Where the first spelling that the header has stands, or -1."""
+    return next((header.index(spelling) for spelling in spellings if spelling in header), -1)

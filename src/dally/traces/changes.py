@@ -1,0 +1,107 @@
+"""Changing a trace: a window of it, another load, fewer jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from dally.errors import InputError
+from dally.traces.reading import History, start_s
+from dally.traces.rows import NOT_KNOWN, Row
+
+
+class Wanted(NamedTuple):
+    """Which jobs to keep; an empty list asks for nothing."""
+
+    min_gpus: int = 0
+    max_gpus: float = float("inf")
+    min_duration_s: float = 0.0
+    max_duration_s: float = float("inf")
+    users: Collection[str] = ()
+    statuses: Collection[str] = ()  # upper or lower case
+    models: Collection[str] = ()
+    gpu_types: Collection[str] = ()
+
+
+def filtered(history: History, wanted: Wanted) -> History:
+    """The jobs that are wanted, their times unchanged."""
+    statuses = {status.lower() for status in wanted.statuses}
+    kept = [
+        row
+        for row in history.rows
+        if wanted.min_gpus <= row.gpus <= wanted.max_gpus
+        and wanted.min_duration_s <= row.duration_s <= wanted.max_duration_s
+        and (not wanted.users or row.user in wanted.users)
+        and (not statuses or row.status.lower() in statuses)
+        and (not wanted.models or row.model in wanted.models)
+        and (not wanted.gpu_types or row.gpu_type in wanted.gpu_types)
+    ]
+    return history._replace(rows=kept)
+
+
+def window(history: History, from_s: float, to_s: float, warmup_s: float = 0.0) -> History:
+    """The jobs from `warmup_s` before `from_s` up to `to_s`, on a clock that starts with the warm-up.
+
+    A job that is running then is kept with what is left of it, a job that is waiting then with all of it;
+    both are submitted at 0. Where waits are not known, jobs count as started when submitted.
+    """
+    if not from_s < to_s:
+        raise InputError(f"--from {from_s:g} --to {to_s:g}: the window must end after it begins")
+    _needs_durations(history, "window")
+    begin_s = max(from_s - warmup_s, 0.0)
+    rows = sorted(_within(history.rows, begin_s, to_s), key=lambda row: row.submit_s)
+    epoch_s = None if history.epoch_s is None else history.epoch_s + begin_s
+    return history._replace(rows=rows, epoch_s=epoch_s)
+
+
+def _within(rows: Iterable[Row], begin_s: float, to_s: float) -> Iterator[Row]:
+    for row in rows:
+        start = start_s(row)
+        left_s = start + row.duration_s - begin_s
+        if begin_s <= row.submit_s < to_s:
+            yield row._replace(submit_s=row.submit_s - begin_s)
+        elif row.submit_s < begin_s and left_s > 0.0:
+            running = start < begin_s
+            yield row._replace(
+                submit_s=0.0,
+                wait_s=0.0 if running else start - begin_s,
+                duration_s=left_s if running else row.duration_s,
+            )
+
+
+def gpu_s(rows: Iterable[Row]) -> float:
+    """GPU-seconds of work."""
+    return sum(row.gpus * row.duration_s for row in rows)
+
+
+def arrival_span_s(rows: list[Row]) -> float:
+    """Seconds from the first submission to the last."""
+    return rows[-1].submit_s - rows[0].submit_s if rows else 0.0
+
+
+def load_of(history: History, gpus: int) -> float | None:
+    """Work that arrives per second and GPU: 1 keeps the cluster just busy; None if all arrive at once."""
+    span_s = arrival_span_s(history.rows)
+    return gpu_s(history.rows) / (gpus * span_s) if span_s > 0.0 else None
+
+
+def scaled(history: History, load: float, gpus: int) -> History:
+    """The same jobs arriving faster or slower, so that they load that many GPUs so much."""
+    if not 0.0 < load < float("inf"):
+        raise InputError(f"--load {load:g}: must be more than 0")
+    _needs_durations(history, "scale")
+    now = load_of(history, gpus)
+    if not now:
+        raise InputError("all jobs of the trace arrive at once or none has work: arrivals cannot be stretched")
+    first_s = history.rows[0].submit_s
+    factor = now / load
+    rows = [
+        row._replace(submit_s=round(first_s + (row.submit_s - first_s) * factor, 3), wait_s=NOT_KNOWN)
+        for row in history.rows
+    ]
+    return history._replace(rows=rows)
+
+
+def _needs_durations(history: History, what: str) -> None:
+    if history.length == "iterations":
+        raise InputError(f"the trace states iterations instead of durations: {what} needs durations")

@@ -1,0 +1,149 @@
+"""Reading a trace of any format: as jobs for a simulation, or as all that it says."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from dally.errors import InputError, at
+from dally.model import Job
+from dally.traces.formats import FORMATS, Format, find_format
+from dally.traces.rows import NOT_KNOWN, Reading, Row, told
+from dally.traces.times import Clock
+
+
+class Trace(NamedTuple):
+    """Jobs in order of submission; `duration_s` of each holds what `length` says, to be converted if need be."""
+
+    jobs: list[Job]
+    skipped: int  # left out because they ask for more than the cluster has
+    length: str  # duration_s, compute_s or iterations
+    format: str
+    unused: dict[str, int]  # rows that could not be used, by reason
+    notes: dict[str, int]  # jobs of which something was assumed, by what
+
+
+class History(NamedTuple):
+    """All that a trace says, in order of submission. Times are as for `Trace`."""
+
+    rows: list[Row]
+    length: str
+    format: str
+    unused: dict[str, int]
+    notes: dict[str, int]
+    epoch_s: float | None  # when second 0 was; None: not known
+
+
+def read_trace(
+    path: Path,
+    most_gpus: int,
+    skip_impossible: bool = False,
+    format: str = "auto",  # noqa: A002
+    strict: bool = False,
+    zone: str = "UTC",
+) -> Trace:
+    """The jobs of a trace for a cluster of `most_gpus` GPUs.
+
+    Rows go straight into jobs where times are not dates, so that a long trace is held in memory once.
+    """
+    reading = Reading(path, strict, Clock(zone))
+    name = find_format(path, format)
+    jobs: list[Job] = []
+    skipped = 0
+    with _no_garbage():
+        for line, job_id, submit_s, gpus, duration_s, model, user, priority, label, *_ in _rows(reading, name):
+            if gpus <= most_gpus:
+                jobs.append(Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label))
+                continue
+            if not skip_impossible:
+                problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
+                raise at(path, line, "gpus", f"{problem}; --skip-impossible leaves such jobs out")
+            skipped += 1
+    if not jobs:
+        raise _no_jobs(reading, skipped)
+    return Trace(_by_submission(jobs), skipped, reading.length, name, reading.unused, reading.notes)
+
+
+def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:
+    """The jobs of a plain csv."""
+    return read_trace(path, most_gpus, skip_impossible, format="csv")
+
+
+def read_history(
+    path: Path,
+    format: str = "auto",  # noqa: A002
+    strict: bool = False,
+    zone: str = "UTC",
+) -> History:
+    """All rows of a trace that can be used."""
+    reading = Reading(path, strict, Clock(zone))
+    name = find_format(path, format)
+    with _no_garbage():
+        rows = list(_rows(reading, name))
+    if not rows:
+        raise _no_jobs(reading, 0)
+    rows.sort(key=lambda row: row.submit_s)
+    return History(rows, reading.length, name, reading.unused, reading.notes, reading.epoch_s)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Reading leaves none: looking for it among ever more rows would take as long as the reading."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def start_s(row: Row) -> float:
+    """When the job started, as far as known; else when it was submitted."""
+    return row.submit_s + (row.wait_s if row.wait_s != NOT_KNOWN else 0.0)
+
+
+def _rows(reading: Reading, name: str) -> Iterable[Row]:
+    """The rows of the file, no two of one id, times from the first job if they are dates."""
+    known = FORMATS[name]
+    rows = _unlike(reading, known)
+    return _from_first(reading, list(rows)) if known.dated else rows
+
+
+def _unlike(reading: Reading, known: Format) -> Iterator[Row]:
+    """The rows, while no two have the same id."""
+    seen: set[str] = set()
+    add = seen.add
+    for count, row in enumerate(known.rows(reading), 1):
+        add(row.job_id)
+        if len(seen) < count:
+            again = known.rows(Reading(reading.path, clock=reading.clock))
+            first = next(earlier.line for earlier in again if earlier.job_id == row.job_id)
+            raise at(reading.path, row.line, "job_id", f"{row.job_id!r} stands already in line {first}")
+        yield row
+
+
+def _from_first(reading: Reading, rows: list[Row]) -> list[Row]:
+    if not rows:
+        return rows
+    reading.epoch_s = first_s = min(row.submit_s for row in rows)
+    return [row._replace(submit_s=row.submit_s - first_s) for row in rows]
+
+
+def _no_jobs(reading: Reading, skipped: int) -> InputError:
+    why = [f"; {skipped} jobs were larger than the cluster"] if skipped else []
+    why += [f"; {told(reading.unused)}"] if reading.unused else []
+    return InputError(f"{reading.path}: holds no jobs{''.join(why)}")
+
+
+def _by_submission(jobs: list[Job]) -> list[Job]:
+    """The jobs in order of submission, those of one instant in the file's order, numbered by it."""
+    if any(later.submit_s < job.submit_s for job, later in pairwise(jobs)):
+        jobs.sort(key=lambda job: job.submit_s)
+        for index, job in enumerate(jobs):
+            job.index = index
+    return jobs

@@ -1,0 +1,159 @@
+"""Slurm's accounting: `sacct --parsable2`, a header and fields between bars.
+
+Job steps are left aside. A job that was requeued has several rows under one id (with `--duplicates`);
+its running times are added up, so that its GPU-hours are those it really took.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dally.errors import InputError, at
+from dally.traces.rows import NO_GPUS, Reading, Row
+from dally.traces.table import LONGEST_LINE, lines_of
+from dally.traces.times import written
+
+NEEDED: Final = ("JobID", "Submit", "Start", "End")
+TIMES: Final = ("Submit", "Start", "End")
+WRITTEN: Final = (
+    "JobID", "User", "JobName", "Submit", "Start", "End", "State", "AllocTRES", "NNodes", "NodeList", "Elapsed",
+)  # fmt: skip
+STEP: Final = re.compile(r"\.")  # 12.batch, 12.extern, 12_3.0
+GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
+ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
+TYPE: Final = re.compile(r"[\w.+-]+")
+REQUEUED: Final = "were requeued: their running times are added up"
+REPEATED: Final = "stand in the file twice: taken once"
+
+
+def looks_like(lines: Sequence[str]) -> bool:
+    """Whether the first line is a header of sacct."""
+    return bool(lines) and "|" in lines[0] and {"JobID", "Submit"} <= {name.strip() for name in lines[0].split("|")}
+
+
+def rows(reading: Reading) -> Iterator[Row]:
+    """The jobs of the file; each element of an array is one."""
+    found: dict[str, list[Row]] = {}
+    for row in _records(reading):
+        found.setdefault(row.job_id, []).append(row)
+    for runs in found.values():
+        yield runs[0] if len(runs) == 1 else _joined(reading, runs)
+
+
+def _joined(reading: Reading, runs: list[Row]) -> Row:
+    """One job out of its runs: submitted and started with the first, ended with the last."""
+    by_start = {row.submit_s + row.wait_s: row for row in runs}
+    if len(by_start) < len(runs):
+        reading.note(REPEATED)
+    ordered = [by_start[start] for start in sorted(by_start)]
+    if len(ordered) > 1:
+        reading.note(REQUEUED)
+    first, last = ordered[0], ordered[-1]
+    return last._replace(
+        line=first.line,
+        submit_s=first.submit_s,
+        wait_s=first.wait_s,
+        duration_s=sum(row.duration_s for row in ordered),
+    )
+
+
+def _records(reading: Reading) -> Iterator[Row]:
+    """A row for every run of every job."""
+    column: dict[str, int] = {}
+    columns = 0
+    for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
+        fields = text.rstrip("\r\n").split("|")
+        if fields == [""]:
+            continue
+        if not column:
+            column, columns = reading.header(fields, NEEDED), len(fields)
+            if not column.keys() & {"AllocTRES", "ReqTRES"}:
+                raise at(reading.path, line, "AllocTRES", "no such column: it says how many GPUs a job has")
+            continue
+        if len(fields) != columns:
+            raise at(reading.path, line, None, f"{len(fields)} fields where the header has {columns}")
+        row = _record(reading, line, {name: fields[place].strip() for name, place in column.items()})
+        if row is not None:
+            yield row
+    if not column:
+        raise InputError(f"{reading.path}: is empty; expected the output of sacct --parsable2 with a header")
+
+
+def _record(reading: Reading, line: int, field: dict[str, str]) -> Row | None:
+    """The row of one line; None for a step, and for what cannot be used, which is counted."""
+    job_id = field["JobID"]
+    if not job_id:
+        raise at(reading.path, line, "JobID", "empty: every job needs one")
+    if STEP.search(job_id):
+        return None
+    gpus, gpu_type = _gpus(reading, line, field)
+    if not gpus:
+        reading.skip(line, "AllocTRES", field.get("AllocTRES", ""), NO_GPUS)
+        return None
+    ran = reading.ran(line, TIMES, (field["Submit"], field["Start"], field["End"]))
+    if ran is None:
+        return None
+    elapsed_s = _elapsed(reading, line, field.get("Elapsed", ""))
+    return Row(
+        line,
+        job_id,
+        ran.submit_s,
+        gpus,
+        ran.duration_s if elapsed_s is None else elapsed_s,
+        user=field.get("User", ""),
+        name=field.get("JobName", ""),
+        status=field.get("State", "").partition(" ")[0],  # CANCELLED by 1000
+        wait_s=ran.wait_s,
+        machines=reading.count(line, "NNodes", field.get("NNodes", "")),
+        gpu_type=gpu_type,
+    )
+
+
+def _gpus(reading: Reading, line: int, field: dict[str, str]) -> tuple[int, str]:
+    """(GPUs, type) allocated, or requested if nothing was; the untyped count is the total where it stands."""
+    for name in ("AllocTRES", "ReqTRES"):
+        counts = {kind: reading.gpus(line, name, count) for kind, count in GPU.findall(field.get(name, ""))}
+        types = [kind for kind in counts if kind]
+        total = counts.get("", 0) or sum(counts[kind] for kind in types)
+        if total:
+            return total, "+".join(types)
+    return 0, ""
+
+
+def _elapsed(reading: Reading, line: int, text: str) -> float | None:
+    """Seconds of [days-]hours:minutes:seconds; Slurm takes time in suspension off."""
+    if not text:
+        return None
+    found = ELAPSED.fullmatch(text)
+    if found is None:
+        raise at(reading.path, line, "Elapsed", f"{text!r}: must be [days-]hours:minutes:seconds")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
+    """The text of the file, dates in UTC; a wait that is not known is written as none."""
+    yield "|".join(WRITTEN) + "\n"
+    for row in rows:
+        start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
+        duration_s = round(row.duration_s)
+        days, rest = divmod(duration_s, 86400)
+        _check(row)
+        typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if TYPE.fullmatch(row.gpu_type) else ""
+        fields = (
+            row.job_id, row.user, row.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
+            written(start_s + duration_s, "T"), row.status, f"gres/gpu={row.gpus}{typed}", str(row.machines or ""),
+            "", f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}",
+        )  # fmt: skip
+        yield "|".join(fields) + "\n"
+
+
+def _check(row: Row) -> None:
+    """Refuse what would be read back as something else."""
+    for field in (row.job_id, row.user, row.name, row.status):
+        if re.search(r"[|\r\n]", field):
+            raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold | or line ends")
+    if STEP.search(row.job_id):
+        raise InputError(f"job {row.job_id!r}: sacct takes an id with a dot for a job's step")

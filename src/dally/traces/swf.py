@@ -1,0 +1,132 @@
+"""SWF v2.2, the Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line, -1 unknown.
+
+SWF counts processors; a trace of a GPU cluster in SWF counts GPUs there, and that is how they are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dally.errors import at
+from dally.traces.csv_trace import plain
+from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row
+from dally.traces.table import LONGEST_LINE, MOST, lines_of
+
+FIELDS: Final = 18
+STATUSES: Final = {"0": "failed", "1": "completed", "5": "cancelled", "-1": ""}
+# A job that was checkpointed has a line for the whole, then one for each part.
+PART: Final = "that are parts of a job"
+PARTS: Final = ("2", "3", "4")
+NUMBERS: Final = {"failed": 0, "fail": 0, "node_fail": 0, "timeout": 0, "completed": 1, "pass": 1, "terminated": 1,
+                  "cancelled": 5, "killed": 5}  # fmt: skip
+
+
+def looks_like(lines: Sequence[str]) -> bool:
+    """Whether it begins with a comment of SWF, or with a line of 18 numbers."""
+    first = next((line for line in lines if line.strip()), "")
+    fields = first.split()
+    return first.startswith(";") or (len(fields) == FIELDS and all(map(_is_number, fields)))
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d*)?", text, re.ASCII) is not None
+
+
+def rows(reading: Reading) -> Iterator[Row]:
+    """The jobs of the file. Allocated processors are GPUs; requested ones where those are not known."""
+    users: dict[str, str] = {"-1": ""}
+    for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
+        fields = text.split()
+        if not fields:
+            continue
+        if text.startswith(";"):
+            if "UnixStartTime:" in text:
+                reading.epoch_s = _start(text)
+            continue
+        if len(fields) != FIELDS:
+            raise at(reading.path, line, None, f"{len(fields)} fields where SWF has {FIELDS}")
+        status = fields[10]
+        try:
+            submit_s, wait_s, duration_s = float(fields[1]), float(fields[2]), float(fields[3])
+            gpus = int(fields[4])
+            if gpus < 1:
+                gpus = int(fields[7])
+        except ValueError:
+            raise _bad_number(reading, line, fields) from None
+        # Also false for not-a-number.
+        if not (-1.0 <= submit_s <= MOST and -1.0 <= wait_s <= MOST and -1.0 <= duration_s <= MOST) or (
+            gpus > MOST_GPUS
+        ):
+            raise _bad_number(reading, line, fields)
+        if status in PARTS:
+            reading.skip(line, "status", status, PART)
+        elif gpus < 1:
+            reading.skip(line, "allocated processors", fields[4], NO_GPUS)
+        elif submit_s < 0.0:
+            reading.skip(line, "submit time", fields[1], NO_SUBMIT)
+        elif duration_s < 0.0:
+            reading.skip(line, "run time", fields[3], NO_LENGTH)
+        else:
+            user, name = fields[11], fields[13]
+            yield Row(
+                line,
+                fields[0],
+                submit_s,
+                gpus,
+                duration_s,
+                "",
+                users.setdefault(user, user),
+                0.0,
+                users.setdefault(name, name),
+                STATUSES.get(status, status),
+                wait_s if wait_s >= 0.0 else NOT_KNOWN,
+            )
+
+
+def _start(text: str) -> float | None:
+    found = re.search(r"UnixStartTime:\s*(\d{1,12})\s*$", text, re.ASCII)
+    return float(found[1]) if found and int(found[1]) > 0 else None
+
+
+def _bad_number(reading: Reading, line: int, fields: list[str]) -> Exception:
+    """The error for the first field that is no number SWF allows."""
+    names = {1: "submit time", 2: "wait time", 3: "run time", 4: "allocated processors", 7: "requested processors"}
+    for place, name in names.items():
+        text = fields[place]
+        whole = place in (4, 7)
+        if (
+            not _is_number(text)
+            or (whole and "." in text)
+            or not -1 <= float(text) <= (MOST_GPUS if whole else MOST)
+        ):
+            kind = "a whole number" if whole else "a number"
+            return at(reading.path, line, name, f"{text!r}: must be {kind}, or -1 if not known")
+    return at(reading.path, line, None, f"{' '.join(fields)!r}: is not a line of SWF")
+
+
+def pieces(rows: Sequence[Row], epoch_s: float | None) -> Iterator[str]:
+    """The text of the file: whole seconds; ids, users and names that are no numbers are numbered."""
+    yield "; Version: 2.2\n; Note: processors are GPUs\n"
+    yield f"; MaxJobs: {len(rows)}\n; MaxRecords: {len(rows)}\n"
+    if epoch_s is not None:
+        yield f"; UnixStartTime: {round(epoch_s)}\n"
+    ids, users, names = (_numbers([getattr(row, key) for row in rows]) for key in ("job_id", "user", "name"))
+    for row in rows:
+        wait_s = "-1" if row.wait_s == NOT_KNOWN else plain(round(row.wait_s))
+        yield (
+            f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.duration_s)} {row.gpus} -1 -1 {row.gpus}"
+            f" -1 -1 {NUMBERS.get(row.status.lower(), -1)} {users[row.user]} -1 {names[row.name]} -1 -1 -1 -1\n"
+        )
+
+
+def _numbers(words: Sequence[str]) -> dict[str, int]:
+    """Each word's number: its own if all are numbers, else counted from 1 in order of appearance."""
+    known = dict.fromkeys(words)
+    known.pop("", None)
+    if all(word.isascii() and word.isdigit() and str(int(word[:18])) == word for word in known):
+        numbers = {word: int(word) for word in known}
+    else:
+        numbers = {word: number for number, word in enumerate(known, 1)}
+    return {**numbers, "": -1}

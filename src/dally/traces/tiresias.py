@@ -1,0 +1,36 @@
+"""Tiresias: the plain csv under other names, `num_gpu, submit_time, duration, model_name`; seconds.
+
+Source: SymbioticLab/Tiresias on GitHub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dally.traces import csv_trace
+from dally.traces.csv_trace import header_names, plain
+from dally.traces.rows import Row
+from dally.traces.table import csv_lines
+
+COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
+
+rows = csv_trace.rows
+
+
+def looks_like(lines: Sequence[str]) -> bool:
+    """Whether the header has Tiresias' columns."""
+    return {"job_id", "num_gpu", "submit_time", "duration"} <= header_names(lines)
+
+
+def pieces(rows: Sequence[Row]) -> Iterator[str]:
+    """The text of the csv. Iterations are not known, and the interval is that to the job before."""
+    yield from csv_lines([COLUMNS])
+    before = [*rows[:1], *rows]
+    yield from csv_lines(
+        [
+            row.job_id, row.gpus, plain(row.submit_s), "", row.model, plain(row.duration_s),
+            plain(row.submit_s - earlier.submit_s),
+        ]
+        for earlier, row in zip(before, rows, strict=False)
+    )  # fmt: skip

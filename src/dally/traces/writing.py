@@ -1,0 +1,123 @@
+"""Writing traces: whole or not at all, in every format that can hold them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from dally.errors import InputError, unknown
+from dally.traces import csv_trace, helios, philly, sacct, swf, tiresias
+from dally.traces.reading import History
+from dally.traces.rows import Row
+from dally.traces.table import LONGEST_LINE
+
+LONGEST_TEXTS: Final = LONGEST_LINE // 2  # of one job: what is written must be readable, quotes and all
+EPOCH_S: Final = 1577836800.0  # 2020-01-01: the date of second 0 where none is known
+
+
+class Writer(NamedTuple):
+    """How a format is written, and what of a job beyond id, submission, GPUs and duration it can hold."""
+
+    pieces: Callable[[History], Iterable[str]]
+    keeps: tuple[str, ...]
+    whole_seconds: bool
+
+
+def _epoch_s(history: History) -> float:
+    return EPOCH_S if history.epoch_s is None else history.epoch_s
+
+
+WRITERS: Final[dict[str, Writer]] = {
+    "csv": Writer(
+        lambda trace: csv_trace.pieces(trace.rows, trace.length), ("model", "user", "priority", "name"), False
+    ),
+    "tiresias": Writer(lambda trace: tiresias.pieces(trace.rows), ("model",), False),
+    "swf": Writer(lambda trace: swf.pieces(trace.rows, trace.epoch_s), ("user", "name"), True),
+    "helios": Writer(lambda trace: helios.pieces(trace.rows, _epoch_s(trace)), ("user",), True),
+    "philly": Writer(lambda trace: philly.pieces(trace.rows, _epoch_s(trace)), ("user",), True),
+    "sacct": Writer(lambda trace: sacct.pieces(trace.rows, _epoch_s(trace)), ("user", "name"), True),
+}
+
+
+def format_of(name: str) -> str:
+    """The format that a file's name suggests: .swf, .json, else csv."""
+    plain = name.removesuffix(".gz")
+    return "swf" if plain.endswith(".swf") else "philly" if plain.endswith(".json") else "csv"
+
+
+def text_of(history: History, name: str) -> Iterable[str]:
+    """The text of the trace in that format, in pieces; an InputError if it cannot be put into it."""
+    if name not in WRITERS:
+        raise unknown("format to write", name, WRITERS)
+    if history.length != "duration_s" and name != "csv":
+        raise InputError(f"the trace states {history.length} instead of durations, which only csv can hold")
+    for row in history.rows:
+        size = sum(len(text) for text in row if isinstance(text, str))
+        if size > LONGEST_TEXTS:
+            raise InputError(f"job {row.job_id[:40]!r}: {size:,} characters in its id, user and so on: too many")
+    return WRITERS[name].pieces(history)
+
+
+def losses(history: History, name: str) -> list[str]:
+    """What the format cannot hold, as sentences."""
+    writer = WRITERS[name]
+    dropped = [
+        field
+        for field in ("model", "user", "priority", "name")
+        if field not in writer.keeps and any(getattr(row, field) for row in history.rows)
+    ]
+    found = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
+    rounded = sum(not _is_whole(row) for row in history.rows) if writer.whole_seconds else 0
+    if rounded:
+        found.append(f"{name} counts whole seconds: {rounded:,} jobs were rounded")
+    if name == "swf" and (renamed := _renamed(history.rows)):
+        found.append(f"swf knows numbers only: {' and '.join(renamed)} were numbered from 1")
+    return found
+
+
+def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """Write the text; gzipped if the name ends in .gz, the same bytes every time."""
+    with _whole(path) as raw:
+        if path.name.endswith(".gz"):
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                packed.writelines(piece.encode() for piece in pieces)
+        else:
+            raw.writelines(piece.encode() for piece in pieces)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the bytes."""
+    with _whole(path) as raw:
+        raw.write(content)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[BinaryIO]:
+    """A file under a temporary name, renamed once it is written, removed if that fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as raw:
+            yield raw
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _is_whole(row: Row) -> bool:
+    return row.submit_s == int(row.submit_s) and row.duration_s == int(row.duration_s)
+
+
+def _renamed(rows: Sequence[Row]) -> list[str]:
+    """Which of ids, users and names are not all numbers."""
+    names = {"job_id": "job ids", "user": "users", "name": "names"}
+    return [
+        word
+        for field, word in names.items()
+        if not all(getattr(row, field).isdigit() for row in rows if getattr(row, field))
+    ]
