@@ -47,19 +47,33 @@ class ConsolidatingPolicy(ComposedPolicy):
         """Whom to preempt for the job; nobody if that would not help, or if its GPUs come in groups."""
         if job.group > 1:
             return []  # enough GPUs need not mean a place
-        candidates = self.preemption.candidates(self.order, now, key)
         tier = self.placement.widest(job, cluster)
-        free = cluster.free[tier]
-        gained: vec[i64] = vec[i64]([0] * len(free))  # GPUs that domains would gain
-        for count, candidate in enumerate(candidates):
-            allocation = candidate.allocation
-            assert allocation is not None
-            for part in range(len(allocation.machines)):
-                domain = domain_of(cluster.topology, allocation.machines[part], tier)
-                gained[domain] += allocation.gpus[part]
-                if free[domain] + gained[domain] >= job.gpus:
-                    return _needed(candidates[: count + 1], cluster, tier, domain, job.gpus)
-        return []
+        gained: vec[i64] = vec[i64]([0] * len(cluster.free[tier]))  # GPUs that domains would gain
+        weighed: list[Job] = []
+        domain: i64 = -1
+        while domain < 0:
+            worst = self.preemption.worst(self.order, now)
+            if worst is None or self.order.key(worst, now) <= key:
+                break
+            self.preemption.set_aside(worst)
+            weighed.append(worst)
+            domain = _emptied(worst, cluster, tier, gained, job.gpus)
+        losers = _needed(weighed, cluster, tier, domain, job.gpus) if domain >= 0 else []
+        for other in reversed(weighed):
+            self.preemption.keep(other, self.order, now)
+        return losers
+
+
+def _emptied(job: Job, cluster: Cluster, tier: i64, gained: vec[i64], gpus: i64) -> i64:
+    """Add what domains gain if the job goes; the first of them that then has that many GPUs free, or -1."""
+    allocation = job.allocation
+    assert allocation is not None
+    for part in range(len(allocation.machines)):
+        domain = domain_of(cluster.topology, allocation.machines[part], tier)
+        gained[domain] += allocation.gpus[part]
+        if cluster.free[tier][domain] + gained[domain] >= gpus:
+            return domain
+    return -1
 
 
 def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> list[Job]:

@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 from dally.heap import IndexedHeap
 from dally.model import Job
 from dally.policies.ordering.base import Order
-from dally.policies.preemption.base import Preemption, Ranking
+from dally.policies.preemption.base import Preemption
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -22,7 +22,6 @@ class EventPreemption(Preemption):
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
         self._heap: IndexedHeap = IndexedHeap(largest_first=True)
-        self._ranking: Ranking | None = None  # of this pass, if it was needed
 
     def worst(self, order: Order, now: float) -> Job | None:
         while True:
@@ -34,17 +33,6 @@ class EventPreemption(Preemption):
             if key == self._heap.key(item):
                 return job
             self._heap.put(item, key, order.tie(job))
-
-    def candidates(self, order: Order, now: float, key: float) -> list[Job]:
-        worst = self.worst(order, now)
-        if worst is None or order.key(worst, now) <= key:
-            return []
-        if self._ranking is None:
-            self._ranking = Ranking(self._jobs.values(), order, now)
-        return self._ranking.behind(key)
-
-    def begin_pass(self, order: Order, now: float) -> None:
-        self._ranking = None
 
     def reranked(self, job: Job, order: Order, now: float) -> None:
         self._heap.put(job.index, order.key(job, now), order.tie(job))
@@ -62,5 +50,3 @@ class EventPreemption(Preemption):
     def stopped(self, job: Job) -> None:
         del self._jobs[int(job.index)]
         self._heap.discard(job.index)
-        if self._ranking is not None:
-            self._ranking.remove(job)

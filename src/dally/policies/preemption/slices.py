@@ -6,7 +6,7 @@ from mypy_extensions import mypyc_attr
 
 from dally.model import INFINITY, Job
 from dally.policies.ordering.base import Order
-from dally.policies.preemption.base import Preemption, Ranking
+from dally.policies.preemption.base import Preemption
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -17,26 +17,39 @@ class SlicePreemption(Preemption):
         self._slice_s: float = slice_s
         self._running: dict[int, Job] = {}
         self._works_from_s: dict[int, float] = {}  # when its restart was over
-        self._ranking: Ranking | None = None  # of this pass, if it was needed
         self._round_s: float = INFINITY  # when the next round is due, while somebody waits
-
-    def candidates(self, order: Order, now: float, key: float) -> list[Job]:
-        if now < self._round_s:
-            return []
-        if self._ranking is None:
-            self._ranking = Ranking(self._used_up(now), order, now)
-        return self._ranking.behind(key)
-
-    def _used_up(self, now: float) -> list[Job]:
-        """Jobs that have worked for a slice."""
-        found: list[Job] = []
-        for index, job in self._running.items():
-            if self._works_from_s[index] + self._slice_s <= now:
-                found.append(job)
-        return found
+        self._ranked: list[Job] | None = None  # who may be preempted in this pass, worst last; None: not asked yet
 
     def begin_pass(self, order: Order, now: float) -> None:
-        self._ranking = None
+        self._ranked = None
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        if now < self._round_s:
+            return None
+        if self._ranked is None:
+            self._ranked = self._rank(order, now)
+        return self._ranked[-1] if self._ranked else None
+
+    def set_aside(self, job: Job) -> None:
+        if self._ranked is not None:
+            self._ranked.pop()
+
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        if self._ranked is not None:
+            self._ranked.append(job)
+
+    def _rank(self, order: Order, now: float) -> list[Job]:
+        """Jobs that have worked for a slice, the worst-ranked last."""
+        here: list[Job] = []
+        for index, job in self._running.items():
+            if self._works_from_s[index] + self._slice_s <= now:
+                here.append(job)
+        places = list(range(len(here)))
+        # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it must be quick.
+        places.sort(key=[int(job.index) for job in here].__getitem__)
+        places.sort(key=[order.tie(job) for job in here].__getitem__)
+        places.sort(key=[order.key(job, now) for job in here].__getitem__)
+        return [here[place] for place in places]
 
     def wakeup_s(self, now: float, waiting: bool) -> float:
         if not waiting:
@@ -54,5 +67,8 @@ class SlicePreemption(Preemption):
     def stopped(self, job: Job) -> None:
         del self._running[int(job.index)]
         del self._works_from_s[int(job.index)]
-        if self._ranking is not None:
-            self._ranking.remove(job)
+        if self._ranked is not None:
+            for place in range(len(self._ranked) - 1, -1, -1):
+                if self._ranked[place] is job:
+                    del self._ranked[place]
+                    break
