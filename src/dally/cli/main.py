@@ -17,6 +17,7 @@ from dally.cli import (
     policies,
     predict,
     report,
+    reproduce,
     simulate,
     sweep,
     topology,
@@ -37,6 +38,7 @@ app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)

@@ -96,10 +96,13 @@ def heading(rows: list[Row]) -> list[str]:
 
 
 def page(rows: list[Row], command: str) -> str:
-    """The results as a page in Markdown: a table per workload and network, which the command writes again."""
+    """The results as a page in Markdown, which the command writes again."""
+    return f"# Benchmark\n\nWritten by `{command}`: run it again rather than change the page.\n\n{tables(rows)}"
+
+
+def tables(rows: list[Row]) -> str:
+    """A table in Markdown per workload and network, and how to read them."""
     parts = [
-        "# Results\n",
-        f"Written by `{command}`: run it again rather than change the page.\n",
         "Times are hours: the mean over seeds, ± half the range. JCT is the job completion time, from\n"
         "submission to finish. The best in each column is bold; differences under 3 % are noise. Figures that\n"
         "have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.\n"

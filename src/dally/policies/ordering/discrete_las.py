@@ -106,7 +106,7 @@ class GittinsLas(DiscreteLas):
     Tiresias's other order. G(a) = P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in
     GPU-seconds, a what it has attained and Δ the width of its queue. The distribution of S is that of the jobs
     finished so far; until `learn_from` have finished, queues rank as under LAS. We depart from the paper in that
-    a job's index is worked out when it starts, stops or changes queues, not all the time.
+    a job's index is worked out when it starts or changes queues, not all the time.
     """
 
     def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:
@@ -125,8 +125,11 @@ class GittinsLas(DiscreteLas):
         self._indices[int(job.index)] = self._rank(job, now)
 
     def stopped(self, job: Job, now: float) -> None:
+        # A job that loses its GPUs keeps its index: with another one it might come before whoever took them.
+        before = self.level(job)
         super().stopped(job, now)
-        self._indices[int(job.index)] = self._rank(job, now)
+        if self.level(job) != before:
+            self._indices[int(job.index)] = self._rank(job, now)
 
     def finished(self, job: Job, now: float) -> None:
         super().finished(job, now)

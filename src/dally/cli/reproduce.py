@@ -1,0 +1,96 @@
+"""`dally reproduce`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import typer
+
+from dally import is_compiled
+from dally.cli import many
+from dally.sweep.benchmark import benchmark_runs, shared_folder, unfinished
+from dally.sweep.cells import WORKLOADS, cells, check_traces
+from dally.sweep.figures import by_label, ratios
+from dally.sweep.policy_list import read_policies
+from dally.sweep.reproduce import results_page
+from dally.sweep.row import Row
+from dally.whole_file import write_whole
+
+EXAMPLES = """Examples:
+
+  dally reproduce --out reproduced --page docs/results.md
+
+  dally reproduce --cells paper-batch,paper-poisson --networks normal,congested --out paper
+"""
+FIGURE = Path("images") / "results.svg"  # beside the page
+
+
+def reproduce(
+    workloads: str = typer.Option(
+        ",".join(WORKLOADS), "--cells", metavar="NAME,…", help="The paper's workloads, and public traces."
+    ),
+    networks: str = typer.Option("normal,slow,congested", metavar="NAME,…", help="Networks."),
+    policies: list[str] = typer.Option(["all"], metavar="NAME,…", help="Names from `dally policies`."),
+    seeds: str = typer.Option("1,2,3", metavar="N,…", help="Seeds of models and of batches."),
+    shared: Path = typer.Option(
+        None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]"
+    ),
+    out: Path = typer.Option(
+        Path("reproduced"), metavar="DIR", help="Keep finished runs there; what is kept is not run again."
+    ),
+    page: Path = typer.Option(None, metavar="FILE", help="The page to write.  [default: DIR/results.md]"),
+    as_json: bool = typer.Option(False, "--json", help="Print a row per run as JSON."),
+    jobs: int = many.JOBS,
+    engine: str = many.ENGINE,
+    address: str = many.ADDRESS,
+    progress: bool = many.PROGRESS,
+) -> None:
+    """Repeat the paper's experiments, and the same on public traces; write a page with its figures beside ours."""
+    wanted = many.names(workloads)
+    where = shared or shared_folder()
+    check_traces(wanted, where)
+    every = cells(wanted, many.names(networks), many.whole_numbers("--seeds", seeds))
+    chosen = read_policies(policies)
+    if not is_compiled():
+        print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
+        runs = benchmark_runs(every, chosen, where, Path(temporary), None)
+        outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
+    rows = outcome.rows
+    target = page or out / "results.md"
+    if rows:
+        leave(rows, target, _command(workloads, networks, policies, seeds))
+    if as_json:
+        typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
+    else:
+        for line in unfinished(rows, "workload", "network", "policy", "seed"):
+            typer.echo(line)
+        typer.echo(f"{len(rows)} runs, {sum(row['cpu_s'] for row in rows):.1f} s CPU; written to {target}")
+    many.end(outcome)
+
+
+def leave(rows: list[Row], target: Path, command: str) -> None:
+    """Write the page and its picture."""
+    from dally.report.results_figure import results_figure
+
+    cells_of = by_label(rows, "workload", "network", "policy")
+    times = [
+        (*cell, found.mean)
+        for cell, here in cells_of.items()
+        if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
+    ]
+    write_whole(target.parent / FIGURE, results_figure(times).encode())
+    write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
+
+
+def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:
+    """What repeats the page: the figures depend on nothing else."""
+    given = {"--cells": workloads, "--networks": networks, "--policies": ",".join(policies), "--seeds": seeds}
+    usual = (",".join(WORKLOADS), "normal,slow,congested", "all", "1,2,3")
+    options = zip(given.items(), usual, strict=True)
+    return " ".join(
+        ["dally reproduce", *(f"{name} {value}" for (name, value), default in options if value != default)]
+    )
