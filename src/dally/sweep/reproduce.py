@@ -31,12 +31,12 @@ the one where it gains least. Negative is better. A cell is a workload on a netw
 WHY = """
 Why these differ from the paper's. The authors' public simulator, run as committed, lets running jobs bid again and
 hold gangs that they never use (99 % of the GPUs leased, 10 % useful), and its Gandiva scatters every gang of more
-than 8 GPUs at random. With the hoarding mended there, Dally's makespan and mean JCT on the batch are about 10 % worse
-than Tiresias's, and its communication is 10 % less; 98 % less communication appears only against Gandiva or Dally
-without timers. Here every policy runs on one engine, one model of the
-network and one cost of preemption, and what a policy does not use it does not hold. On 512 GPUs the paper's Poisson
-workload hardly queues, so that there is little to gain. An "up to" over many settings also grows with the settings
-one tries; the tables below show all of ours.
+than 8 GPUs at random. With the hoarding mended there, Dally's makespan and mean JCT on the batch are about 10 %
+worse than Tiresias's, and its communication is 10 % less; 98 % less communication appears only against Gandiva or
+Dally without timers. Here every policy runs on one engine, one model of the network and one cost of preemption, and
+what a policy does not use it does not hold. On 512 GPUs the paper's Poisson workload hardly queues, so that there is
+little to gain. An "up to" over many settings also grows with the settings one tries; the tables below show all of
+ours.
 
 ## Who wins where
 
@@ -61,7 +61,8 @@ class Gain(NamedTuple):
 
 def percent(change: float) -> str:
     """A change with its sign."""
-    return f"{'+' if change > 0 else '−' if change < 0 else '±'}{abs(change):.0%}".replace("%", " %")
+    whole = round(100.0 * change)
+    return f"{'+' if whole > 0 else '−' if whole < 0 else ''}{abs(whole)} %"
 
 
 def gains(rows: Iterable[Row], baseline: str, figure: Figure) -> list[Gain]:
