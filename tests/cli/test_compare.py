@@ -33,9 +33,10 @@ def test_leaves_a_table_and_a_folder_per_run(dally: Run, trace: str, tmp_path: P
         for policy in ("fifo", "las:lease_s=100")
         for seed in (1, 2)
     ]
-    assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(table["run"])
-    for name in table["run"]:
-        assert sorted(path.name for path in (out / "runs" / name).iterdir()) == FILES
+    assert sorted(f"runs/{path.name}" for path in (out / "runs").iterdir()) == sorted(table["folder"])
+    for name in table["folder"]:
+        assert sorted(path.name for path in (out / name).iterdir()) == FILES
+    assert "las:lease_s=100" in (out / "report.html").read_text()
     summary = json.loads((out / "runs" / "t-slow-fifo-1" / "summary.json").read_text())
     assert summary["jct_mean_s"] == table["jct_mean_s"][0]
     for text in ("t, network slow: 4 jobs, seeds 1, 2", "against fifo", "at least", "Written to o"):

@@ -62,7 +62,8 @@ def carry_out(
 
 def _labelled(run: Run, row: Row) -> Row:
     """The row as the table has it: what it is called first, and where it lies, then what came of it."""
-    labels = {"policy": run.scenario.policy, "seed": run.scenario.seed, **run.labels}
+    labels = {"policy": run.scenario.policy, **run.labels}
+    labels.setdefault("seed", run.scenario.seed)
     if run.folder:
         labels["folder"] = f"{run.folder.parent.name}/{run.folder.name}"
     return labels | {name: value for name, value in row.items() if name not in labels}

@@ -34,9 +34,9 @@ hold gangs that they never use (99 % of the GPUs leased, 10 % useful), and its G
 than 8 GPUs at random. With the hoarding mended there, Dally's makespan and mean JCT on the batch are about 10 %
 worse than Tiresias's, and its communication is 10 % less; 98 % less communication appears only against Gandiva or
 Dally without timers. Here every policy runs on one engine, one model of the network and one cost of preemption, and
-what a policy does not use it does not hold. On 512 GPUs the paper's Poisson workload hardly queues, so that there is
-little to gain. An "up to" over many settings also grows with the settings one tries; the tables below show all of
-ours.
+what a policy does not use it does not hold. On 512 GPUs the paper's Poisson workload hardly queues, so that there
+is little to gain. An "up to" over many settings also grows with the settings one tries; the tables below show all
+of ours.
 
 ## Who wins where
 
