@@ -12,16 +12,16 @@ import polars as pl
 from dally.metrics.summary import summarize
 from dally.report.run_folder import write_run
 from dally.scenario import Scenario
-from tests.demo_workload import write_demo
+from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENDERS = ("fifo", "fifo-backfill", "las", "dally")
 
 
 def demo_trace(folder: Path, jobs: int) -> str:
-    """The first jobs of the demo's trace, as a file of their own."""
-    path = write_demo(folder)
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[: jobs + 1]))
+    """That many jobs that keep 72 GPUs busy, as a file."""
+    path = folder / "demo.csv"
+    write_workload(path, generate(find_recipe("venus-like"), Ask(seed=1, jobs=jobs, load=0.9, gpus=72)))
     return str(path)
 
 
