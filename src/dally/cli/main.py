@@ -21,6 +21,7 @@ from dally.cli import (
     sweep,
     topology,
     trace,
+    whatif,
 )
 from dally.errors import InputError, Interrupted, PolicyError
 
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
 app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
