@@ -57,6 +57,7 @@ def test_demo_compares_policies(dally: Run) -> None:
         ["simulate"],
         ["compare"],
         ["sweep"],
+        ["whatif"],
         ["benchmark"],
         ["policies"],
         ["topology", "show"],

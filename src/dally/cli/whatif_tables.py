@@ -20,7 +20,7 @@ def show(found: Answer, values: dict[str, Any], top: int) -> None:
     typer.echo(f"{found.total.jobs:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)")
     print_table(["", current, new, "change"], _sides(found), numbers_from=1)
     typer.echo("By user")
-    print_table(*_groups("user", found.users), numbers_from=1)
+    print_table(*_groups("user", found.top_users), numbers_from=1)
     typer.echo("By GPUs of the job")
     print_table(*_groups("GPUs", found.sizes), numbers_from=1)
     _show_losers(found, top)
@@ -42,7 +42,7 @@ def _sides(found: Answer) -> list[list[str]]:
         "waiting, median": (before.wait_p50_s, after.wait_p50_s),
         "waiting, p95": (before.wait_p95_s, after.wait_p95_s),
         "mean JCT": (before.jct_mean_s, after.jct_mean_s),
-        "makespan": found.makespan_s,
+        "makespan": (found.makespan_s["current"], found.makespan_s["new"]),
     }
     return [
         [name, shown(a), shown(b), _signed(shown(abs(b - a)), b - a) + _percent(a, b)]

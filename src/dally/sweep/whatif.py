@@ -72,8 +72,9 @@ class Answer:
     """What came of it."""
 
     total: Group
-    makespan_s: tuple[float, float]
-    users: list[Group]
+    makespan_s: dict[str, float]  # by side
+    users: list[Group]  # all of them
+    top_users: list[Group]  # those with most GPU-hours, and the others as one
     sizes: list[Group]
     losing_users: list[Group]
     losing_jobs: list[dict[str, Any]]
@@ -82,7 +83,19 @@ class Answer:
 
     def to_values(self) -> dict[str, Any]:
         """All of it for scripts."""
-        return asdict(self)
+        groups = {"users": self.users, "sizes": self.sizes, "losing_users": self.losing_users}
+        return {
+            "total": _values(self.total),
+            "makespan_s": self.makespan_s,
+            "unfinished": self.unfinished,
+            "trust": asdict(self.trust) if self.trust else None,
+            **{name: [_values(group) for group in found] for name, found in groups.items()},
+            "losing_jobs": self.losing_jobs,
+        }
+
+
+def _values(group: Group) -> dict[str, Any]:
+    return {**asdict(group), "saved_gpu_h": group.saved_gpu_h()}
 
 
 def known_network(topology: Topology, name: str | None) -> tuple[str, bool]:
@@ -109,37 +122,41 @@ def new_topology(question: Question, topology: Topology) -> Topology:
 
 def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run]:
     """The runs of the current side, then those of the new one; files that they need go into the folder."""
-    current, name = question.current, question.policy.name
-    build(name, question.policy.settings)
-    larger = new_topology(question, topology)
+    current = question.current
+    build(question.policy.name, question.policy.settings)
+    now, then = question.labels()
     loads = trace_loads([current.trace], current.cluster, question.seeds)
-    in_use = Chosen(current.policy, current.settings)
-    runs = comparison_runs(loads, [current.network], [in_use], current)
-    base, network = current, current.network
+    runs = comparison_runs(loads, [current.network], [Chosen(current.policy, current.settings)], current)
+    base, network, shown = current, current.network, current.network
     if question.changes_cluster():
-        network = question.network or current.network
-        base = replace(current, trace_format="csv", zone="UTC")
-        texts = {seed: same_work(question, seed, larger.total_gpus()) for seed in question.seeds}
-        cluster = folder / "cluster.toml"
-        write_whole(cluster, to_toml(larger).encode())
-        prepared: dict[int, Prepared] = {}
-        for seed, text in texts.items():
-            path = folder / "traces" / f"same-work-{seed}.csv"
-            write_whole(path, text.encode())
-            prepared[seed] = Prepared(path, str(cluster))
+        prepared = changed(question, new_topology(question, topology), folder)
         loads = dict.fromkeys(loads, prepared)
+        base = replace(current, trace_format="csv", zone="UTC")
+        if question.network:
+            network = question.network
+            shown = f"{current.network or 'as stated'} to {network}"
     others = comparison_runs(loads, [network], [question.policy], base)
     if [run.key for run in runs] == [run.key for run in others]:
-        raise InputError(
-            "nothing would be different: name another --policy, --set, --cluster-delta or --new-network"
-        )
-    shown = network if network == current.network else f"{current.network or 'as stated'} to {network}"
-    now, then = question.labels()
+        options = "--policy, --set, --cluster-delta or --new-network"
+        raise InputError(f"nothing would be different from --current {current.policy}: give {options}")
     return [
         replace(run, labels=run.labels | {"network": shown, "policy": label})
         for side, label in ((runs, now), (others, then))
         for run in side
     ]
+
+
+def changed(question: Question, topology: Topology, folder: Path) -> dict[int, Prepared]:
+    """The other cluster and the work of the same jobs, seed by seed, as files in the folder."""
+    texts = {seed: same_work(question, seed, topology.total_gpus()) for seed in question.seeds}
+    cluster = folder / "cluster.toml"
+    write_whole(cluster, to_toml(topology).encode())
+    prepared: dict[int, Prepared] = {}
+    for seed, text in texts.items():
+        trace = folder / "traces" / f"same-work-{seed}.csv"
+        write_whole(trace, text.encode())
+        prepared[seed] = Prepared(trace, str(cluster))
+    return prepared
 
 
 def same_work(question: Question, seed: int, most_gpus: int) -> str:
@@ -182,10 +199,12 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     )
     if jobs.is_empty():
         raise InputError("no job finished on both sides: there is nothing to compare")
-    known = {job_id for table in tables for job_id in table["job_id"]}
+    known = set.intersection(*({*table["job_id"]} for table in tables))
+    makespans = [row["makespan_s"] for row in rows]
     return Answer(
         total(jobs),
-        (mean([row["makespan_s"] for row in rows[:half]]), mean([row["makespan_s"] for row in rows[half:]])),
+        {"current": mean(makespans[:half]), "new": mean(makespans[half:])},
+        by_user(jobs),
         by_user(jobs, top),
         by_size(jobs),
         losing_users(jobs),
