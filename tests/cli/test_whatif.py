@@ -61,6 +61,7 @@ def test_saving_by_hand(dally: Run) -> None:
     assert found["trust"] == {
         "jobs": 2, "recorded_mean_s": 475.0, "recorded_p50_s": 475.0, "replayed_mean_s": 0.0, "replayed_p50_s": 0.0,
     }  # fmt: skip
+    assert found["recorded_gpu_h"] == pytest.approx(8800 / 3600)
     assert found["models_assumed"] == 0, "without a network models do not matter"
 
 
@@ -123,7 +124,8 @@ def test_an_operators_question(dally: Run, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     for text in (
         "2 jobs on 16 GPUs: fifo-backfill (current) against las:lease_s=600, network fast (new)",
-        "GPU-hours held by jobs", "By user", "By GPUs of the job", "How far to trust it: 2 jobs",
+        "GPU-hours held by jobs", "By user", "By GPUs of the job",
+        "recorded: waits of 2 jobs, mean 25.2 min", "recorded: 16.7 GPU-hours; replayed: ",
         "Assumed: models of 2 jobs", "Written to o; open o/report.html",
     ):  # fmt: skip
         assert text in done.stdout

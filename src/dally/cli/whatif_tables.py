@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from dally.cli.output import print_table
-from dally.metrics.whatif import Group, Side, Trust
+from dally.metrics.whatif import Group, Side
 from dally.report.times import brief
 from dally.sweep.whatif import Answer
 
@@ -19,15 +19,25 @@ def show(found: Answer, values: dict[str, Any], top: int) -> None:
     gpus = " → ".join(f"{count:,}" for count in dict.fromkeys(values["gpus"]))
     typer.echo(f"{found.total.jobs:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)")
     print_table(["", current, new, "change"], _sides(found), numbers_from=1)
+    typer.echo(_verdict(found.total, new))
+    typer.echo("")
     typer.echo("By user")
     print_table(*_groups("user", found.top_users), numbers_from=1)
     typer.echo("By GPUs of the job")
     print_table(*_groups("GPUs", found.sizes), numbers_from=1)
     _show_losers(found, top)
-    if found.trust:
-        typer.echo(_trusted(found.trust, current))
+    for line in _trusted(found, current):
+        typer.echo(line)
     for line in _assumptions(values, found.unfinished):
         typer.echo(line)
+
+
+def _verdict(both: Group, new: str) -> str:
+    """The answer in a sentence."""
+    saved, waits_s = both.saved_gpu_h(), both.new.wait_mean_s - both.current.wait_mean_s
+    hours = f"{'save' if saved >= 0 else 'cost'} {abs(saved):,.1f} of {both.current.gpu_h:,.1f} GPU-hours"
+    waiting = f"{brief(abs(waits_s))} {'longer' if waits_s > 0 else 'less'}" if abs(waits_s) >= 1.0 else "as long"
+    return f"{new} would {hours}; the mean job would wait {waiting}."
 
 
 def _sides(found: Answer) -> list[list[str]]:
@@ -134,13 +144,18 @@ def _jct(before_s: float, after_s: float) -> list[str]:
     return [_time(before_s), _time(after_s), _time(after_s - before_s), percent]
 
 
-def _trusted(found: Trust, current: str) -> str:
-    recorded = f"mean {brief(found.recorded_mean_s)}, median {brief(found.recorded_p50_s)}"
-    replayed = f"mean {brief(found.replayed_mean_s)}, median {brief(found.replayed_p50_s)}"
-    return (
-        f"How far to trust it: {found.jobs:,} jobs have recorded waits of {recorded};\n"
-        f"the replay under {current} gives {replayed}."
-    )
+def _trusted(found: Answer, current: str) -> list[str]:
+    """What the trace says beside what the replay under the policy in use gives."""
+    parts: list[tuple[str, str]] = []
+    if found.trust:
+        told = found.trust
+        recorded = f"mean {brief(told.recorded_mean_s)}, median {brief(told.recorded_p50_s)}"
+        replayed = f"mean {brief(told.replayed_mean_s)}, median {brief(told.replayed_p50_s)}"
+        parts.append((f"waits of {told.jobs:,} jobs, {recorded}", replayed))
+    if found.recorded_gpu_h is not None:
+        parts.append((f"{found.recorded_gpu_h:,.1f} GPU-hours", f"{found.total.current.gpu_h:,.1f}"))
+    lines = [f"  recorded: {recorded}; replayed: {replayed}" for recorded, replayed in parts]
+    return [f"How far to trust it, by the replay under {current}:", *lines] if lines else []
 
 
 def _assumptions(values: dict[str, Any], unfinished: int) -> list[str]:

@@ -15,6 +15,7 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.metrics.summary import mean
 from dally.metrics.whatif import (
+    HOUR_S,
     Group,
     Trust,
     by_size,
@@ -79,6 +80,7 @@ class Answer:
     losing_users: list[Group]
     losing_jobs: list[dict[str, Any]]
     trust: Trust | None
+    recorded_gpu_h: float | None  # of the same jobs; None: the trace does not say
     unfinished: int  # jobs that one side or both did not finish: they are not compared
 
     def to_values(self) -> dict[str, Any]:
@@ -89,6 +91,7 @@ class Answer:
             "makespan_s": self.makespan_s,
             "unfinished": self.unfinished,
             "trust": asdict(self.trust) if self.trust else None,
+            "recorded_gpu_h": self.recorded_gpu_h,
             **{name: [_values(group) for group in found] for name, found in groups.items()},
             "losing_jobs": self.losing_jobs,
         }
@@ -199,6 +202,8 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     )
     if jobs.is_empty():
         raise InputError("no job finished on both sides: there is nothing to compare")
+    compared = {*jobs["job_id"]}
+    gpu_h = sum(row.gpus * row.duration_s for row in history.rows if row.job_id in compared) / HOUR_S
     known = set.intersection(*({*table["job_id"]} for table in tables))
     makespans = [row["makespan_s"] for row in rows]
     return Answer(
@@ -210,5 +215,6 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
         losing_users(jobs),
         losing_jobs(jobs),
         trust(tables[:half], recorded_s),
-        len(known) - jobs["job_id"].n_unique(),
+        gpu_h if history.length == "duration_s" else None,
+        len(known - compared),
     )
