@@ -28,7 +28,6 @@ from dally.metrics.whatif import (
     trust,
 )
 from dally.policies.registry import build
-from dally.report.tables import RunTables
 from dally.scenario import Scenario
 from dally.sweep.cells import Prepared
 from dally.sweep.comparison import comparison_runs, trace_loads
@@ -190,6 +189,8 @@ def same_work(question: Question, seed: int, most_gpus: int) -> str:
 
 def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequence[Row], top: int) -> Answer:
     """The two sides compared, from the folders and rows that their runs left."""
+    from dally.report.tables import RunTables
+
     tables = [RunTables(run.folder).jobs for run in runs if run.folder]
     half = len(question.seeds)
     users = {row.job_id: row.user for row in history.rows}
