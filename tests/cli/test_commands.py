@@ -60,6 +60,7 @@ def test_demo_compares_policies_and_leaves_a_report(dally: Run, tmp_path: Path) 
         ["simulate"],
         ["compare"],
         ["sweep"],
+        ["whatif"],
         ["benchmark"],
         ["policies"],
         ["topology", "show"],

@@ -22,6 +22,7 @@ from dally.cli import (
     sweep,
     topology,
     trace,
+    whatif,
 )
 from dally.errors import InputError, Interrupted, PolicyError
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
 app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)

@@ -9,6 +9,7 @@ from dally.cluster.topology import Topology, grid
 from dally.errors import InputError
 
 MOST_GPUS = 10_000_000
+_TOLD: set[str] = set()  # warnings that this process has given
 _GRID = re.compile(r"\d+(x\d+)+")
 
 
@@ -34,8 +35,6 @@ def read_topology(spec: str) -> Topology:
 
 
 def _read_file(spec: str) -> Topology:
-    import logging
-
     from dally.cluster.assemble import describe
     from dally.cluster.formats import import_file
 
@@ -43,8 +42,18 @@ def _read_file(spec: str) -> Topology:
         raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
     found = import_file(Path(spec))
     if found.left_out:
-        logging.getLogger("dally").warning("dally: %s: %s", spec, describe(found.left_out))
+        _warn(spec, describe(found.left_out))
     return found.topology
+
+
+def _warn(spec: str, left_out: str) -> None:
+    """Say it once, however often and by whatever name the file is read."""
+    import logging
+
+    told = f"{Path(spec).resolve()}: {left_out}"
+    if told not in _TOLD:
+        _TOLD.add(told)
+        logging.getLogger("dally").warning("dally: %s: %s", spec, left_out)
 
 
 def cluster_files(spec: str) -> list[str]:
