@@ -67,7 +67,8 @@ def test_the_table_has_the_runs_order_and_nothing_measured(tmp_path: Path) -> No
     assert [row["cpu_s"] for row in outcome.rows] == [0.25] * 3
     table = pl.read_parquet(tmp_path / "results.parquet")
     assert table.to_dict(as_series=False) == {
-        "n": ["a", "b", "c"], "jobs": [1, 1, 1], "finished": [1, 1, 1], "y": ["aa", "bb", "cc"],
+        "policy": ["fifo"] * 3, "n": ["a", "b", "c"], "seed": [1, 1, 1], "jobs": [1, 1, 1], "finished": [1, 1, 1],
+        "y": ["aa", "bb", "cc"],
     }  # fmt: skip
 
 
