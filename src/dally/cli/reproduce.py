@@ -11,7 +11,7 @@ import typer
 
 from dally import is_compiled
 from dally.cli import many
-from dally.errors import InputError
+from dally.report.run_folder import prepare_folder
 from dally.sweep.benchmark import benchmark_runs, shared_folder, unfinished
 from dally.sweep.cells import WORKLOADS, cells, check_traces
 from dally.sweep.figures import by_label, ratios
@@ -83,10 +83,7 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
         for cell, here in cells_of.items()
         if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
     ]
-    try:
-        (target.parent / FIGURE).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    prepare_folder((target.parent / FIGURE).parent)
     write_whole(target.parent / FIGURE, results_figure(times).encode())
     write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
 

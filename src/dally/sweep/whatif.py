@@ -28,6 +28,7 @@ from dally.metrics.whatif import (
     trust,
 )
 from dally.policies.registry import build
+from dally.report.run_folder import prepare_folder
 from dally.scenario import Scenario
 from dally.sweep.cells import Prepared
 from dally.sweep.comparison import comparison_runs, trace_loads
@@ -152,6 +153,7 @@ def changed(question: Question, topology: Topology, folder: Path) -> dict[int, P
     """The other cluster and the work of the same jobs, seed by seed, as files in the folder."""
     texts = {seed: same_work(question, seed, topology.total_gpus()) for seed in question.seeds}
     cluster = folder / "cluster.toml"
+    prepare_folder(folder / "traces")
     write_whole(cluster, to_toml(topology).encode())
     prepared: dict[int, Prepared] = {}
     for seed, text in texts.items():
