@@ -12,6 +12,7 @@ import typer
 
 from dally import is_compiled
 from dally.cli import many
+from dally.report.run_folder import prepare_folder
 from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.sweep.cells import NETWORKS, WORKLOADS, cells, check_traces
 from dally.sweep.figures import by_label
@@ -55,6 +56,8 @@ def benchmark(
     every = cells(many.names(workloads), wanted, many.whole_numbers("--seeds", seeds))
     where = shared or shared_folder()
     check_traces(many.names(workloads), where)
+    if markdown:
+        prepare_folder(markdown.parent)
     if not is_compiled():
         print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:

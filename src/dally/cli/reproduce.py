@@ -55,13 +55,14 @@ def reproduce(
     check_traces(wanted, where)
     every = cells(wanted, many.names(networks), many.whole_numbers("--seeds", seeds))
     chosen = read_policies(policies)
+    target = page or out / "results.md"
+    prepare_folder((target.parent / FIGURE).parent)
     if not is_compiled():
         print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
         runs = benchmark_runs(every, chosen, where, Path(temporary), None)
         outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
     rows = outcome.rows
-    target = page or out / "results.md"
     if rows:
         leave(rows, target, _command(workloads, networks, policies, seeds))
     if as_json:
@@ -83,7 +84,6 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
         for cell, here in cells_of.items()
         if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
     ]
-    prepare_folder((target.parent / FIGURE).parent)
     write_whole(target.parent / FIGURE, results_figure(times).encode())
     write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
 
