@@ -142,3 +142,20 @@ def test_gandiva_moves_a_gang_into_one_rack_when_one_is_free() -> None:
         "gandiva", {}, [[4, 4], [4, 4], [4, 4]], [(0, 4, 10), (0, 4, 10), (0, 4, 30), (0, 8, 20)], restart_s=2.0
     )
     assert outcome[3] == (0, 22, ["3:4+4:4", "0:4+1:4"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        ("tiresias", {"limits": "40", "promote": "1"}),
+        ("tiresias-gittins", {"limits": "40", "promote": "1"}),
+        ("gandiva", {"slice_s": "10"}),
+        ("themis", {"lease_s": "10"}),
+        ("gavel", {"round_s": "10"}),
+        ("las", {"lease_s": "10"}),
+    ],
+)
+def test_restarts_longer_than_a_turn_end(policy: str, settings: dict[str, str]) -> None:
+    """Every turn gets some work done, however long the restart: nobody is sent back while still restarting."""
+    outcome = run(policy, settings, ONE, [(0, 8, 60), (0, 8, 60), (30, 8, 60)], restart_s=100.0)
+    assert all(job.finish_s > 0.0 for job in outcome)

@@ -20,8 +20,9 @@ class GavelPolicy(Policy):
 
     Narayanan et al., Gavel, OSDI 2020. A job's priority is the fraction of time it is due, by the max-min linear
     program over the jobs in the system, over the fraction it has had since it came; who never ran goes first.
-    GPUs that become free in a round stand idle until the next. We depart from the paper: all GPUs are of one kind,
-    so that the program shares out time alone; and fractions had are counted from the job's submission.
+    GPUs that become free in a round stand idle until the next. We depart from the paper: all GPUs are of one
+    kind, so that the program shares out time alone; fractions had are counted from the job's submission, without
+    restarts; and a gang keeps its GPUs until it has worked for half a round.
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:
@@ -29,6 +30,7 @@ class GavelPolicy(Policy):
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
         self._jobs: dict[int, Job] = {}  # in the system
+        self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
         self._sizes: dict[int, int] = {}  # how many of each gang size
         self._solved: dict[tuple[tuple[int, int], ...], dict[int, float]] = {}
 
@@ -37,7 +39,11 @@ class GavelPolicy(Policy):
             self._jobs[int(job.index)] = job
             self._sizes[int(job.gpus)] = self._sizes.get(int(job.gpus), 0) + 1
 
+    def started(self, job: Job, now: float) -> None:
+        self._works_from_s[int(job.index)] = job.since_s
+
     def finished(self, job: Job, now: float) -> None:
+        del self._works_from_s[int(job.index)]
         del self._jobs[int(job.index)]
         self._sizes[int(job.gpus)] -= 1
 
@@ -67,9 +73,14 @@ class GavelPolicy(Policy):
         room = cluster.free_gpus
         for job in cluster.running.values():
             room += job.gpus
+        for job in self._jobs.values():
+            if job.status == RUNNING and not self._has_worked(job, now):
+                room -= job.gpus
         chosen: list[Job] = []
         others: list[Job] = []
         for job in self._ranked(now, cluster.topology.total_gpus()):
+            if job.status == RUNNING and not self._has_worked(job, now):
+                continue
             if job.gpus <= room and job.group == 1:
                 room -= job.gpus
                 chosen.append(job)
@@ -88,12 +99,16 @@ class GavelPolicy(Policy):
             if allocation is not None:
                 yield Start(job, allocation)
 
+    def _has_worked(self, job: Job, now: float) -> bool:
+        """For half a round since it was placed; until then it keeps its GPUs, or a long restart would never end."""
+        return self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
+
     def _ranked(self, now: float, gpus: i64) -> list[Job]:
         """Jobs in the system, who lacks most first; ties by submission."""
         due = self.fractions(int(gpus))
         rows: list[tuple[float, int, Job]] = []
         for index, job in self._jobs.items():
-            had_s = job.run_s(now)
+            had_s = job.run_s(now) - job.overhead_so_far_s(now)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
             rows.append((-lack, index, job))
         rows.sort(key=_rank)

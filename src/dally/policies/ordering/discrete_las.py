@@ -12,6 +12,7 @@ from dally.heap import IndexedHeap
 from dally.model import INFINITY, RUNNING, Job
 from dally.policies.ordering.base import Order
 
+GROWTH = 1.1  # so many times more jobs must have finished for the Gittins indices to be worked out again
 SLACK_GPU_S = 1e-3  # service this close to a limit counts as having reached it: times are rounded
 
 
@@ -21,14 +22,16 @@ class DiscreteLas(Order):
 
     Gu et al., Tiresias, NSDI 2019: discretised two-dimensional LAS. A job falls to the next queue when
     its GPU-seconds reach the queue's limit. One that has waited `promote` times as long as it ran returns
-    to the first queue, and both its clocks start anew. Time with GPUs counts, restarts included.
+    to the first queue, and both its clocks start anew. We depart from it: a restart is no service, as a gang whose
+    restart alone took it to the next queue would never get any work done.
     """
 
     def __init__(self, limits: list[float], promote: float) -> None:
         self.limits: list[float] = limits
         self.promote: float = promote  # PROMOTEKNOB; infinity: never
         self._levels: dict[int, int] = {}  # the queue of every job that is not in the first
-        self._forgiven_s: dict[int, float] = {}  # running time that no longer counts, by job
+        self._forgiven_s: dict[int, float] = {}  # time with GPUs that no longer counts, by job
+        self._forgiven: dict[int, float] = {}  # and the same of its service, in GPU-seconds
         self._jobs: dict[int, Job] = {}  # in the system
         self._due: IndexedHeap = IndexedHeap()  # when each job changes queues
 
@@ -53,6 +56,7 @@ class DiscreteLas(Order):
             else:
                 self._levels[int(job.index)] = 0
                 self._forgiven_s[int(job.index)] = job.run_s(now)
+                self._forgiven[int(job.index)] = worked_s(job, now) * float(job.gpus)
         return found
 
     def wakeup_s(self) -> float:
@@ -61,7 +65,8 @@ class DiscreteLas(Order):
     def queued(self, job: Job, now: float) -> None:
         self._jobs[int(job.index)] = job
         if self.level(job) > 0 and self.promote < INFINITY:
-            self._due.put(job.index, now + self.promote * self._counted_s(job, now), 0.0)
+            held_s = job.run_s(now) - self._forgiven_s.get(int(job.index), 0.0)
+            self._due.put(job.index, now + self.promote * held_s, 0.0)
 
     def started(self, job: Job, now: float) -> None:
         self._expect_limit(job, now)
@@ -71,15 +76,18 @@ class DiscreteLas(Order):
         self._sink(job, now)
 
     def finished(self, job: Job, now: float) -> None:
-        for books in (self._levels, self._forgiven_s, self._jobs):
-            books.pop(int(job.index), None)
+        self._levels.pop(int(job.index), None)
+        self._forgiven_s.pop(int(job.index), None)
+        self._forgiven.pop(int(job.index), None)
+        self._jobs.pop(int(job.index), None)
 
-    def _counted_s(self, job: Job, now: float) -> float:
-        return job.run_s(now) - self._forgiven_s.get(int(job.index), 0.0)
+    def service(self, job: Job, now: float) -> float:
+        """What it has attained, in GPU-seconds."""
+        return worked_s(job, now) * float(job.gpus) - self._forgiven.get(int(job.index), 0.0)
 
     def _sink(self, job: Job, now: float) -> None:
         """Past every limit that its service has reached."""
-        service = self._counted_s(job, now) * float(job.gpus) + SLACK_GPU_S
+        service = self.service(job, now) + SLACK_GPU_S
         level = self.level(job)
         while level < len(self.limits) and service >= self.limits[level]:
             level += 1
@@ -90,13 +98,16 @@ class DiscreteLas(Order):
         self._sink(job, now)
         level = self.level(job)
         if level < len(self.limits):
-            left = self.limits[level] - self._counted_s(job, now) * float(job.gpus)
-            self._due.put(job.index, now + left / float(job.gpus), 0.0)
+            left = self.limits[level] - self.service(job, now)
+            works_s = job.since_s if job.since_s > now else now  # it may still be restarting
+            self._due.put(job.index, works_s + left / float(job.gpus), 0.0)
         else:
             self._due.discard(job.index)
 
 
-GROWTH = 1.1  # by which more of them must have finished for the ranks to be worked out again
+def worked_s(job: Job, now: float) -> float:
+    """Seconds with GPUs, restarts aside."""
+    return job.run_s(now) - job.overhead_so_far_s(now)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -134,7 +145,7 @@ class GittinsLas(DiscreteLas):
     def finished(self, job: Job, now: float) -> None:
         super().finished(job, now)
         self._indices.pop(int(job.index), None)
-        self._services.append(job.run_s(now) * float(job.gpus))
+        self._services.append(worked_s(job, now) * float(job.gpus))
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         found = super().changed(now, cluster)
@@ -153,7 +164,7 @@ class GittinsLas(DiscreteLas):
             return float(level)
         begin = self.limits[level - 1] if level > 0 else 0.0
         width = self.limits[level] - begin if level < len(self.limits) else INFINITY
-        return -table.index(self._counted_s(job, now) * float(job.gpus), width)
+        return -table.index(self.service(job, now), width)
 
 
 class GittinsTable:
