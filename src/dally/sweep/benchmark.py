@@ -111,7 +111,8 @@ def tables(rows: list[Row]) -> str:
     ]
     for (workload,), here in by_label(rows, "workload").items():
         about, what = heading(here)
-        parts.append(f"## {workload}\n\n{about.partition(': ')[2]}. {what[:1].upper()}{what[1:]}.\n")
+        about = about.partition(": ")[2]
+        parts.append(f"## {workload}\n\n{about[:1].upper()}{about[1:]}. {what[:1].upper()}{what[1:]}.\n")
         for (network,), found in by_label(here, "network").items():
             parts.append(
                 f"### {workload}, {network}\n\n{absolute(groups_of(found, 'policy'), FULL, True).markdown()}"

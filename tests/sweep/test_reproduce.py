@@ -1,0 +1,81 @@
+"""The results page: gains as worked out by hand, and the committed page against runs made now."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dally.sweep.benchmark import benchmark_runs
+from dally.sweep.cells import cells
+from dally.sweep.figures import JCT_MEAN
+from dally.sweep.policy_list import read_policies
+from dally.sweep.reproduce import CLAIMED, gains, headline, percent, results_page, winners
+from dally.sweep.run import execute
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results.md"
+SAMPLE = "fifo-backfill,las,tiresias,dally,dally-consolidated"
+
+
+def row(policy: str, network: str, seed: int, jct_s: float, workload: str = "paper-batch") -> dict[str, Any]:
+    return {
+        "workload": workload, "network": network, "policy": policy, "seed": seed, "jct_mean_s": jct_s,
+        "makespan_s": 2 * jct_s, "comm_s": 10.0,
+    }  # fmt: skip
+
+
+ROWS = [
+    row("tiresias", "slow", 1, 3600.0), row("dally", "slow", 1, 1800.0),
+    row("tiresias", "slow", 2, 1800.0), row("dally", "slow", 2, 1620.0),
+    row("tiresias", "normal", 1, 3600.0), row("dally", "normal", 1, 3960.0),
+    row("tiresias", "slow", 1, 3600.0, "venus80"), row("dally", "slow", 1, 360.0, "venus80"),
+    row("srsf", "slow", 1, 36.0, "venus80"), row("dally-consolidated", "slow", 1, 720.0, "venus80"),
+]  # fmt: skip
+
+
+def test_gains_are_means_over_seeds_of_ratios_best_first() -> None:
+    # Slow: (1800/3600 + 1620/1800) / 2 = 0.7; normal: 1.1.
+    found = gains([row for row in ROWS if row["workload"] == "paper-batch"], "tiresias", JCT_MEAN)
+    assert [gain.network for gain in found] == ["slow", "normal"]
+    assert [gain.change for gain in found] == pytest.approx([-0.3, 0.1])
+
+
+def test_the_headline_counts_the_papers_workloads_only() -> None:
+    text = headline(ROWS)
+    assert "| up to −69 % | up to −83 % | up to −98 % |" in text
+    assert text.count("−30 % (paper-batch, slow)") == 2  # makespan and mean JCT
+    assert "venus80" not in text
+    assert "gandiva" not in text  # nothing to compare with
+    assert list(CLAIMED.values()) == [-0.69, -0.83, -0.98]
+
+
+def test_winners_leave_out_those_who_know_durations() -> None:
+    line = next(line for line in winners(ROWS).splitlines() if line.startswith("| venus80"))
+    assert line == "| venus80 | slow | `dally-consolidated` | 0.20 | 0.10 | 0.50 | 0.50 |"
+
+
+@pytest.mark.parametrize(("change", "text"), [(-0.831, "−83 %"), (0.001, "0 %"), (0.1, "+10 %")])
+def test_percent(change: float, text: str) -> None:
+    assert percent(change) == text
+
+
+def test_the_committed_page_is_what_runs_give(shared: Path, tmp_path: Path) -> None:
+    """A small cell, a few policies, all seeds; `dally reproduce` writes the rest."""
+    runs = benchmark_runs(
+        cells(["paper-poisson"], ["normal"], [1, 2, 3]), read_policies([SAMPLE]), shared, tmp_path, None
+    )
+    page = results_page([{**run.labels, **execute(run)} for run in runs], "", "")
+    committed = figures_of(RESULTS.read_text(encoding="utf-8"))
+    now = figures_of(page)
+    assert set(now) == {*SAMPLE.split(","), "at least"}
+    for name, figures in now.items():
+        assert committed[name] == figures
+
+
+def figures_of(page: str) -> dict[str, str]:
+    """The rows of the table paper-poisson, normal, by policy; which is best is left out."""
+    part = page.split("### paper-poisson, normal\n")[1].split("\n#")[0]
+    lines = [line.replace("**", "") for line in part.splitlines() if line.startswith("| ")]
+    return {re.sub(r"[`*]", "", line.split("|")[1]).strip(): line for line in lines[1:] if "---" not in line}
