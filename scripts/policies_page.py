@@ -21,8 +21,8 @@ HEAD = """# Policies
 
 All of these run on the same engine, the same model of the network and the same cost of preemption, so that a
 comparison is fair by construction. A policy is an order, a placement and a rule of preemption, most of them
-used by several policies. `dally policies` prints the same table. This page is written by `make docs`: change the
-code, not the page.
+used by several policies. `dally policies` prints the same table, and [results](results.md) what they reach. This
+page is written by `make docs`: change the code, not the page.
 
 """
 PARTS = ("order", "placement", "preemption")
