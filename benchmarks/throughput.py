@@ -15,10 +15,12 @@ import resource
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
+
+from dally.cli.demo import ASK, RECIPE
+from dally.traces.generate import find_recipe, generate, write_workload
 
 ROUNDS = 2
 LEAST = 1.8
@@ -67,7 +69,9 @@ def main() -> None:
         sys.exit("this takes two cores")
     print(f"{RUNS} runs  {'jobs':>5} {'wall s':>8} {'runs/s':>8} {'CPU s':>8} {'others':>8}")
     rounds: dict[int, list[Measured]] = {1: [], 2: []}
-    with as_file(files("dally") / "data" / "demo.csv") as trace, TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "demo.csv"
+        write_workload(trace, generate(find_recipe(RECIPE), ASK))
         for number in range(ROUNDS):
             for jobs, found in rounds.items():
                 one = compare(trace, jobs, Path(folder) / f"{number}-{jobs}")

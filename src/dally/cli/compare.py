@@ -107,13 +107,13 @@ def compare(
         loads = cell_loads(cells, wanted, where, (out or Path(temporary)) / "traces")
         runs += comparison_runs(loads, networks, chosen, base)
         if out:
-            runs = with_folders(runs, out / "runs")
+            runs = with_folders(runs, out / "runs", report)
         outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
         parts = parts_of(outcome.rows)
         if out:
             write_whole(out / "table.md", to_markdown(parts, against).encode())
     if out and report and parts:
-        leave_reports(out, against)
+        leave_report(out, against)
     if as_json:
         values = {"baseline": against, "results": to_values(parts, against), "failures": outcome.failures}
         typer.echo(json.dumps(values, indent=2))
@@ -132,11 +132,10 @@ def baseline_of(name: str | None, chosen: list[Chosen]) -> str:
     return name or labels[0]
 
 
-def leave_reports(out: Path, baseline: str) -> None:
-    """A page about the comparison, and one about every run to which it links."""
-    from dally.report.html.build import build_page, run_reports, write_page
+def leave_report(out: Path, baseline: str) -> None:
+    """A page about the comparison; it links to those that the runs left."""
+    from dally.report.html.build import build_page, write_page
 
-    run_reports(out)
     write_page(build_page(out, baseline), out / "report.html")
 
 

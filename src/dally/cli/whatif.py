@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from dally.cli import many, trace_options
-from dally.cli.compare import leave_reports
+from dally.cli.compare import leave_report
 from dally.cli.whatif_tables import show
 from dally.cluster.links import has_links
 from dally.cluster.network_spec import read_settings
@@ -88,7 +88,7 @@ def whatif(
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or Path(temporary)
-        runs = with_folders(both_sides(question, tree, folder), folder / "runs")
+        runs = with_folders(both_sides(question, tree, folder), folder / "runs", report=out is not None)
         with many.open_store(out) as store:
             outcome = many.run_many(runs, many.engine_of("local", "", jobs), store, progress)
         many.end(outcome)
@@ -111,7 +111,7 @@ def whatif(
     text = json.dumps(values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
-        leave_reports(out, names[0])
+        leave_report(out, names[0])
     if as_json:
         typer.echo(text)
         return

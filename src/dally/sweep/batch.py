@@ -69,15 +69,16 @@ def _labelled(run: Run, row: Row) -> Row:
     return labels | {name: value for name, value in row.items() if name not in labels}
 
 
-def with_folders(runs: list[Run], parent: Path) -> list[Run]:
-    """The same runs, each with a folder of its own there, named by its labels."""
+def with_folders(runs: list[Run], parent: Path, report: bool = False) -> list[Run]:
+    """The same runs, each with a folder of its own there, named by its labels, and maybe a report in it."""
     taken: dict[str, int] = {}
     found: list[Run] = []
     for run in runs:
         name = "-".join(_plain(str(value)) for value in run.labels.values() if value != "") or "run"
         name = name[:120]
         taken[name] = taken.get(name, 0) + 1
-        found.append(replace(run, folder=parent / (name if taken[name] == 1 else f"{name}~{taken[name]}")))
+        folder = parent / (name if taken[name] == 1 else f"{name}~{taken[name]}")
+        found.append(replace(run, folder=folder, report=report))
     return found
 
 

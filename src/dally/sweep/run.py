@@ -32,6 +32,7 @@ class Run:
     labels: dict[str, Any]
     key: str
     folder: Path | None = None  # where it leaves what `dally simulate --out` leaves
+    report: bool = False  # report.html too
 
     def name(self) -> str:
         """The run in words."""
@@ -104,4 +105,8 @@ def _execute(run: Run) -> Row:
     spent = cost(began_s, cpu_began_s)
     if run.folder:
         write_run(run.folder, simulation, summary | spent, scenario.to_toml())
+    if run.folder and run.report:
+        from dally.report.html.build import build_page, write_page
+
+        write_page(build_page(run.folder), run.folder / "report.html")
     return row | {"cpu_s": spent["cpu_s"]}
