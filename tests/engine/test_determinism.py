@@ -15,6 +15,9 @@ from tests.demo_workload import write_demo
 SRC = Path(__file__).resolve().parents[2] / "src"
 
 
+JOBS = 600  # of the demo's: enough for queues, preemption and failures
+
+
 def dally(arguments: list[str], uncompiled: bool, hash_seed: str = "0") -> str:
     """Run the command line of one build, away from the checkout."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -51,14 +54,15 @@ def have_both_builds() -> None:
 def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
     have_both_builds()
     trace = write_demo(tmp_path)
+    trace.write_text("".join(trace.read_text().splitlines(keepends=True)[: JOBS + 1]))
     runs = {"compiled": (False, "1"), "again": (False, "2"), "plain": (True, "3")}
     for name, (uncompiled, hash_seed) in runs.items():
         dally(
             ["simulate", "--trace", str(trace), "--cluster", "2x9x8", "--policy", policy, "--seed", "11",
              "--failure-rate", "0.05", "--checkpoint-every", "900.5", "--network", "congested",
-             "--out", str(tmp_path / name)],
+             "--no-report", "--out", str(tmp_path / name)],
             uncompiled, hash_seed,
         )  # fmt: skip
     for file in ("jobs.csv", "events.parquet", "decisions.parquet", "slots.parquet", "scenario.toml"):
         assert len({(tmp_path / name / file).read_bytes() for name in runs}) == 1, file
-    assert (tmp_path / "plain" / "jobs.csv").read_bytes().count(b"finished") == 1500
+    assert (tmp_path / "plain" / "jobs.csv").read_bytes().count(b"finished") == JOBS
