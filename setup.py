@@ -50,6 +50,7 @@ COMPILED = [
     "policies/tuning.py",
     "policies/placement/delay.py",
     "policies/ordering/discrete_las.py",
+    "policies/rounds.py",
     "policies/ordering/fairness.py",
     "policies/ordering/round_robin.py",
     "policies/placement/affinity.py",

@@ -26,7 +26,8 @@ from dally.traces.formats import FORMATS
 from dally.traces.rows import NOT_KNOWN
 from dally.traces.statistics import statistics
 from dally.traces.times import Clock
-from dally.traces.writing import WRITERS, losses, text_of, write_text
+from dally.traces.writing import WRITERS, losses, text_of
+from dally.whole_file import write_pieces
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_CPU_S: Final = 5.0  # of one case
@@ -152,7 +153,7 @@ def check_use(history: History, folder: Path) -> None:
         path = folder / f"again.{name}"
         try:
             losses(history, name)
-            write_text(path, text_of(history, name))
+            write_pieces(path, text_of(history, name))
         except InputError:
             continue
         again = read_history(path, "auto")

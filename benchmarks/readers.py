@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from dally.traces import read_history
-from dally.traces.writing import text_of, write_text
+from dally.traces.writing import text_of
+from dally.whole_file import write_pieces
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PHILLY: Final = ROOT.parent / "shared" / "traces" / "philly.csv.gz"
@@ -72,7 +73,7 @@ def main() -> None:
         if PHILLY.exists():
             history = read_history(PHILLY)
             listed = Path(folder) / "cluster_job_log"
-            write_text(listed, text_of(history, "philly"))
+            write_pieces(listed, text_of(history, "philly"))
             fine &= measure("Philly, csv.gz", PHILLY, len(history.rows), 1.0)
             fine &= measure("Philly, JSON", listed, len(history.rows), None)
         else:

@@ -152,7 +152,7 @@ class Scenario:
             if getattr(self, name) == float("inf"):
                 raise InputError(f"{_option(name)} inf: must be finite")
         for name, digest in self.digests.items():
-            if _digest(name) != digest:
+            if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")
 
     def files(self) -> list[str]:
@@ -167,7 +167,7 @@ class Scenario:
         for name in ("trace", "cluster", "failures", "profiles"):
             if values[name] in self.files():
                 values[name] = str(Path(values[name]).resolve())
-        values["digests"] = {str(Path(name).resolve()): _digest(name) for name in self.files()}
+        values["digests"] = {str(Path(name).resolve()): file_digest(name) for name in self.files()}
         tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
         for name, table in tables.items():
@@ -211,7 +211,8 @@ def _option(name: str) -> str:
     return "--" + short.replace("_", "-")
 
 
-def _digest(name: str) -> str:
+def file_digest(name: str) -> str:
+    """The SHA-256 of a file."""
     try:
         with open(name, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

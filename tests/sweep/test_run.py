@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dally.errors import InputError
-from dally.scenario import Scenario
-from dally.sweep.run import content_digest, execute, make_run
+from dally.scenario import Scenario, file_digest
+from dally.sweep.run import execute, make_run
 
 JOBS = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 
@@ -48,7 +48,7 @@ def test_a_file_counts_by_its_content(base: Scenario, tmp_path: Path, monkeypatc
 
 def test_a_file_that_changes_before_the_run_is_refused(base: Scenario, tmp_path: Path) -> None:
     run = make_run(base, {}, {})
-    stated = replace(base, digests={base.trace: content_digest(base.trace)})
+    stated = replace(base, digests={base.trace: file_digest(base.trace)})
     (tmp_path / "t.csv").write_text(JOBS + "d,3,1,1\n")
     with pytest.raises(InputError, match="has changed"):
         execute(run)

@@ -12,7 +12,8 @@ from dally.errors import InputError
 from dally.traces import History, read_history, read_trace
 from dally.traces.formats import FORMATS
 from dally.traces.rows import NOT_KNOWN, Row
-from dally.traces.writing import WRITERS, format_of, losses, text_of, write_text
+from dally.traces.writing import WRITERS, format_of, losses, text_of
+from dally.whole_file import write_pieces
 from tests.traces.documented import first_seed, put
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0|."), max_size=8).map(str.strip)
@@ -58,7 +59,7 @@ def facts(rows: list[Row], name: str) -> list[tuple[object, ...]]:
 def check(rows: list[Row], name: str, folder: Path) -> None:
     for file in ("trace", "trace.gz"):
         path = folder / file
-        write_text(path, text_of(history_of(rows, 1.6e9), name))
+        write_pieces(path, text_of(history_of(rows, 1.6e9), name))
         again = read_history(path)
         assert FORMATS[again.format].rows == FORMATS[name].rows
         assert facts(again.rows, name) == facts(rows, name)
@@ -103,7 +104,7 @@ def test_every_documented_example_can_be_converted(source: str, name: str, tmp_p
             text_of(history, name)
         return
     path = tmp_path / "again"
-    write_text(path, text_of(history, name))
+    write_pieces(path, text_of(history, name))
     again = read_history(path)
     assert again.length == history.length
     assert [(row.gpus, round(row.duration_s)) for row in again.rows] == [
@@ -135,7 +136,7 @@ def test_what_cannot_be_held_is_said() -> None:
 def test_what_would_read_back_as_something_else_is_refused(row: Row, message: str, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     with pytest.raises(InputError) as caught:
-        write_text(path, text_of(history_of([row]), "sacct"))
+        write_pieces(path, text_of(history_of([row]), "sacct"))
     assert message in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -145,7 +146,7 @@ def test_names_suggest_formats_and_the_same_bytes_every_time(tmp_path: Path) -> 
     assert [format_of(name) for name in names] == ["csv", "csv", "swf", "philly", "csv"]
     history = history_of([Row(1, "a", 0.0, 1, 9.0)])
     for name in ("one.gz", "two.gz"):
-        write_text(tmp_path / name, text_of(history, "csv"))
+        write_pieces(tmp_path / name, text_of(history, "csv"))
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
     with pytest.raises(InputError, match="cannot be written"):
-        write_text(tmp_path / "no" / "where.csv", ["x"])
+        write_pieces(tmp_path / "no" / "where.csv", ["x"])

@@ -13,10 +13,13 @@ import typer
 from dally import is_compiled
 from dally.cli import many
 from dally.report.run_folder import prepare_folder
+from dally.sweep.batch import Outcome
 from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.sweep.cells import NETWORKS, WORKLOADS, cells, check_traces
+from dally.sweep.engines import Engine
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
+from dally.sweep.row import Row
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -51,19 +54,10 @@ def benchmark(
     progress: bool = many.PROGRESS,
 ) -> None:
     """Run policies on the benchmark's workloads, networks and seeds."""
-    wanted = many.names(networks)
-    chosen = read_policies(policies)
-    every = cells(many.names(workloads), wanted, many.whole_numbers("--seeds", seeds))
-    where = shared or shared_folder()
-    check_traces(many.names(workloads), where)
     if markdown:
         prepare_folder(markdown.parent)
-    if not is_compiled():
-        print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        folder = (out or Path(temporary)) / "traces"
-        runs = benchmark_runs(every, chosen, where, folder, flat_restart_s)
-        outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
+    runner = many.engine_of(engine, address, jobs)
+    outcome = run_cells(workloads, networks, policies, seeds, flat_restart_s, shared, out, runner, progress)
     rows = outcome.rows
     if markdown and rows:
         command = shlex.join(["dally", *sys.argv[1:]])
@@ -72,8 +66,35 @@ def benchmark(
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     else:
         for here in by_label(rows, "workload").values():
-            typer.echo("\n".join(block_table(here, wanted)) + "\n")
-        for line in unfinished(rows, "workload", "network", "policy", "seed"):
-            typer.echo(line)
-        typer.echo(f"{len(rows)} runs, {sum(row['cpu_s'] for row in rows):.1f} s CPU")
+            typer.echo("\n".join(block_table(here, many.names(networks))) + "\n")
+        typer.echo(told(rows))
     many.end(outcome)
+
+
+def run_cells(
+    workloads: str,
+    networks: str,
+    policies: list[str],
+    seeds: str,
+    flat_restart_s: float | None,
+    shared: Path | None,
+    out: Path | None,
+    engine: Engine,
+    progress: bool | None,
+) -> Outcome:
+    """Every policy in every cell, as the options name them."""
+    chosen = read_policies(policies)
+    every = cells(many.names(workloads), many.names(networks), many.whole_numbers("--seeds", seeds))
+    where = shared or shared_folder()
+    check_traces(many.names(workloads), where)
+    if not is_compiled():
+        print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
+        runs = benchmark_runs(every, chosen, where, (out or Path(temporary)) / "traces", flat_restart_s)
+        return many.run_many(runs, engine, store, progress)
+
+
+def told(rows: list[Row]) -> str:
+    """What came of the runs, in words."""
+    lines = unfinished(rows, "workload", "network", "policy", "seed")
+    return "\n".join([*lines, f"{len(rows)} runs, {sum(row['cpu_s'] for row in rows):.1f} s CPU"])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
 from pathlib import Path
 
 import typer
 
-from dally import is_compiled
 from dally.cli import many
+from dally.cli.benchmark import run_cells, told
 from dally.report.run_folder import prepare_folder
-from dally.sweep.benchmark import benchmark_runs, shared_folder, unfinished
-from dally.sweep.cells import WORKLOADS, cells, check_traces
+from dally.sweep.cells import WORKLOADS
 from dally.sweep.figures import by_label, ratios
-from dally.sweep.policy_list import read_policies
 from dally.sweep.reproduce import results_page
 from dally.sweep.row import Row
 from dally.whole_file import write_whole
@@ -50,27 +46,17 @@ def reproduce(
     progress: bool = many.PROGRESS,
 ) -> None:
     """Repeat the paper's experiments, and the same on public traces; write a page with its figures beside ours."""
-    wanted = many.names(workloads)
-    where = shared or shared_folder()
-    check_traces(wanted, where)
-    every = cells(wanted, many.names(networks), many.whole_numbers("--seeds", seeds))
-    chosen = read_policies(policies)
     target = page or out / "results.md"
     prepare_folder((target.parent / FIGURE).parent)
-    if not is_compiled():
-        print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        runs = benchmark_runs(every, chosen, where, Path(temporary), None)
-        outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
+    runner = many.engine_of(engine, address, jobs)
+    outcome = run_cells(workloads, networks, policies, seeds, None, shared, out, runner, progress)
     rows = outcome.rows
     if rows:
         leave(rows, target, _command(workloads, networks, policies, seeds))
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     else:
-        for line in unfinished(rows, "workload", "network", "policy", "seed"):
-            typer.echo(line)
-        typer.echo(f"{len(rows)} runs, {sum(row['cpu_s'] for row in rows):.1f} s CPU; written to {target}")
+        typer.echo(f"{told(rows)}; written to {target}")
     many.end(outcome)
 
 

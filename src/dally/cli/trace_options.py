@@ -10,7 +10,8 @@ import typer
 
 from dally.traces import History, read_history
 from dally.traces.rows import told
-from dally.traces.writing import format_of, losses, text_of, write_text
+from dally.traces.writing import format_of, losses, text_of
+from dally.whole_file import write_pieces
 
 FILE: Any = typer.Argument(help="A trace of any format of docs/formats.md, gzipped or not.", metavar="TRACE")
 FORMAT: Any = typer.Option("auto", "--format", help="Format of the trace; auto: told by its content.")
@@ -40,7 +41,7 @@ def write(history: History, out: Path | None, name: str | None = None) -> None:
     if out is None:
         sys.stdout.writelines(text)
     else:
-        write_text(out, text)
+        write_pieces(out, text)
         say(f"{len(history.rows):,} jobs written to {out}")
 
 

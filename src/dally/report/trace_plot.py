@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dally.errors import InputError
-from dally.traces.writing import write_bytes
+from dally.whole_file import write_whole
 
 if TYPE_CHECKING:
     import altair as alt
@@ -28,7 +28,7 @@ def draw_trace(figures: dict[str, Any], path: Path, title: str) -> None:
         drawn = vl_convert.vegalite_to_svg(spec).encode()
     else:
         drawn = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE)
-    write_bytes(path, drawn)
+    write_whole(path, drawn)
 
 
 def trace_chart(figures: dict[str, Any], title: str) -> alt.VConcatChart:

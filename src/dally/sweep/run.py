@@ -17,7 +17,7 @@ from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
-from dally.scenario import Scenario
+from dally.scenario import Scenario, file_digest
 from dally.sweep.row import Row, row_of
 
 # What a run's outcome does not depend on: a change there does not make it another run.
@@ -53,22 +53,13 @@ def make_run(scenario: Scenario, labels: Mapping[str, Any], digests: dict[str, s
     scenario = replace(scenario, **moved)
     for name in scenario.files():
         if name not in digests:
-            digests[name] = content_digest(name)
+            digests[name] = file_digest(name)
         if scenario.digests.get(name, digests[name]) != digests[name]:
             raise InputError(f"{name}: has changed since the scenario was written")
     scenario = replace(scenario, digests={name: digests[name] for name in scenario.files()})
     decisive = {**asdict(scenario), **{name: digests[path] for name, path in moved.items()}, "digests": {}}
     text = json.dumps([code_digest(), decisive], sort_keys=True)
     return Run(scenario, dict(labels), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
-
-
-def content_digest(name: str) -> str:
-    """The SHA-256 of a file, as scenarios state it."""
-    try:
-        with open(name, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
 
 
 @cache

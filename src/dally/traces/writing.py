@@ -1,13 +1,9 @@
-"""Writing traces: whole or not at all, in every format that can hold them."""
+"""Writing traces, in every format that can hold them."""
 
 from __future__ import annotations
 
-import gzip
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from dally.errors import InputError, unknown
 from dally.traces import csv_trace, helios, philly, sacct, swf, tiresias
@@ -77,36 +73,6 @@ def losses(history: History, name: str) -> list[str]:
     if name == "swf" and (renamed := _renamed(history.rows)):
         found.append(f"swf knows numbers only: {' and '.join(renamed)} were numbered from 1")
     return found
-
-
-def write_text(path: Path, pieces: Iterable[str]) -> None:
-    """Write the text; gzipped if the name ends in .gz, the same bytes every time."""
-    with _whole(path) as raw:
-        if path.name.endswith(".gz"):
-            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                packed.writelines(piece.encode() for piece in pieces)
-        else:
-            raw.writelines(piece.encode() for piece in pieces)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write the bytes."""
-    with _whole(path) as raw:
-        raw.write(content)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file under a temporary name, renamed once it is written, removed if that fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as raw:
-            yield raw
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _is_whole(row: Row) -> bool:

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.model import Job
 from dally.policies.ordering.base import Order
+from dally.policies.rounds import next_round_s
 
 BIDDER, OTHER, NEWCOMER = 0.0, 1.0, 2.0
 
@@ -60,7 +61,7 @@ class FinishTimeFairness(Order):
         self._gpus = float(cluster.topology.total_gpus())
         if now < self._next_s:
             return []
-        self._next_s = (now // self._lease_s + 1.0) * self._lease_s
+        self._next_s = next_round_s(now, self._lease_s)
         self._auction(now)
         return list(self._jobs.values())
 

@@ -7,6 +7,7 @@ from mypy_extensions import mypyc_attr
 from dally.model import INFINITY, Job
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
+from dally.policies.rounds import next_round_s
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -55,9 +56,7 @@ class SlicePreemption(Preemption):
         if not waiting:
             self._round_s = INFINITY
         elif now >= self._round_s or self._round_s == INFINITY:
-            self._round_s = (now // self._slice_s + 1.0) * self._slice_s
-            while self._round_s <= now:  # the division may have been rounded
-                self._round_s += self._slice_s
+            self._round_s = next_round_s(now, self._slice_s)
         return self._round_s
 
     def started(self, job: Job, order: Order, now: float) -> None:

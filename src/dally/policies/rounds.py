@@ -1,0 +1,11 @@
+"""Rounds: moments every so many seconds, the same for all who ask."""
+
+from __future__ import annotations
+
+
+def next_round_s(now: float, every_s: float) -> float:
+    """The first round after now."""
+    found = (now // every_s + 1.0) * every_s
+    while found <= now:  # the division may have been rounded
+        found += every_s
+    return found
