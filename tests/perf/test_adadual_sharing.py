@@ -1,4 +1,4 @@
-"""Links shared by AdaDUAL: against exact runs, and the properties every model of contention keeps."""
+"""Links shared by AdaDUAL, against exact runs; test_contention.py has what every way of sharing keeps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import random
 
 import pytest
 from benchmarks.job_mixes import random_mix
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -19,7 +17,6 @@ from dally.perf.contention import Contention
 from dally.perf.iteration import Demand
 from dally.perf.network_model import contention_of
 from tests.perf.reference_adadual import PAIR, adadual_iteration_s
-from tests.perf.test_contention import Drawn, demand, jobs, network
 
 
 def on_one_link(transfer_s: float, compute_s: float) -> Demand:
@@ -35,11 +32,6 @@ def shared(demands: list[Demand], links: int = 1) -> AdaDualContention:
     for job, each in enumerate(demands):
         contention.add(job, each)
     return contention
-
-
-def settled(demands: list[Demand]) -> list[float]:
-    contention = shared(demands, int(network().link_count()))
-    return [contention.comm_s(job) for job in range(len(demands))]
 
 
 def test_alone_nothing_changes() -> None:
@@ -103,37 +95,6 @@ def test_near_the_exact_run_on_random_networks() -> None:
         contention = shared(demands, int(cluster_network.link_count()))
         errors += [abs(contention.iteration_s(job) / seconds - 1) for job, seconds in enumerate(exact)]
     assert sum(errors) / len(errors) <= 0.15
-
-
-@given(jobs)
-@settings(max_examples=60, deadline=None)
-def test_one_more_job_is_never_faster(drawn: Drawn) -> None:
-    demands = [demand(*each) for each in drawn]
-    before, after = settled(demands[:-1]), settled(demands)
-    for job, seconds in enumerate(before):
-        assert demands[job].alone_s * (1 - 1e-9) <= seconds <= after[job] * (1 + 1e-9)
-
-
-@given(jobs, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
-def test_incremental_equals_from_scratch(drawn: Drawn, rng: random.Random) -> None:
-    demands = [demand(*each) for each in drawn]
-    contention = shared([], int(network().link_count()))
-    running: list[int] = []
-    known: dict[int, float] = {}
-    for _ in range(3 * len(demands)):
-        job = rng.randrange(len(demands))
-        if job in running:
-            running.remove(job)
-            del known[job]
-            changed = contention.remove(job)
-        else:
-            running.append(job)
-            changed = contention.add(job, demands[job])
-        assert changed == sorted(changed)
-        known |= {each: contention.comm_s(each) for each in changed}
-        fresh = dict(zip(sorted(running), settled([demands[each] for each in sorted(running)]), strict=True))
-        assert known == pytest.approx(fresh, rel=1e-8)
 
 
 def test_ways_of_sharing_by_name() -> None:

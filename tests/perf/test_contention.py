@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network
+from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.ask import placed
 from dally.perf.contention import Contention, slowdown
 from dally.perf.iteration import Demand, demand_of
@@ -121,27 +122,32 @@ jobs = st.lists(
 Drawn = list[tuple[dict[int, int], float, float, float]]
 
 
-def settled(drawn: list[Demand]) -> list[float]:
-    contention = Contention(network().link_count(), tolerance=1e-12)
-    for job, each in enumerate(drawn):
+SHARINGS = (Contention, AdaDualContention)
+
+
+def settled(demands: list[Demand], sharing: type[Contention]) -> list[float]:
+    contention = sharing(network().link_count(), tolerance=1e-12)
+    for job, each in enumerate(demands):
         contention.add(job, each)
-    return [contention.comm_s(job) for job in range(len(drawn))]
+    return [contention.comm_s(job) for job in range(len(demands))]
 
 
+@pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs)
 @settings(max_examples=60, deadline=None)
-def test_one_more_job_is_never_faster(drawn: Drawn) -> None:
+def test_one_more_job_is_never_faster(sharing: type[Contention], drawn: Drawn) -> None:
     demands = [demand(*each) for each in drawn]
-    before, after = settled(demands[:-1]), settled(demands)
+    before, after = settled(demands[:-1], sharing), settled(demands, sharing)
     for job, seconds in enumerate(before):
         assert demands[job].alone_s * (1 - 1e-9) <= seconds <= after[job] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_incremental_equals_from_scratch(drawn: Drawn, rng: random.Random) -> None:
+def test_incremental_equals_from_scratch(sharing: type[Contention], drawn: Drawn, rng: random.Random) -> None:
     demands = [demand(*each) for each in drawn]
-    contention = Contention(network().link_count(), tolerance=1e-12)
+    contention = sharing(network().link_count(), tolerance=1e-12)
     running: list[int] = []
     known: dict[int, float] = {}
     for _ in range(3 * len(demands)):
@@ -155,7 +161,8 @@ def test_incremental_equals_from_scratch(drawn: Drawn, rng: random.Random) -> No
             changed = contention.add(job, demands[job])
         assert changed == sorted(changed)
         known |= {each: contention.comm_s(each) for each in changed}
-        fresh = dict(zip(sorted(running), settled([demands[each] for each in sorted(running)]), strict=True))
+        scratch = settled([demands[each] for each in sorted(running)], sharing)
+        fresh = dict(zip(sorted(running), scratch, strict=True))
         assert known == pytest.approx(fresh, rel=1e-8)  # those it did not name did not change
 
 

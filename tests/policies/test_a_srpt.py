@@ -16,6 +16,7 @@ from dally.policies.registry import build
 from dally.policies.virtual_machine import VirtualMachine
 from dally.testing import check_policy
 from dally.testing.strategies import Case
+from tests.policies.test_schedules import starts_and_finishes
 
 FREE = Costs(0.0, 0.0, 0.0)
 ORACLE = {"predictor": "oracle"}
@@ -76,9 +77,7 @@ def test_schedule(
     jobs: list[tuple[float, int, float]],
     expected: list[tuple[float, float]],
 ) -> None:
-    case = Case([(("r",), gpus) for gpus in machines], jobs, costs=FREE)
-    simulation = case.run(build(policy, settings))
-    assert [(job.start_s, job.finish_s) for job in simulation.jobs] == expected
+    assert starts_and_finishes(policy, settings, machines, jobs) == expected
 
 
 def test_gangs_sit_on_the_fewest_machines() -> None:

@@ -57,9 +57,15 @@ def test_schedule(
     jobs: list[tuple[float, int, float]],
     expected: list[tuple[float, float]],
 ) -> None:
+    assert starts_and_finishes(policy, settings, machines, jobs) == expected
+
+
+def starts_and_finishes(
+    policy: str, settings: dict[str, str], machines: list[int], jobs: list[tuple[float, int, float]]
+) -> list[tuple[float, float]]:
+    """Of every job, on machines of one rack."""
     case = Case([(("r",), gpus) for gpus in machines], jobs, costs=FREE)
-    simulation = case.run(build(policy, settings))
-    assert [(job.start_s, job.finish_s) for job in simulation.jobs] == expected
+    return [(job.start_s, job.finish_s) for job in case.run(build(policy, settings)).jobs]
 
 
 def test_a_lease_renewed_costs_nothing_and_one_lost_costs_a_restart() -> None:
