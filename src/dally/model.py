@@ -235,6 +235,10 @@ class Job:
             done += (now - self.since_s) * self.rate
         return done
 
+    def worked_s(self, now: float) -> float:
+        """Seconds with GPUs, restarts and undone work aside."""
+        return self.run_s(now) - self.overhead_so_far_s(now)
+
     def remaining_s(self, now: float) -> float:
         """Seconds of work left at full speed. The scheduler knows this only as an oracle."""
         left = self.duration_s - self.done_s(now)

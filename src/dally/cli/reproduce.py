@@ -23,15 +23,23 @@ EXAMPLES = """Examples:
   dally reproduce --cells paper-batch,paper-poisson --networks normal,congested --out paper
 """
 FIGURE = Path("images") / "results.svg"  # beside the page
+USUAL = {
+    "--cells": ",".join(WORKLOADS),
+    "--networks": "normal,slow,congested",
+    "--policies": "all",
+    "--seeds": "1,2,3",
+}
 
 
 def reproduce(
     workloads: str = typer.Option(
-        ",".join(WORKLOADS), "--cells", metavar="NAME,…", help="The paper's workloads, and public traces."
+        USUAL["--cells"], "--cells", metavar="NAME,…", help="The paper's workloads, and public traces."
     ),
-    networks: str = typer.Option("normal,slow,congested", metavar="NAME,…", help="Networks."),
-    policies: list[str] = typer.Option(["all"], metavar="NAME,…", help="Names from `dally policies`."),
-    seeds: str = typer.Option("1,2,3", metavar="N,…", help="Seeds of models and of batches."),
+    networks: str = typer.Option(USUAL["--networks"], metavar="NAME,…", help="Networks."),
+    policies: list[str] = typer.Option(
+        [USUAL["--policies"]], metavar="NAME,…", help="Names from `dally policies`."
+    ),
+    seeds: str = typer.Option(USUAL["--seeds"], metavar="N,…", help="Seeds of models and of batches."),
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -77,8 +85,6 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
 def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:
     """What repeats the page: the figures depend on nothing else."""
     given = {"--cells": workloads, "--networks": networks, "--policies": ",".join(policies), "--seeds": seeds}
-    usual = (",".join(WORKLOADS), "normal,slow,congested", "all", "1,2,3")
-    options = zip(given.items(), usual, strict=True)
     return " ".join(
-        ["dally reproduce", *(f"{name} {value}" for (name, value), default in options if value != default)]
+        ["dally reproduce", *(f"{name} {value}" for name, value in given.items() if value != USUAL[name])]
     )

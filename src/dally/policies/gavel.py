@@ -108,7 +108,7 @@ class GavelPolicy(Policy):
         due = self.fractions(int(gpus))
         rows: list[tuple[float, int, Job]] = []
         for index, job in self._jobs.items():
-            had_s = job.run_s(now) - job.overhead_so_far_s(now)
+            had_s = job.worked_s(now)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
             rows.append((-lack, index, job))
         rows.sort(key=_rank)

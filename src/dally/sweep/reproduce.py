@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dally.policies.registry import KNOWN, POLICIES
 from dally.sweep.benchmark import tables
 from dally.sweep.figures import COMM, JCT_MEAN, MAKESPAN, Figure, Spread, by_label, ratios, spread
 from dally.sweep.row import Row
@@ -44,7 +45,7 @@ Mean JCT of `dally` over that of the best other policy which does not know durat
 variant; below 1 `dally` is better. Under 3 % is noise.
 
 """
-KNOWING = ("easy-backfill", "sjf", "srtf", "srsf", "themis", "lwf", "ada-srsf")  # durations; no live scheduler does
+KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == KNOWN)  # durations; no live scheduler does
 
 
 class Gain(NamedTuple):

@@ -56,7 +56,7 @@ class DiscreteLas(Order):
             else:
                 self._levels[int(job.index)] = 0
                 self._forgiven_s[int(job.index)] = job.run_s(now)
-                self._forgiven[int(job.index)] = worked_s(job, now) * float(job.gpus)
+                self._forgiven[int(job.index)] = job.worked_s(now) * float(job.gpus)
         return found
 
     def wakeup_s(self) -> float:
@@ -83,7 +83,7 @@ class DiscreteLas(Order):
 
     def service(self, job: Job, now: float) -> float:
         """What it has attained, in GPU-seconds."""
-        return worked_s(job, now) * float(job.gpus) - self._forgiven.get(int(job.index), 0.0)
+        return job.worked_s(now) * float(job.gpus) - self._forgiven.get(int(job.index), 0.0)
 
     def _sink(self, job: Job, now: float) -> None:
         """Past every limit that its service has reached."""
@@ -103,11 +103,6 @@ class DiscreteLas(Order):
             self._due.put(job.index, works_s + left / float(job.gpus), 0.0)
         else:
             self._due.discard(job.index)
-
-
-def worked_s(job: Job, now: float) -> float:
-    """Seconds with GPUs, restarts aside."""
-    return job.run_s(now) - job.overhead_so_far_s(now)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -145,7 +140,7 @@ class GittinsLas(DiscreteLas):
     def finished(self, job: Job, now: float) -> None:
         super().finished(job, now)
         self._indices.pop(int(job.index), None)
-        self._services.append(worked_s(job, now) * float(job.gpus))
+        self._services.append(job.worked_s(now) * float(job.gpus))
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         found = super().changed(now, cluster)
