@@ -14,10 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
+from dally.benchmark.cells import Cell, prepare
 from dally.cli.output import print_table
 from dally.engine.simulate import Simulation
 from dally.metrics.tables import decisions_frame, events_frame
-from dally.sweep.cells import Cell, prepare
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRETCH_S = 5 * 86400.0

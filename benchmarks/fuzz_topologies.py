@@ -13,16 +13,16 @@ from time import process_time
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from dally.cluster.assemble import ImportOptions
-from dally.cluster.draw import draw
-from dally.cluster.formats import FORMATS, detect
-from dally.cluster.node_gpus import GpuCounts, attach, read_config, read_scontrol
-from dally.cluster.slurm_conf import read_slurm
-from dally.cluster.switches import Hung
-from dally.cluster.text_file import decode
-from dally.cluster.to_slurm import to_slurm
-from dally.cluster.to_toml import to_toml
-from dally.cluster.toml_file import parse_toml
+from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.known import FORMATS, detect
+from dally.cluster.formats.node_gpus import GpuCounts, attach, read_config, read_scontrol
+from dally.cluster.formats.slurm_conf import read_slurm
+from dally.cluster.formats.switch_tree import Hung
+from dally.cluster.formats.text_file import decode
+from dally.cluster.formats.to_slurm import to_slurm
+from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.outline import draw
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 

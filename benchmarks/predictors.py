@@ -19,12 +19,12 @@ from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
+from dally.benchmark.cells import WORKLOADS, prepare
 from dally.errors import InputError
 from dally.metrics.summary import mean, quantile
 from dally.model import Job
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTORS, make_predictor
-from dally.sweep.cells import WORKLOADS, prepare
 from dally.traces import read_csv
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dally.cluster.assemble import Imported, ImportOptions
-from dally.cluster.draw import draw
-from dally.cluster.formats import import_file
-from dally.cluster.label_presets import PRESETS
-from dally.cluster.to_toml import to_toml
+from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.known import import_file
+from dally.cluster.formats.label_presets import PRESETS
+from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.outline import draw
 from dally.errors import InputError
 from dally.scenario import Scenario
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.draw import draw
+from dally.cluster.formats.toml_file import read_toml
 from dally.cluster.links import Links, connect, has_links, override
+from dally.cluster.outline import draw
 from dally.cluster.presets import PRESETS, find_preset
-from dally.cluster.toml_file import read_toml
 from dally.cluster.topology import grid
 from dally.errors import InputError
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.hostlist import expand
+from dally.cluster.formats.hostlist import expand
+from dally.cluster.formats.toml_file import read_toml
 from dally.cluster.spec import read_topology
-from dally.cluster.toml_file import read_toml
 from dally.errors import InputError
 
 GOOD = """

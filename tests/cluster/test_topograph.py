@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.assemble import ImportOptions
-from dally.cluster.formats import import_file
+from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.known import import_file
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError

@@ -6,7 +6,7 @@ import pytest
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.cluster.draw import draw
+from dally.cluster.outline import draw
 from dally.cluster.topology import Machine, Topology, default_tiers, grid
 
 

@@ -9,12 +9,12 @@ from benchmarks.fuzz_topologies import SEEDS, check, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dally.cluster.assemble import ImportOptions
-from dally.cluster.hostlist import expand_list, fold
-from dally.cluster.slurm_conf import read_slurm
-from dally.cluster.to_slurm import to_slurm
-from dally.cluster.to_toml import to_toml
-from dally.cluster.toml_file import parse_toml
+from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.hostlist import expand_list, fold
+from dally.cluster.formats.slurm_conf import read_slurm
+from dally.cluster.formats.to_slurm import to_slurm
+from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.topology import Link, Machine, Topology, default_tiers
 
 FILE = Path("written")

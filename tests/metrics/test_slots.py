@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from dally.metrics.slots import fragmentation_mean, slots_frame
+from dally.metrics.slot_samples import fragmentation_mean, slots_frame
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
 

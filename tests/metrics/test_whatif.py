@@ -7,7 +7,7 @@ from dataclasses import astuple
 import polars as pl
 import pytest
 
-from dally.metrics.whatif import (
+from dally.metrics.before_after import (
     Group,
     Trust,
     by_size,

@@ -15,7 +15,7 @@ from dally.errors import InputError
 from dally.model import FINISHED, RUNNING, WAITING, Job
 from dally.perf.base import Speed, SpeedModel
 from dally.policies.dally import DallyPolicy
-from dally.policies.ordering.network import NetworkSensitivity
+from dally.policies.ordering.network_sensitivity import NetworkSensitivity
 from dally.policies.registry import build
 from dally.testing import check_policy, record_of
 from dally.testing.strategies import Case

@@ -11,7 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.model import Action, Job, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.ordering.base import Order
-from dally.policies.ordering.oracle import RemainingOrder, ShortestRemaining, SmallestRemaining
+from dally.policies.ordering.remaining import RemainingOrder, ShortestRemaining, SmallestRemaining
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.prediction.named import make_predictor
 from dally.policies.queue import Queue

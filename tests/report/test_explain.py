@@ -13,7 +13,7 @@ from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.explain import Line, RunRecords, Wait
 from dally.report.run_folder import prepare_folder, write_run
-from dally.report.times import span
+from dally.report.time_text import span
 from dally.scenario import Scenario
 from tests.demo_workload import write_demo
 

@@ -7,7 +7,7 @@ import pytest
 
 from dally.metrics.comparison import Entry
 from dally.report.html.headline import comparison_headline, listed, run_headline
-from dally.report.times import brief
+from dally.report.time_text import brief
 
 
 def jobs(*rows: tuple[float, float, float, float, int]) -> pl.DataFrame:

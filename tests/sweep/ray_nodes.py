@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dally.sweep.engines import Failure
-from dally.sweep.engines.ray import SETTINGS, RayEngine
-from tests.sweep import workers
+from dally.sweep.workers import Failure
+from dally.sweep.workers.ray import SETTINGS, RayWorkers
+from tests.sweep import worker_functions
 from tests.sweep.sweeping import kept, start, wait_for
 
 STORE_BYTES = 80 * 1024 * 1024
@@ -44,8 +44,8 @@ def killed(folder: Path) -> dict[str, Any]:
         left = kept(folder / "ray")
         output = running.communicate(timeout=120)[0]
         failing = {
-            name: results(RayEngine(cluster.address).map(function, range(1, 4)))
-            for name, function in (("fussy", workers.fussy), ("deadly", workers.deadly))
+            name: results(RayWorkers(cluster.address).map(function, range(1, 4)))
+            for name, function in (("fussy", worker_functions.fussy), ("deadly", worker_functions.deadly))
         }
     finally:
         cluster.shutdown()
@@ -67,7 +67,7 @@ def workers_of(raylet: int) -> int:
 
 def alone() -> dict[str, Any]:
     """A cluster of Dally's own: what it listens on, and how nice its workers are."""
-    pairs = RayEngine(jobs=1).map(workers.niceness, [1])
+    pairs = RayWorkers(jobs=1).map(worker_functions.niceness, [1])
     first = next(pairs)  # the cluster is up until the next one is asked for
     addresses = sorted(listening())
     return {"addresses": addresses, "niceness": results([first, *pairs])}

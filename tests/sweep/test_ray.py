@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dally.errors import InputError
-from dally.sweep.engines.ray import RayEngine
+from dally.sweep.workers.ray import RayWorkers
 from tests.sweep.sweeping import RUNS, keys, start, write_plan
 
 ROOT = Path(__file__).parents[2]
@@ -77,4 +77,4 @@ def test_a_cluster_of_our_own_listens_on_loopback_and_is_not_niced() -> None:
 def test_without_ray_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match="Ray is not installed"):
-        next(RayEngine().map(abs, [1]))
+        next(RayWorkers().map(abs, [1]))

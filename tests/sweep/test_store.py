@@ -13,10 +13,10 @@ import pytest
 from dally.errors import InputError
 from dally.scenario import Scenario
 from dally.sweep.batch import carry_out, with_folders
-from dally.sweep.engines.local import LocalEngine
 from dally.sweep.row import Row
 from dally.sweep.run import Run
 from dally.sweep.store import Store, frame_of
+from dally.sweep.workers.local import LocalWorkers
 
 
 def run(key: str, **labels: Any) -> Run:
@@ -63,7 +63,7 @@ def test_the_table_has_the_runs_order_and_nothing_measured(tmp_path: Path) -> No
     with Store(tmp_path) as store:
         for name in ("c", "old", "a", "b"):
             store.add(run(name), {"jobs": 1, "finished": 1, "cpu_s": 0.25, "y": name * 2})
-        outcome = carry_out([run("a"), run("b"), run("c"), run("a")], LocalEngine(1), store)
+        outcome = carry_out([run("a"), run("b"), run("c"), run("a")], LocalWorkers(1), store)
     assert [row["cpu_s"] for row in outcome.rows] == [0.25] * 3
     table = pl.read_parquet(tmp_path / "results.parquet")
     assert table.to_dict(as_series=False) == {

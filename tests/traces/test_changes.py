@@ -7,21 +7,21 @@ import pytest
 from dally.errors import InputError
 from dally.traces import History
 from dally.traces.changes import Wanted, filtered, load_of, scaled, window
-from dally.traces.rows import NOT_KNOWN, Row
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.times import span_s
 
 
-def history(*rows: Row, epoch_s: float | None = None, length: str = "duration_s") -> History:
+def history(*rows: TraceRow, epoch_s: float | None = None, length: str = "duration_s") -> History:
     return History(list(rows), length, "csv", {}, {}, epoch_s)
 
 
 # Submitted, started and ended: a 0, 0, 100; b 10, 10, 300; c 20, 250, 350; d 200, 200, 260; e 400, 400, 500.
 JOBS = history(
-    Row(2, "a", 0.0, 1, 100.0, wait_s=0.0, user="ann", status="Pass"),
-    Row(3, "b", 10.0, 2, 290.0, user="bob", status="KILLED"),
-    Row(4, "c", 20.0, 4, 100.0, wait_s=230.0, user="ann", model="vgg16"),
-    Row(5, "d", 200.0, 8, 60.0, wait_s=0.0, gpu_type="V100"),
-    Row(6, "e", 400.0, 16, 100.0, wait_s=0.0),
+    TraceRow(2, "a", 0.0, 1, 100.0, wait_s=0.0, user="ann", status="Pass"),
+    TraceRow(3, "b", 10.0, 2, 290.0, user="bob", status="KILLED"),
+    TraceRow(4, "c", 20.0, 4, 100.0, wait_s=230.0, user="ann", model="vgg16"),
+    TraceRow(5, "d", 200.0, 8, 60.0, wait_s=0.0, gpu_type="V100"),
+    TraceRow(6, "e", 400.0, 16, 100.0, wait_s=0.0),
     epoch_s=1000.0,
 )
 

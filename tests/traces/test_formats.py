@@ -10,7 +10,7 @@ import pytest
 from dally.errors import InputError
 from dally.traces import companions, read_history, read_trace
 from dally.traces.formats import FORMATS, find_format
-from dally.traces.rows import NOT_KNOWN, Row, told
+from dally.traces.rows import NOT_KNOWN, TraceRow, told
 from tests.traces.documented import first_seed, put
 
 # name: (id, submit, GPUs, duration, user, wait) of each job, then what could not be used, then what was assumed
@@ -76,7 +76,7 @@ EXPECTED: dict[str, tuple[list[Facts], dict[str, int], dict[str, int]]] = {
 }  # fmt: skip
 
 
-def facts(row: Row) -> Facts:
+def facts(row: TraceRow) -> Facts:
     return (row.job_id, row.submit_s, row.gpus, row.duration_s, row.user, row.wait_s)
 
 
@@ -121,7 +121,7 @@ def test_told_by_content_whatever_the_name_the_packing_and_the_line_ends(name: s
 
 
 def test_models_names_and_places_are_kept(tmp_path: Path) -> None:
-    def read(name: str) -> list[Row]:
+    def read(name: str) -> list[TraceRow]:
         return read_history(put(first_seed(name), tmp_path)).rows
 
     assert [row.model for row in read("lingjun")] == ["llama2-7b", "gpt-13b", ""]

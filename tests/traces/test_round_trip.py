@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dally.errors import InputError
 from dally.traces import History, read_history, read_trace
 from dally.traces.formats import FORMATS
-from dally.traces.rows import NOT_KNOWN, Row
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.writing import WRITERS, format_of, losses, text_of
 from dally.whole_file import write_pieces
 from tests.traces.documented import first_seed, put
@@ -21,10 +21,10 @@ NUMBERS = st.integers(1, 10**9).map(str)
 
 
 def rows_of(ids: st.SearchStrategy[str], words: st.SearchStrategy[str], times: st.SearchStrategy[float]) -> (
-    st.SearchStrategy[list[Row]]
+    st.SearchStrategy[list[TraceRow]]
 ):  # fmt: skip
     row = st.builds(
-        Row, st.just(0), ids, times, st.integers(1, 300), times, model=words, user=words,
+        TraceRow, st.just(0), ids, times, st.integers(1, 300), times, model=words, user=words,
         priority=st.integers(0, 9).map(float), name=words, status=words, wait_s=st.just(NOT_KNOWN) | times,
         machines=st.integers(0, 9), gpu_type=words, placement=words,
     )  # fmt: skip
@@ -45,18 +45,18 @@ KEPT = {
 DATED = [name for name in WRITERS if FORMATS[name].dated]
 
 
-def history_of(rows: list[Row], epoch_s: float | None = None) -> History:
+def history_of(rows: list[TraceRow], epoch_s: float | None = None) -> History:
     return History(rows, "duration_s", "csv", {}, {}, epoch_s)
 
 
-def facts(rows: list[Row], name: str) -> list[tuple[object, ...]]:
+def facts(rows: list[TraceRow], name: str) -> list[tuple[object, ...]]:
     """What the format promises to keep; dated ones start with the first job."""
     first_s = rows[0].submit_s if name in DATED else 0.0
     kept = ("job_id", "gpus", "duration_s", *KEPT[name])
     return [(row.submit_s - first_s, *(getattr(row, field) for field in kept)) for row in rows]
 
 
-def check(rows: list[Row], name: str, folder: Path) -> None:
+def check(rows: list[TraceRow], name: str, folder: Path) -> None:
     for file in ("trace", "trace.gz"):
         path = folder / file
         write_pieces(path, text_of(history_of(rows, 1.6e9), name))
@@ -70,7 +70,7 @@ def check(rows: list[Row], name: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["csv", "tiresias"])
 def test_exact_seconds(name: str, tmp_path: Path) -> None:
     @given(rows_of(WORDS.filter(bool), WORDS, ANY_TIMES))
-    def run(rows: list[Row]) -> None:
+    def run(rows: list[TraceRow]) -> None:
         check(rows, name, tmp_path)
 
     run()
@@ -81,7 +81,7 @@ def test_whole_seconds(name: str, tmp_path: Path) -> None:
     words = WORDS.map(lambda word: "".join(word.split()))  # a state ends at a space, a line of sacct at its end
 
     @given(rows_of((words if name == "sacct" else WORDS).filter(bool), words, SECONDS))
-    def run(rows: list[Row]) -> None:
+    def run(rows: list[TraceRow]) -> None:
         check(rows, name, tmp_path)
 
     run()
@@ -89,7 +89,7 @@ def test_whole_seconds(name: str, tmp_path: Path) -> None:
 
 def test_swf_keeps_numbers(tmp_path: Path) -> None:
     @given(rows_of(NUMBERS, NUMBERS | st.just(""), SECONDS))
-    def run(rows: list[Row]) -> None:
+    def run(rows: list[TraceRow]) -> None:
         check(rows, "swf", tmp_path)
 
     run()
@@ -113,7 +113,7 @@ def test_every_documented_example_can_be_converted(source: str, name: str, tmp_p
 
 
 def test_what_cannot_be_held_is_said() -> None:
-    row = Row(1, "a", 0.5, 1, 9.0, model="m", user="u", priority=1.0, name="n")
+    row = TraceRow(1, "a", 0.5, 1, 9.0, model="m", user="u", priority=1.0, name="n")
     assert losses(history_of([row]), "csv") == []
     assert losses(history_of([row]), "helios") == [
         "helios cannot hold model or priority or name: left out",
@@ -127,13 +127,13 @@ def test_what_cannot_be_held_is_said() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (Row(1, "a.1", 0.0, 1, 9.0), "sacct takes an id with a dot for a job's step"),
-        (Row(1, "a|b", 0.0, 1, 9.0), "sacct's fields cannot hold | or line ends"),
-        (Row(1, "a", 1e15, 1, 9.0), "is no date: beyond the year 9999"),
-        (Row(1, "x" * 60_000, 0.0, 1, 9.0), "60,000 characters in its id, user and so on: too many"),
+        (TraceRow(1, "a.1", 0.0, 1, 9.0), "sacct takes an id with a dot for a job's step"),
+        (TraceRow(1, "a|b", 0.0, 1, 9.0), "sacct's fields cannot hold | or line ends"),
+        (TraceRow(1, "a", 1e15, 1, 9.0), "is no date: beyond the year 9999"),
+        (TraceRow(1, "x" * 60_000, 0.0, 1, 9.0), "60,000 characters in its id, user and so on: too many"),
     ],
 )
-def test_what_would_read_back_as_something_else_is_refused(row: Row, message: str, tmp_path: Path) -> None:
+def test_what_would_read_back_as_something_else_is_refused(row: TraceRow, message: str, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     with pytest.raises(InputError) as caught:
         write_pieces(path, text_of(history_of([row]), "sacct"))
@@ -144,7 +144,7 @@ def test_what_would_read_back_as_something_else_is_refused(row: Row, message: st
 def test_names_suggest_formats_and_the_same_bytes_every_time(tmp_path: Path) -> None:
     names = ["a.csv", "a.csv.gz", "a.swf.gz", "a.json", "a"]
     assert [format_of(name) for name in names] == ["csv", "csv", "swf", "philly", "csv"]
-    history = history_of([Row(1, "a", 0.0, 1, 9.0)])
+    history = history_of([TraceRow(1, "a", 0.0, 1, 9.0)])
     for name in ("one.gz", "two.gz"):
         write_pieces(tmp_path / name, text_of(history, "csv"))
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()

@@ -11,15 +11,15 @@ from pathlib import Path
 import typer
 
 from dally import is_compiled
+from dally.benchmark.cells import NETWORKS, WORKLOADS, cells, check_traces
+from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.cli import many
 from dally.report.run_folder import prepare_folder
 from dally.sweep.batch import Outcome
-from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
-from dally.sweep.cells import NETWORKS, WORKLOADS, cells, check_traces
-from dally.sweep.engines import Engine
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
 from dally.sweep.row import Row
+from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -56,7 +56,7 @@ def benchmark(
     """Run policies on the benchmark's workloads, networks and seeds."""
     if markdown:
         prepare_folder(markdown.parent)
-    runner = many.engine_of(engine, address, jobs)
+    runner = many.workers_of(engine, address, jobs)
     outcome = run_cells(workloads, networks, policies, seeds, flat_restart_s, shared, out, runner, progress)
     rows = outcome.rows
     if markdown and rows:
@@ -79,7 +79,7 @@ def run_cells(
     flat_restart_s: float | None,
     shared: Path | None,
     out: Path | None,
-    engine: Engine,
+    engine: Workers,
     progress: bool | None,
 ) -> Outcome:
     """Every policy in every cell, as the options name them."""

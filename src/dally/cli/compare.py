@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from dally.benchmark.cells import cell_loads, check_traces
+from dally.benchmark.tables_page import shared_folder, unfinished
 from dally.cli import many
 from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
@@ -17,11 +19,8 @@ from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
 from dally.scenario import Scenario, read_scenario
 from dally.sweep.batch import Outcome, with_folders
-from dally.sweep.benchmark import shared_folder, unfinished
-from dally.sweep.cells import check_traces
 from dally.sweep.comparison import (
     Part,
-    cell_loads,
     comparison_runs,
     parts_of,
     to_markdown,
@@ -108,7 +107,7 @@ def compare(
         runs += comparison_runs(loads, networks, chosen, base)
         if out:
             runs = with_folders(runs, out / "runs", report)
-        outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
+        outcome = many.run_many(runs, many.workers_of(engine, address, jobs), store, progress)
         parts = parts_of(outcome.rows)
         if out:
             write_whole(out / "table.md", to_markdown(parts, against).encode())

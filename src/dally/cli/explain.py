@@ -46,7 +46,7 @@ def explain(
 
 
 def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
-    from dally.report.times import stamp
+    from dally.report.time_text import stamp
 
     lines = records.story(job, float("inf") if at is None else at)
     row = records.job(job)
@@ -79,7 +79,7 @@ def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
 
 
 def _waiting(records: Any, at: float, as_json: bool) -> None:
-    from dally.report.times import stamp
+    from dally.report.time_text import stamp
 
     waits = records.waiting(at)
     if as_json:

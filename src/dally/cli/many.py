@@ -10,10 +10,10 @@ from pathlib import Path
 import typer
 
 from dally.errors import InputError, Interrupted, unknown
-from dally.sweep.batch import Outcome, State, carry_out
-from dally.sweep.engines import Engine
+from dally.sweep.batch import Headway, Outcome, carry_out
 from dally.sweep.run import Run
 from dally.sweep.store import Store
+from dally.sweep.workers import Workers
 
 ENGINES = ("local", "ray")
 # Options of all these commands.
@@ -29,20 +29,20 @@ PROGRESS = typer.Option(
 )
 
 
-def engine_of(name: str, address: str, jobs: int) -> Engine:
+def workers_of(name: str, address: str, jobs: int) -> Workers:
     """The engine that `--engine`, `--address` and `--jobs` ask for."""
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
     if name == "ray":
-        from dally.sweep.engines.ray import RayEngine
+        from dally.sweep.workers.ray import RayWorkers
 
-        return RayEngine(address, jobs)
-    from dally.sweep.engines.local import LocalEngine
+        return RayWorkers(address, jobs)
+    from dally.sweep.workers.local import LocalWorkers
 
-    return LocalEngine(jobs)
+    return LocalWorkers(jobs)
 
 
-def run_many(runs: list[Run], engine: Engine, store: Store | None, progress: bool | None) -> Outcome:
+def run_many(runs: list[Run], engine: Workers, store: Store | None, progress: bool | None) -> Outcome:
     """Carry out the runs under one live display. Interrupted: says what is kept."""
     with display(progress) as report:
         try:
@@ -76,7 +76,7 @@ def open_store(out: Path | None) -> Iterator[Store | None]:
 
 
 @contextmanager
-def display(wanted: bool | None) -> Iterator[Callable[[State], None] | None]:
+def display(wanted: bool | None) -> Iterator[Callable[[Headway], None] | None]:
     """A bar on stderr with runs done, failures and time left; by default if stderr is a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield None
@@ -97,7 +97,7 @@ def display(wanted: bool | None) -> Iterator[Callable[[State], None] | None]:
     with bar:
         tasks: list[TaskID] = []
 
-        def show(now: State) -> None:
+        def show(now: Headway) -> None:
             if not tasks:  # what an earlier call finished says nothing about how fast this one is
                 tasks.append(bar.add_task("", total=now.total, completed=now.found, notes=""))
             notes = [f"{now.failed} failed"] if now.failed else []

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import typer
 
+from dally.benchmark.cells import WORKLOADS
+from dally.benchmark.reproduction import results_page
 from dally.cli import many
 from dally.cli.benchmark import run_cells, told
 from dally.report.run_folder import prepare_folder
-from dally.sweep.cells import WORKLOADS
 from dally.sweep.figures import by_label, ratios
-from dally.sweep.reproduce import results_page
 from dally.sweep.row import Row
 from dally.whole_file import write_whole
 
@@ -56,7 +56,7 @@ def reproduce(
     """Repeat the paper's experiments, and the same on public traces; write a page with its figures beside ours."""
     target = page or out / "results.md"
     prepare_folder((target.parent / FIGURE).parent)
-    runner = many.engine_of(engine, address, jobs)
+    runner = many.workers_of(engine, address, jobs)
     outcome = run_cells(workloads, networks, policies, seeds, None, shared, out, runner, progress)
     rows = outcome.rows
     if rows:

@@ -18,7 +18,7 @@ from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
-from dally.report.times import span
+from dally.report.time_text import span
 from dally.scenario import Scenario, read_scenario
 from dally.traces.rows import told
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import typer
 
+from dally.benchmark.tables_page import unfinished
 from dally.cli import many
 from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.errors import unknown
 from dally.sweep.batch import with_folders
-from dally.sweep.benchmark import unfinished
 from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
 from dally.sweep.row import Row
@@ -71,7 +71,7 @@ def sweep(
     with many.open_store(out) as store:
         if keep_runs:
             runs = with_folders(runs, out / "runs")
-        outcome = many.run_many(runs, many.engine_of(engine, address, jobs), store, progress)
+        outcome = many.run_many(runs, many.workers_of(engine, address, jobs), store, progress)
     rows = outcome.rows
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))

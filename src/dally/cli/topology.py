@@ -9,7 +9,7 @@ import typer
 
 from dally.cli import topology_import
 from dally.cli.topology_summary import left_out_note, summary_line, topology_record
-from dally.cluster.draw import draw
+from dally.cluster.outline import draw
 from dally.cluster.spec import read_topology
 
 app = typer.Typer(help="Look at cluster topologies, and import them.", no_args_is_help=True)
@@ -33,8 +33,8 @@ def check(
     as_json: bool = typer.Option(False, "--json", help="Print what it holds as JSON."),
 ) -> None:
     """Validate a topology file."""
-    from dally.cluster.assemble import ImportOptions
-    from dally.cluster.formats import import_file
+    from dally.cluster.formats.assemble import ImportOptions
+    from dally.cluster.formats.known import import_file
 
     found = import_file(file, ImportOptions(strict=strict))
     if as_json:

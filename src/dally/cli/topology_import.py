@@ -40,10 +40,10 @@ def import_topology(
     as_json: bool = typer.Option(False, "--json", help="Print what was imported as JSON."),
 ) -> None:
     """Turn the topology of Slurm, Kubernetes, Topograph or Lingjun into one of ours, or into Slurm's."""
-    from dally.cluster.assemble import ImportOptions
-    from dally.cluster.formats import import_file
-    from dally.cluster.to_slurm import to_slurm
-    from dally.cluster.to_toml import to_toml
+    from dally.cluster.formats.assemble import ImportOptions
+    from dally.cluster.formats.known import import_file
+    from dally.cluster.formats.to_slurm import to_slurm
+    from dally.cluster.formats.to_toml import to_toml
 
     if to not in WRITERS:
         raise unknown("format to write", to, WRITERS)

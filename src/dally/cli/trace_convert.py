@@ -9,7 +9,7 @@ import typer
 
 from dally.cli.output import print_table
 from dally.cli.trace_options import FILE, FORMAT, OUT, STRICT, ZONE, read, write
-from dally.report.times import span
+from dally.report.time_text import span
 from dally.traces.rows import NOT_KNOWN
 
 EXAMPLES = """Examples:

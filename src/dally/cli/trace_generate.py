@@ -10,7 +10,7 @@ import typer
 
 from dally.cli.output import print_table
 from dally.errors import InputError
-from dally.report.times import span
+from dally.report.time_text import span
 
 if TYPE_CHECKING:
     from dally.traces.generate import Workload

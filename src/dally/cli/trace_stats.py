@@ -11,7 +11,7 @@ import typer
 from dally.cli.output import print_table
 from dally.cli.trace_options import FILE, FORMAT, STRICT, ZONE
 from dally.cluster.spec import read_topology
-from dally.report.times import span
+from dally.report.time_text import span
 from dally.traces import read_history
 from dally.traces.rows import told
 from dally.traces.statistics import statistics

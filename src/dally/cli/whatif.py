@@ -90,7 +90,7 @@ def whatif(
         folder = out or Path(temporary)
         runs = with_folders(both_sides(question, tree, folder), folder / "runs", report=out is not None)
         with many.open_store(out) as store:
-            outcome = many.run_many(runs, many.engine_of("local", "", jobs), store, progress)
+            outcome = many.run_many(runs, many.workers_of("local", "", jobs), store, progress)
         many.end(outcome)
         new_gpus = read_topology(runs[-1].scenario.cluster).total_gpus()
         found = answer(question, history, runs, outcome.rows, top)

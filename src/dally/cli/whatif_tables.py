@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from dally.cli.output import print_table
-from dally.metrics.whatif import Group, Side
-from dally.report.times import brief
+from dally.metrics.before_after import Group, Side
+from dally.report.time_text import brief
 from dally.sweep.whatif import Answer
 
 

@@ -35,8 +35,8 @@ def read_topology(spec: str) -> Topology:
 
 
 def _read_file(spec: str) -> Topology:
-    from dally.cluster.assemble import describe
-    from dally.cluster.formats import import_file
+    from dally.cluster.formats.assemble import describe
+    from dally.cluster.formats.known import import_file
 
     if not Path(spec).exists() and not spec.endswith(".toml"):
         raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
@@ -58,6 +58,6 @@ def _warn(spec: str, left_out: str) -> None:
 
 def cluster_files(spec: str) -> list[str]:
     """The files that a cluster is read from."""
-    from dally.cluster.formats import files_of
+    from dally.cluster.formats.known import files_of
 
     return [] if is_grid(spec) else [str(path) for path in files_of(Path(spec))]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
-from dally.metrics.slots import fragmentation_mean
+from dally.metrics.slot_samples import fragmentation_mean
 from dally.model import FINISHED, MIGRATE, START, Job
 
 

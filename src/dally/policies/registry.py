@@ -20,8 +20,8 @@ from dally.policies.gavel import GavelPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.discrete_las import DiscreteLas, GittinsLas
 from dally.policies.ordering.fairness import FinishTimeFairness
-from dally.policies.ordering.network import NetworkSensitivity
-from dally.policies.ordering.oracle import ShortestJob, ShortestRemaining, SmallestRemaining
+from dally.policies.ordering.network_sensitivity import NetworkSensitivity
+from dally.policies.ordering.remaining import ShortestJob, ShortestRemaining, SmallestRemaining
 from dally.policies.ordering.round_robin import RoundRobin
 from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder

@@ -11,7 +11,7 @@ import polars as pl
 
 from dally.errors import InputError
 from dally.report.tables import RunTables
-from dally.report.times import span, stamp
+from dally.report.time_text import span, stamp
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 OFFERS_TOLD = 6  # changes of what was on offer that a story tells per wait

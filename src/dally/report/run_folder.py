@@ -11,7 +11,7 @@ from typing import Any
 
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
-from dally.metrics.slots import slots_frame
+from dally.metrics.slot_samples import slots_frame
 from dally.metrics.tables import decisions_frame, events_frame, jobs_csv
 
 

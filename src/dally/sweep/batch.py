@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.sweep.engines import Engine, Failure
 from dally.sweep.row import Row
 from dally.sweep.run import Run, execute
 from dally.sweep.store import Store
+from dally.sweep.workers import Failure, Workers
 
 
-class State(NamedTuple):
+class Headway(NamedTuple):
     """How far it is."""
 
     done: int  # failures included
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 def carry_out(
-    runs: list[Run], engine: Engine, store: Store | None, report: Callable[[State], None] | None = None
+    runs: list[Run], engine: Workers, store: Store | None, report: Callable[[Headway], None] | None = None
 ) -> Outcome:
     """Every run's row, made now or kept by the store; runs that are the same are made once."""
     unique: dict[str, Run] = {}
@@ -44,7 +44,7 @@ def carry_out(
     reasons: dict[str, str] = {}
     found = len(rows)
     if report:
-        report(State(found, len(runs), 0, found))
+        report(Headway(found, len(runs), 0, found))
     for run, result in engine.map(execute, todo) if todo else ():
         if isinstance(result, Failure):
             reasons[run.key] = f"{run.name()}: {result.reason}"
@@ -53,7 +53,7 @@ def carry_out(
             if store:
                 store.add(run, result)
         if report:
-            report(State(len(rows) + len(reasons), len(runs), len(reasons), found))
+            report(Headway(len(rows) + len(reasons), len(runs), len(reasons), found))
     finished = [_labelled(run, rows[run.key]) for run in runs if run.key in rows]
     if store:
         store.write_results(finished)

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dally.scenario import Scenario
-from dally.sweep.cells import MIX, Prepared, prepare
 from dally.sweep.figures import FULL, Figure, Spread, by_label, of_seeds, ratios, spread
 from dally.sweep.policy_list import Chosen
 from dally.sweep.row import Row
 from dally.sweep.run import Run, make_run
 from dally.sweep.tables import Groups, absolute, groups_of, relative
+
+
+class Prepared(NamedTuple):
+    """A workload ready for a Scenario: its trace's file, and the cluster as `--cluster` takes it."""
+
+    trace: Path
+    cluster: str
+
 
 Loads = dict[str, dict[int, Prepared]]  # workloads by name and seed
 
@@ -44,11 +51,6 @@ def trace_loads(traces: Iterable[str], cluster: str, seeds: Sequence[int]) -> Lo
     return loads
 
 
-def cell_loads(names: Iterable[str], seeds: Sequence[int], shared: Path, folder: Path) -> Loads:
-    """Workloads of the benchmark; their traces are written into the folder."""
-    return {name: {seed: prepare(name, seed, shared, folder) for seed in seeds} for name in names}
-
-
 def comparison_runs(loads: Loads, networks: Sequence[str], policies: Sequence[Chosen], base: Scenario) -> list[Run]:
     """Every policy on every workload, network and seed; the rest is as the base says."""
     digests: dict[str, str] = {}
@@ -59,7 +61,7 @@ def comparison_runs(loads: Loads, networks: Sequence[str], policies: Sequence[Ch
                 for seed, prepared in seeds.items():
                     scenario = replace(
                         base, trace=str(prepared.trace), cluster=prepared.cluster, network=network, seed=seed,
-                        policy=chosen.name, settings=chosen.settings, mix=base.mix or MIX,
+                        policy=chosen.name, settings=chosen.settings,
                     )  # fmt: skip
                     labels = {"workload": workload, "network": network, "policy": chosen.label(), "seed": seed}
                     runs.append(make_run(scenario, labels, digests))

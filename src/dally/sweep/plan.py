@@ -14,9 +14,9 @@ from dally.cluster.spec import is_grid
 from dally.errors import InputError
 from dally.policies.registry import build
 from dally.scenario import Scenario
-from dally.sweep.draw import NUMBER, Range, draw, read_range
 from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, make_run
+from dally.sweep.sampling import NUMBER, Range, draw, read_range
 
 FILES = ("trace", "cluster", "failures", "profiles")  # may name a file; a cluster may be RxMxG
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dally.cluster.delta import change, without_links
+from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.links import has_links
 from dally.cluster.presets import find_preset
-from dally.cluster.to_toml import to_toml
 from dally.cluster.topology import Topology
 from dally.errors import InputError
-from dally.metrics.summary import mean
-from dally.metrics.whatif import (
+from dally.metrics.before_after import (
     HOUR_S,
     Group,
     Trust,
@@ -27,17 +26,16 @@ from dally.metrics.whatif import (
     total,
     trust,
 )
+from dally.metrics.summary import mean
 from dally.policies.registry import build
 from dally.report.run_folder import prepare_folder
 from dally.scenario import Scenario
-from dally.sweep.cells import Prepared
-from dally.sweep.comparison import comparison_runs, trace_loads
+from dally.sweep.comparison import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
 from dally.sweep.row import Row
 from dally.sweep.run import Run
 from dally.traces import History
-from dally.traces.rows import NOT_KNOWN
-from dally.traces.rows import Row as TraceRow
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.writing import text_of
 from dally.whole_file import write_whole
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dally.errors import InputError
 from dally.traces.reading import History, start_s
-from dally.traces.rows import NOT_KNOWN, Row
+from dally.traces.rows import NOT_KNOWN, TraceRow
 
 
 class Wanted(NamedTuple):
@@ -54,7 +54,7 @@ def window(history: History, from_s: float, to_s: float, warmup_s: float = 0.0) 
     return history._replace(rows=rows, epoch_s=epoch_s)
 
 
-def _within(rows: Iterable[Row], begin_s: float, to_s: float) -> Iterator[Row]:
+def _within(rows: Iterable[TraceRow], begin_s: float, to_s: float) -> Iterator[TraceRow]:
     for row in rows:
         start = start_s(row)
         left_s = start + row.duration_s - begin_s
@@ -69,12 +69,12 @@ def _within(rows: Iterable[Row], begin_s: float, to_s: float) -> Iterator[Row]:
             )
 
 
-def gpu_s(rows: Iterable[Row]) -> float:
+def gpu_s(rows: Iterable[TraceRow]) -> float:
     """GPU-seconds of work."""
     return sum(row.gpus * row.duration_s for row in rows)
 
 
-def arrival_span_s(rows: list[Row]) -> float:
+def arrival_span_s(rows: list[TraceRow]) -> float:
     """Seconds from the first submission to the last."""
     return rows[-1].submit_s - rows[0].submit_s if rows else 0.0
 

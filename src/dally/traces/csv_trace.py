@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import at
-from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row, empty
+from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow, empty
 from dally.traces.table import csv_lines, number, rows_of
 
 NEEDED: Final = {
@@ -46,7 +46,7 @@ def header_names(lines: Sequence[str]) -> set[str]:
     return {name.strip().strip('"') for name in lines[0].split(",")} if lines else set()
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file, in its order."""
     path = reading.path
     table = rows_of(path)
@@ -77,7 +77,7 @@ def rows(reading: Reading) -> Iterator[Row]:
             _skip(reading, line, (gpus_name, submit_name, duration_name), (gpus_text, submit_text, duration_text))
             continue
         priority, wait, machines = row[priority_at], row[wait_at], row[machines_at]
-        yield Row(
+        yield TraceRow(
             line,
             job_id,
             number(path, line, submit_name, submit_text),
@@ -103,7 +103,7 @@ class _Words(dict[str, str]):
         return word
 
 
-def pieces(rows: Sequence[Row], length: str = "duration_s") -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str]:
     """The text of the csv; columns that no job needs are left out, those of the shared form always stand."""
     extra = [name for name in ("model", "name", "priority", "placement") if any(getattr(r, name) for r in rows)]
     yield from csv_lines(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from dally.errors import at, unknown
 from dally.traces import acme, csv_trace, helios, lingjun, pai, paper, philly, sacct, swf, tiresias
-from dally.traces.rows import Reading, Row
+from dally.traces.rows import Reading, TraceRow
 from dally.traces.table import first_lines
 
 
@@ -20,7 +20,7 @@ class Format(NamedTuple):
     """One format. Times of a dated one are dates; they become seconds from the first job that is used."""
 
     looks_like: Callable[[Sequence[str]], bool]  # given the first lines
-    rows: Callable[[Reading], Iterator[Row]]
+    rows: Callable[[Reading], Iterator[TraceRow]]
     dated: bool
     about: str
     companions: Callable[[Path], list[Path]] = _none  # files beside it that are read too

@@ -10,7 +10,7 @@ from typing import Final
 
 from dally.errors import at
 from dally.traces.csv_trace import header_names
-from dally.traces.rows import NO_GPUS, Reading, Row, empty
+from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
 from dally.traces.table import csv_lines, rows_of
 from dally.traces.times import written
 
@@ -27,7 +27,7 @@ def looks_like(lines: Sequence[str]) -> bool:
     return {*NEEDED, "vc"} <= header_names(lines)
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file; the virtual cluster stands for the user where no user is named."""
     table = rows_of(reading.path)
     _, header = next(table, (0, []))
@@ -52,7 +52,7 @@ def rows(reading: Reading) -> Iterator[Row]:
         if ran is None:
             continue
         user = row[user_at].strip() if user_at >= 0 else ""
-        yield Row(
+        yield TraceRow(
             line,
             job_id,
             ran.submit_s,
@@ -65,13 +65,13 @@ def rows(reading: Reading) -> Iterator[Row]:
         )
 
 
-def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     """The text of the csv, dates in UTC. A wait that is not known is written as none."""
     yield from csv_lines([COLUMNS])
     yield from csv_lines(_fields(row, epoch_s) for row in rows)
 
 
-def _fields(row: Row, epoch_s: float) -> list[object]:
+def _fields(row: TraceRow, epoch_s: float) -> list[object]:
     wait_s = max(row.wait_s, 0.0)
     submit_s = epoch_s + row.submit_s
     start_s = round(submit_s) + round(wait_s)

@@ -12,7 +12,7 @@ from typing import Final
 
 from dally.errors import InputError, at
 from dally.traces.csv_trace import header_names
-from dally.traces.rows import NO_GPUS, Reading, Row, empty
+from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
 from dally.traces.table import rows_of
 
 NEEDED: Final = ("job_name", "gmt_job_submitted", "gmt_job_running", "gmt_job_finished")
@@ -40,7 +40,7 @@ def companions(path: Path) -> list[Path]:
     return found[:1]
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file."""
     workers = companions(reading.path)
     if not workers:
@@ -69,7 +69,7 @@ def rows(reading: Reading) -> Iterator[Row]:
             continue
         if not ran.duration_s:
             reading.note(ZEROS)
-        yield Row(
+        yield TraceRow(
             line,
             job_id,
             ran.submit_s,

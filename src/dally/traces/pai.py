@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import at
-from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, Row
+from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, TraceRow
 from dally.traces.table import number, rows_of
 
 COLUMNS: Final = (
@@ -53,7 +53,7 @@ def companions(path: Path) -> list[Path]:
     return [beside] if beside != path and beside.is_file() else []
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the table, in order of their first task."""
     submitted = _submitted(companions(reading.path))
     for name, job in _jobs(reading).items():
@@ -68,7 +68,7 @@ def rows(reading: Reading) -> Iterator[Row]:
             if job.percent % 100.0:
                 reading.note(FRACTIONS)
             user, submit_s = submitted.get(name, ("", job.start_s))
-            yield Row(
+            yield TraceRow(
                 job.line,
                 name,
                 submit_s,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dally.errors import at
-from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, NO_SUBMIT, Reading, Row
+from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, NO_SUBMIT, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -28,7 +28,7 @@ def looks_like(lines: Sequence[str]) -> bool:
     return next((line.lstrip() for line in lines if line.strip()), "").startswith("[")
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the list. A job's GPUs are those of its largest attempt."""
     for line, job in objects_of(reading.path):
         row = _row(reading, line, job)
@@ -136,7 +136,7 @@ def _chunks(path: Path) -> Iterator[str]:
     yield "".join(held)
 
 
-def _row(reading: Reading, line: int, job: dict[str, Any]) -> Row | None:
+def _row(reading: Reading, line: int, job: dict[str, Any]) -> TraceRow | None:
     """The job as a row; None if it cannot be used, which is counted."""
     job_id = _text(reading, line, job, "jobid")
     if not job_id:
@@ -156,7 +156,7 @@ def _row(reading: Reading, line: int, job: dict[str, Any]) -> Row | None:
     else:
         if len(runs) > 1:
             reading.note(SEVERAL)
-        return Row(
+        return TraceRow(
             line,
             job_id,
             submit_s,
@@ -222,7 +222,7 @@ def _date(reading: Reading, line: int, entry: dict[str, Any], field: str) -> flo
     return reading.date(line, field, text) if text else None
 
 
-def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     """The text of the list, one job a line, dates in UTC; a wait that is not known is written as none."""
     for place, row in enumerate(rows):
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
@@ -242,7 +242,7 @@ def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
     yield "\n]\n" if rows else "[]\n"
 
 
-def _spread(row: Row) -> list[int]:
+def _spread(row: TraceRow) -> list[int]:
     """GPUs per machine: as placed, or evenly over the machines known, or eight to a machine."""
     if row.placement:
         try:

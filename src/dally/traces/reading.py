@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dally.errors import InputError, at
 from dally.model import Job
 from dally.traces.formats import FORMATS, Format, find_format
-from dally.traces.rows import NOT_KNOWN, Reading, Row, told
+from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
 
 
@@ -30,7 +30,7 @@ class Trace(NamedTuple):
 class History(NamedTuple):
     """All that a trace says, in order of submission. Times are as for `Trace`."""
 
-    rows: list[Row]
+    rows: list[TraceRow]
     length: str
     format: str
     unused: dict[str, int]
@@ -102,19 +102,19 @@ def _no_garbage() -> Iterator[None]:
             gc.enable()
 
 
-def start_s(row: Row) -> float:
+def start_s(row: TraceRow) -> float:
     """When the job started, as far as known; else when it was submitted."""
     return row.submit_s + (row.wait_s if row.wait_s != NOT_KNOWN else 0.0)
 
 
-def _rows(reading: Reading, name: str) -> Iterable[Row]:
+def _rows(reading: Reading, name: str) -> Iterable[TraceRow]:
     """The rows of the file, no two of one id, times from the first job if they are dates."""
     known = FORMATS[name]
     rows = _unlike(reading, known)
     return _from_first(reading, list(rows)) if known.dated else rows
 
 
-def _unlike(reading: Reading, known: Format) -> Iterator[Row]:
+def _unlike(reading: Reading, known: Format) -> Iterator[TraceRow]:
     """The rows, while no two have the same id."""
     seen: set[str] = set()
     add = seen.add
@@ -127,7 +127,7 @@ def _unlike(reading: Reading, known: Format) -> Iterator[Row]:
         yield row
 
 
-def _from_first(reading: Reading, rows: list[Row]) -> list[Row]:
+def _from_first(reading: Reading, rows: list[TraceRow]) -> list[TraceRow]:
     if not rows:
         return rows
     reading.epoch_s = first_s = min(row.submit_s for row in rows)

@@ -24,7 +24,7 @@ NO_LENGTH: Final = "without a duration"
 EARLY: Final = "started before they were submitted: no wait assumed"
 
 
-class Row(NamedTuple):
+class TraceRow(NamedTuple):
     """One job of a trace. Text that is not known is empty."""
 
     line: int

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import InputError, at
-from dally.traces.rows import NO_GPUS, Reading, Row
+from dally.traces.rows import NO_GPUS, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -33,16 +33,16 @@ def looks_like(lines: Sequence[str]) -> bool:
     return bool(lines) and "|" in lines[0] and {"JobID", "Submit"} <= {name.strip() for name in lines[0].split("|")}
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file; each element of an array is one."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[TraceRow]] = {}
     for row in _records(reading):
         found.setdefault(row.job_id, []).append(row)
     for runs in found.values():
         yield runs[0] if len(runs) == 1 else _joined(reading, runs)
 
 
-def _joined(reading: Reading, runs: list[Row]) -> Row:
+def _joined(reading: Reading, runs: list[TraceRow]) -> TraceRow:
     """One job out of its runs: submitted and started with the first, ended with the last."""
     by_start = {row.submit_s + row.wait_s: row for row in runs}
     if len(by_start) < len(runs):
@@ -59,7 +59,7 @@ def _joined(reading: Reading, runs: list[Row]) -> Row:
     )
 
 
-def _records(reading: Reading) -> Iterator[Row]:
+def _records(reading: Reading) -> Iterator[TraceRow]:
     """A row for every run of every job."""
     column: dict[str, int] = {}
     columns = 0
@@ -81,7 +81,7 @@ def _records(reading: Reading) -> Iterator[Row]:
         raise InputError(f"{reading.path}: is empty; expected the output of sacct --parsable2 with a header")
 
 
-def _record(reading: Reading, line: int, field: dict[str, str]) -> Row | None:
+def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | None:
     """The row of one line; None for a step, and for what cannot be used, which is counted."""
     job_id = field["JobID"]
     if not job_id:
@@ -96,7 +96,7 @@ def _record(reading: Reading, line: int, field: dict[str, str]) -> Row | None:
     if ran is None:
         return None
     elapsed_s = _elapsed(reading, line, field.get("Elapsed", ""))
-    return Row(
+    return TraceRow(
         line,
         job_id,
         ran.submit_s,
@@ -133,7 +133,7 @@ def _elapsed(reading: Reading, line: int, text: str) -> float | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     """The text of the file, dates in UTC; a wait that is not known is written as none."""
     yield "|".join(WRITTEN) + "\n"
     for row in rows:
@@ -150,7 +150,7 @@ def pieces(rows: Sequence[Row], epoch_s: float) -> Iterator[str]:
         yield "|".join(fields) + "\n"
 
 
-def _check(row: Row) -> None:
+def _check(row: TraceRow) -> None:
     """Refuse what would be read back as something else."""
     for field in (row.job_id, row.user, row.name, row.status):
         if re.search(r"[|\r\n]", field):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dally.traces.changes import arrival_span_s, gpu_s, load_of
 from dally.traces.reading import History
-from dally.traces.rows import NOT_KNOWN, Row
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.times import Clock
 
 LARGE_GPUS: Final = 8  # more than this needs several machines of the usual size
@@ -66,7 +66,7 @@ def percentile(ordered: Sequence[float], share: int) -> float | None:
     return ordered[max(ceil(len(ordered) * share / 100) - 1, 0)] if ordered else None
 
 
-def by_size(rows: Sequence[Row], work_s: float | None) -> list[dict[str, Any]]:
+def by_size(rows: Sequence[TraceRow], work_s: float | None) -> list[dict[str, Any]]:
     """Jobs and GPU-hours by GPUs: 1, 2, 3-4, 5-8 and so on."""
     jobs: Counter[int] = Counter()
     seconds: dict[int, float] = {}
@@ -86,7 +86,7 @@ def by_size(rows: Sequence[Row], work_s: float | None) -> list[dict[str, Any]]:
     ]
 
 
-def by_duration(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def by_duration(rows: Sequence[TraceRow]) -> list[dict[str, Any]]:
     """Jobs by how long they run."""
     counts = dict.fromkeys((name for name, _ in DURATIONS), 0)
     for row in rows:

@@ -11,7 +11,7 @@ from typing import Final
 
 from dally.errors import at
 from dally.traces.csv_trace import plain
-from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, Row
+from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, MOST, lines_of
 
 FIELDS: Final = 18
@@ -34,7 +34,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d*)?", text, re.ASCII) is not None
 
 
-def rows(reading: Reading) -> Iterator[Row]:
+def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file. Allocated processors are GPUs; requested ones where those are not known."""
     users: dict[str, str] = {"-1": ""}
     for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
@@ -70,7 +70,7 @@ def rows(reading: Reading) -> Iterator[Row]:
             reading.skip(line, "run time", fields[3], NO_LENGTH)
         else:
             user, name = fields[11], fields[13]
-            yield Row(
+            yield TraceRow(
                 line,
                 fields[0],
                 submit_s,
@@ -106,7 +106,7 @@ def _bad_number(reading: Reading, line: int, fields: list[str]) -> Exception:
     return at(reading.path, line, None, f"{' '.join(fields)!r}: is not a line of SWF")
 
 
-def pieces(rows: Sequence[Row], epoch_s: float | None) -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow], epoch_s: float | None) -> Iterator[str]:
     """The text of the file: whole seconds; ids, users and names that are no numbers are numbered."""
     yield "; Version: 2.2\n; Note: processors are GPUs\n"
     yield f"; MaxJobs: {len(rows)}\n; MaxRecords: {len(rows)}\n"

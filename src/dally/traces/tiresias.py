@@ -10,7 +10,7 @@ from typing import Final
 
 from dally.traces import csv_trace
 from dally.traces.csv_trace import header_names, plain
-from dally.traces.rows import Row
+from dally.traces.rows import TraceRow
 from dally.traces.table import csv_lines
 
 COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
@@ -23,7 +23,7 @@ def looks_like(lines: Sequence[str]) -> bool:
     return {"job_id", "num_gpu", "submit_time", "duration"} <= header_names(lines)
 
 
-def pieces(rows: Sequence[Row]) -> Iterator[str]:
+def pieces(rows: Sequence[TraceRow]) -> Iterator[str]:
     """The text of the csv. Iterations are not known, and the interval is that to the job before."""
     yield from csv_lines([COLUMNS])
     before = [*rows[:1], *rows]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from dally.errors import InputError, unknown
 from dally.traces import csv_trace, helios, philly, sacct, swf, tiresias
 from dally.traces.reading import History
-from dally.traces.rows import Row
+from dally.traces.rows import TraceRow
 from dally.traces.table import LONGEST_LINE
 
 LONGEST_TEXTS: Final = LONGEST_LINE // 2  # of one job: what is written must be readable, quotes and all
@@ -75,11 +75,11 @@ def losses(history: History, name: str) -> list[str]:
     return found
 
 
-def _is_whole(row: Row) -> bool:
+def _is_whole(row: TraceRow) -> bool:
     return row.submit_s == int(row.submit_s) and row.duration_s == int(row.duration_s)
 
 
-def _renamed(rows: Sequence[Row]) -> list[str]:
+def _renamed(rows: Sequence[TraceRow]) -> list[str]:
     """Which of ids, users and names are not all numbers."""
     names = {"job_id": "job ids", "user": "users", "name": "names"}
     return [

@@ -8,7 +8,7 @@ import polars as pl
 
 from dally.metrics.comparison import NOISE, Entry, change
 from dally.metrics.distribution import Parts, finished, mean_parts, slowest
-from dally.report.times import brief
+from dally.report.time_text import brief
 
 REASONS = {
     "waiting": ("less waiting", "more waiting"),

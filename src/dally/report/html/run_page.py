@@ -17,7 +17,7 @@ from dally.report.html.page import Page, asset
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
 from dally.report.html.tables import cards
-from dally.report.times import brief, stamp
+from dally.report.time_text import brief, stamp
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment

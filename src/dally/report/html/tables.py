@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from dally.metrics.comparison import METRICS, NOISE, Entry, Metric, best_labels, change
-from dally.report.times import brief
+from dally.report.time_text import brief
 
 
 def told(value: float, unit: str) -> str:

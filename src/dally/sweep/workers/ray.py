@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from dally.errors import InputError
-from dally.sweep.engines import Failure, Item, Result, attempt
+from dally.sweep.workers import Failure, Item, Result, attempt
 
 RETRIES = 3  # of an item whose worker or node died
 IN_FLIGHT = 1000  # waiting on all of a million tasks at once would take its time
@@ -17,7 +17,7 @@ STORE_BYTES = 100 * 1024 * 1024  # rows are small, and travel without the object
 SETTINGS = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(RETRIES)}
 
 
-class RayEngine:
+class RayWorkers:
     """One task per item. On a cluster, Dally and the files of the runs must be there on every node."""
 
     def __init__(self, address: str = "", jobs: int = 0) -> None:
@@ -27,7 +27,7 @@ class RayEngine:
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[Item, Result | Failure]]:
-        """See Engine. Tasks of a node that dies are done again elsewhere."""
+        """See Workers. Tasks of a node that dies are done again elsewhere."""
         ray = self._connect()
         try:
             task = ray.remote(max_retries=RETRIES)(attempt)

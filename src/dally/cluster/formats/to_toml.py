@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from itertools import groupby
 
-from dally.cluster.hostlist import fold
-from dally.cluster.toml_file import FABRIC_KEYS, LINK_KEYS
+from dally.cluster.formats.hostlist import fold
+from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS
+from dally.cluster.formats.valid_names import valid_names
 from dally.cluster.topology import Link, Topology
-from dally.cluster.valid_names import valid_names
 
 _UNSTATED = Link()
 

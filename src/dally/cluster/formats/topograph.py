@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dally.cluster.assemble import Imported, ImportOptions
-from dally.cluster.json_text import object_in, objects_in, parse_json, text_in, texts_in
-from dally.cluster.node_gpus import attach, find_counts
-from dally.cluster.slurm_lines import HostLists
-from dally.cluster.switches import Hung, Switch, hang
-from dally.cluster.text_file import shown
+from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.json_text import object_in, objects_in, parse_json, text_in, texts_in
+from dally.cluster.formats.node_gpus import attach, find_counts
+from dally.cluster.formats.slurm_lines import HostLists
+from dally.cluster.formats.switch_tree import Hung, Switch, hang
+from dally.cluster.formats.text_file import shown
 from dally.errors import at
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dally.cluster.text_file import shown
+from dally.cluster.formats.text_file import shown
 from dally.errors import at
 
 

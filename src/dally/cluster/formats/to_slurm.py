@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from dally.cluster.hostlist import fold
-from dally.cluster.node_gpus import GPU_COMMENT
+from dally.cluster.formats.hostlist import fold
+from dally.cluster.formats.node_gpus import GPU_COMMENT
+from dally.cluster.formats.valid_names import SLURM, valid_names
 from dally.cluster.topology import Topology
-from dally.cluster.valid_names import SLURM, valid_names
 
 MOST_CHARACTERS = 64  # of a switch's name, in Slurm
 

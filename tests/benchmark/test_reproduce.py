@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dally.sweep.benchmark import benchmark_runs
-from dally.sweep.cells import cells
+from dally.benchmark.cells import cells
+from dally.benchmark.reproduction import CLAIMED, gains, headline, percent, results_page, winners
+from dally.benchmark.tables_page import benchmark_runs
 from dally.sweep.figures import JCT_MEAN
 from dally.sweep.policy_list import read_policies
-from dally.sweep.reproduce import CLAIMED, gains, headline, percent, results_page, winners
 from dally.sweep.run import execute
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results.md"

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from dally.cluster.assemble import Imported, ImportOptions
-from dally.cluster.kubernetes import read_kubernetes
-from dally.cluster.lingjun import COLUMNS, read_lingjun
-from dally.cluster.node_gpus import GPU_COMMENT, sibling
-from dally.cluster.slurm_conf import read_slurm
-from dally.cluster.slurm_yaml import read_slurm_yaml
-from dally.cluster.text_file import read_text
-from dally.cluster.toml_file import parse_toml
-from dally.cluster.topograph import read_topograph
+from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.kubernetes import read_kubernetes
+from dally.cluster.formats.lingjun_hosts import COLUMNS, read_lingjun
+from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling
+from dally.cluster.formats.slurm_conf import read_slurm
+from dally.cluster.formats.slurm_yaml import read_slurm_yaml
+from dally.cluster.formats.text_file import read_text
+from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.topograph import read_topograph
 from dally.errors import InputError, unknown
 
 Reader = Callable[[Path, str, ImportOptions], Imported]

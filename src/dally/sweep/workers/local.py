@@ -11,12 +11,12 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
-from dally.sweep.engines import Failure, Item, Result, attempt
+from dally.sweep.workers import Failure, Item, Result, attempt
 
 ATTEMPTS = 2  # a worker may be killed for what others do, e.g. for memory; twice is no accident
 
 
-class LocalEngine:
+class LocalWorkers:
     """Worker processes, started afresh (spawn) so that they share nothing with this one."""
 
     def __init__(self, jobs: int = 0) -> None:
@@ -25,7 +25,7 @@ class LocalEngine:
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[Item, Result | Failure]]:
-        """See Engine. A worker that dies takes only its own item with it."""
+        """See Workers. A worker that dies takes only its own item with it."""
         todo = deque(range(len(items)))
         tries = [0] * len(items)
         workers = [_Worker(function) for _ in range(min(self.jobs, len(items)))]

@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dally.cluster.hostlist import MOST_NAMES, expand
+from dally.cluster.formats.hostlist import MOST_NAMES, expand
+from dally.cluster.formats.text_file import read_text
 from dally.cluster.links import FABRICS
-from dally.cluster.text_file import read_text
 from dally.cluster.topology import Link, Machine, Topology, machine_name
 from dally.errors import at
 

@@ -7,15 +7,16 @@ folder of the caller's.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
 from dally.errors import InputError, unknown
 from dally.model import Job
 from dally.scenario import Scenario
-from dally.sweep.lingjun import read_tree, scaled, to_toml
+from dally.sweep.comparison import Loads, Prepared
 from dally.traces import Trace, read_csv
 
 MIX: Final = "benchmark"
@@ -35,13 +36,6 @@ class Workload(NamedTuple):
     cluster: str
     change: Change
     about: str
-
-
-class Prepared(NamedTuple):
-    """A workload ready for a Scenario: its trace's file, and the cluster as `--cluster` takes it."""
-
-    trace: Path
-    cluster: str
 
 
 class Cell(NamedTuple):
@@ -168,6 +162,11 @@ def prepare(workload: str, seed: int, shared: Path, folder: Path) -> Prepared:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
     return Prepared(path, cluster)
+
+
+def cell_loads(names: Iterable[str], seeds: Sequence[int], shared: Path, folder: Path) -> Loads:
+    """Workloads of the benchmark by name and seed; their traces are written into the folder."""
+    return {name: {seed: prepare(name, seed, shared, folder) for seed in seeds} for name in names}
 
 
 def _write(path: Path, trace: Trace) -> None:

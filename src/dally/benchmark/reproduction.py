@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dally.benchmark.tables_page import tables
 from dally.policies.registry import KNOWN, POLICIES
-from dally.sweep.benchmark import tables
 from dally.sweep.figures import COMM, JCT_MEAN, MAKESPAN, Figure, Spread, by_label, ratios, spread
 from dally.sweep.row import Row
 

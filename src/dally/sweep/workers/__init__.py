@@ -15,7 +15,7 @@ class Failure(NamedTuple):
     reason: str
 
 
-class Engine(Protocol):
+class Workers(Protocol):
     """Calls a function on many items, several at a time."""
 
     def map(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import dally
-from dally.sweep.cells import WORKLOADS, Cell, prepare
+from dally.benchmark.cells import WORKLOADS, Cell, prepare
 from dally.sweep.figures import FULL, HOUR_S, Figure, Spread, by_label, of_seeds, spread
 from dally.sweep.policy_list import Chosen
 from dally.sweep.row import Row

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dally.cluster.hostlist import MOST_NAMES, expand_list
-from dally.cluster.text_file import lines_of, shown
+from dally.cluster.formats.hostlist import MOST_NAMES, expand_list
+from dally.cluster.formats.text_file import lines_of, shown
 from dally.errors import at
 
 _SETTING = re.compile(r'(?<!\w)([A-Za-z_]\w*+)[ \t]*+=[ \t]*+("[^"]*"|\S*)')

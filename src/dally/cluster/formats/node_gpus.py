@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.cluster.assemble import Imported, ImportOptions, LeftOut, assemble
-from dally.cluster.hostlist import expand_list, split_outside
-from dally.cluster.slurm_lines import HostLists, settings_of, whole_number
-from dally.cluster.switches import Hung
-from dally.cluster.text_file import read_text, shown
+from dally.cluster.formats.assemble import Imported, ImportOptions, LeftOut, assemble
+from dally.cluster.formats.hostlist import expand_list, split_outside
+from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_number
+from dally.cluster.formats.switch_tree import Hung
+from dally.cluster.formats.text_file import read_text, shown
 from dally.cluster.topology import Machine
 from dally.errors import InputError, at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cluster.switches import Hung, Switch, hang
+from dally.cluster.formats.switch_tree import Hung, Switch, hang
 from dally.errors import at
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cluster.assemble import Imported, ImportOptions
-from dally.cluster.blocks import hang_blocks
-from dally.cluster.node_gpus import HOW, attach, find_counts
-from dally.cluster.slurm_lines import HostLists, whole_numbers
-from dally.cluster.switches import Hung, Switch, hang
-from dally.cluster.text_file import shown
-from dally.cluster.yaml_lines import Value, parse_yaml
+from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.blocks import hang_blocks
+from dally.cluster.formats.node_gpus import HOW, attach, find_counts
+from dally.cluster.formats.slurm_lines import HostLists, whole_numbers
+from dally.cluster.formats.switch_tree import Hung, Switch, hang
+from dally.cluster.formats.text_file import shown
+from dally.cluster.formats.yaml_lines import Value, parse_yaml
 from dally.errors import at, unknown
 
 KINDS = ("tree", "block", "flat")

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from dally.benchmark.cells import NETWORKS, WORKLOADS, Cell, cells, prepare
+from dally.benchmark.lingjun_scaled import Tree, read_tree, scaled, to_toml
 from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.metrics.summary import summarize
-from dally.sweep.cells import NETWORKS, WORKLOADS, Cell, Prepared, cells, prepare
-from dally.sweep.lingjun import Tree, read_tree, scaled, to_toml
+from dally.sweep.comparison import Prepared
 from dally.sweep.row import row_of
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dally.cluster.assemble import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
-from dally.cluster.json_text import object_in, objects_in, parse_json, text_in
-from dally.cluster.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
-from dally.cluster.slurm_lines import whole_number
-from dally.cluster.text_file import shown
+from dally.cluster.formats.assemble import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
+from dally.cluster.formats.json_text import object_in, objects_in, parse_json, text_in
+from dally.cluster.formats.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
+from dally.cluster.formats.slurm_lines import whole_number
+from dally.cluster.formats.text_file import shown
 from dally.cluster.topology import Machine
 from dally.errors import InputError, at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from pathlib import Path
 
-from dally.cluster.lingjun import GPUS, TIERS, read_hosts
+from dally.cluster.formats.lingjun_hosts import GPUS, TIERS, read_hosts
 from dally.errors import InputError
 
 Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dally.sweep.benchmark import benchmark_runs, block_table, page, shared_folder, unfinished
-from dally.sweep.cells import cells
+from dally.benchmark.cells import cells
+from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.sweep.policy_list import read_policies
 from dally.sweep.row import Row
 

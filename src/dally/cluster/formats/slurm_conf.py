@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cluster.assemble import Imported, ImportOptions
-from dally.cluster.blocks import hang_blocks
-from dally.cluster.node_gpus import attach, find_counts
-from dally.cluster.slurm_lines import HostLists, settings_of, whole_numbers
-from dally.cluster.switches import Switch, hang
-from dally.cluster.text_file import shown
+from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.blocks import hang_blocks
+from dally.cluster.formats.node_gpus import attach, find_counts
+from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_numbers
+from dally.cluster.formats.switch_tree import Switch, hang
+from dally.cluster.formats.text_file import shown
 from dally.errors import at
 
 KINDS = {  # what a line may begin with, and what may follow

@@ -8,49 +8,51 @@ import textwrap
 import time
 from pathlib import Path
 
-from dally.sweep.engines import Failure
-from dally.sweep.engines.local import LocalEngine
-from tests.sweep import workers
+from dally.sweep.workers import Failure
+from dally.sweep.workers.local import LocalWorkers
+from tests.sweep import worker_functions
 
 
 def test_every_item_gets_its_result() -> None:
-    assert dict(LocalEngine(2).map(workers.double, range(7))) == {n: 2 * n for n in range(7)}
-    assert list(LocalEngine(2).map(workers.double, [])) == []
+    assert dict(LocalWorkers(2).map(worker_functions.double, range(7))) == {n: 2 * n for n in range(7)}
+    assert list(LocalWorkers(2).map(worker_functions.double, [])) == []
 
 
 def test_results_come_as_they_finish() -> None:
-    order = [item for item, _ in LocalEngine(2).map(workers.slow_first, range(5))]
+    order = [item for item, _ in LocalWorkers(2).map(worker_functions.slow_first, range(5))]
     assert order[0] != 0
     assert sorted(order) == [0, 1, 2, 3, 4]
 
 
 def test_what_one_item_raises_harms_no_other() -> None:
-    found = dict(LocalEngine(2).map(workers.fussy, range(1, 7)))
+    found = dict(LocalWorkers(2).map(worker_functions.fussy, range(1, 7)))
     assert [n for n, result in found.items() if isinstance(result, Failure)] != []
     assert {n: found[n] for n in (1, 2, 4, 5)} == {1: 1, 2: 2, 4: 4, 5: 5}
     assert found[3] == Failure("ValueError: 3 is a multiple of 3")
 
 
 def test_a_killed_worker_fails_its_own_item_only() -> None:
-    found = dict(LocalEngine(2).map(workers.deadly, range(5)))
+    found = dict(LocalWorkers(2).map(worker_functions.deadly, range(5)))
     assert found[1] == Failure("its process died 2 times (signal 9; out of memory?)")
     assert {n: found[n] for n in (0, 2, 3, 4)} == {0: 0, 2: 2, 3: 3, 4: 4}
-    assert dict(LocalEngine(1).map(workers.quits, [1])) == {1: Failure("its process died 2 times (exit code 7)")}
+    assert dict(LocalWorkers(1).map(worker_functions.quits, [1])) == {
+        1: Failure("its process died 2 times (exit code 7)")
+    }
 
 
 def test_a_worker_killed_once_is_replaced_and_its_item_tried_again(tmp_path: Path) -> None:
     item = str(tmp_path / "been-here")
-    assert list(LocalEngine(1).map(workers.dies_once, [item])) == [(item, item)]
+    assert list(LocalWorkers(1).map(worker_functions.dies_once, [item])) == [(item, item)]
 
 
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     """A SIGKILL of the parent alone must leave no process behind."""
     code = """
         import os, signal, sys, time
-        from dally.sweep.engines.local import LocalEngine
-        from tests.sweep.workers import double
+        from dally.sweep.workers.local import LocalWorkers
+        from tests.sweep.worker_functions import double
         if __name__ == "__main__":
-            done = LocalEngine(2).map(double, range(100))
+            done = LocalWorkers(2).map(double, range(100))
             next(done)
             import multiprocessing
             print(*(child.pid for child in multiprocessing.active_children()), flush=True)

@@ -1,0 +1,1 @@
+"""The benchmark's cells, and the paper's experiments repeated."""

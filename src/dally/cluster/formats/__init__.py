@@ -1,0 +1,1 @@
+"""One file per way to write a cluster down, and what these files share."""
