@@ -55,9 +55,7 @@ def reached(files: list[Path]) -> dict[str, Path]:
 def test_mypyc_needs_no_package_that_an_isolated_build_lacks() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     required = " ".join(settings["build-system"]["requires"])
-    optional = [
-        name.partition(".")[0] for rule in settings["tool"]["mypy"]["overrides"] for name in rule["module"]
-    ]
+    optional = [name.partition(".")[0] for rule in settings["tool"]["mypy"]["overrides"] for name in rule["module"]]
     files = compiled_files()
     assert files
     missing = {
