@@ -86,10 +86,10 @@ def planned(plan: Plan, given: Given, vary: list[str], samples: int | None) -> P
     varied = [plan.vary(text) for text in vary]
     if given.listed is not None:
         plan.vary(f"seed={','.join(map(str, given.seeds([])))}")
-    fixed = [*given.values, *(["seed"] if given.listed is not None else [])]
+    flags = {name: flag_of(name) for name in given.values} | ({"seed": "--seeds"} if given.listed else {})
     for name in varied:
-        if name in fixed:
-            raise InputError(f"{flag_of(name)} and --vary {name}: give one of them")
+        if name in flags:
+            raise InputError(f"{flags[name]} and --vary {name}: give one of them")
     plan.samples = samples or plan.samples
     if samples and not plan.random:
         raise InputError(f"--samples {samples}: nothing is drawn at random; --vary NAME=LOW:HIGH says what")
