@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dally
 from dally.benchmark.cells import WORKLOADS, Cell, prepare
@@ -28,22 +30,31 @@ def shared_folder() -> Path:
 
 
 def benchmark_runs(
-    cells: Iterable[Cell], policies: Iterable[Chosen], shared: Path, folder: Path, flat_restart_s: float | None
+    cells: Iterable[Cell],
+    policies: Iterable[Chosen],
+    shared: Path,
+    folder: Path,
+    flat_restart_s: float | None,
+    changes: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """Every policy in every cell. The cells' traces are written into the folder."""
-    cells, policies = list(cells), list(policies)
+    """Every policy in every cell, with changed fields of its scenario. The traces are written into the folder."""
+    cells, policies, changes = list(cells), list(policies), changes or {}
     pairs = dict.fromkeys((cell.workload, cell.seed) for cell in cells)
     ready = {pair: prepare(*pair, shared, folder) for pair in pairs}
     restart = PER_GPU if flat_restart_s is None else f"{flat_restart_s:g} s"
     digests: dict[str, str] = {}
     return [
         make_run(
-            cell.scenario(ready[cell.workload, cell.seed], chosen.name, chosen.settings, flat_restart_s),
+            replace(
+                cell.scenario(ready[cell.workload, cell.seed], chosen.name, chosen.settings, flat_restart_s),
+                **changes,
+            ),
             {
                 "workload": cell.workload,
                 "network": cell.network,
                 "policy": chosen.label(),
                 "restart": restart,
+                **changes,
                 "seed": cell.seed,
             },
             digests,

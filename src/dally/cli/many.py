@@ -37,6 +37,8 @@ def workers_of(name: str, address: str, jobs: int) -> Workers:
         from dally.sweep.workers.ray import RayWorkers
 
         return RayWorkers(address, jobs)
+    if address:
+        raise InputError(f"--address {address}: is of a Ray cluster; give --engine ray too")
     from dally.sweep.workers.local import LocalWorkers
 
     return LocalWorkers(jobs)

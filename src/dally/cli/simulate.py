@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 from time import perf_counter
@@ -12,14 +11,13 @@ from typing import Any
 
 import typer
 
+from dally.cli.given import Given, require, takes_scenario
 from dally.cli.output import print_table, progress_of
-from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import summarize
 from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
 from dally.report.time_text import span
-from dally.scenario import Scenario, read_scenario
 from dally.traces.rows import told
 
 EXAMPLES = """Examples:
@@ -30,39 +28,16 @@ EXAMPLES = """Examples:
 
   dally simulate --trace jobs.csv --cluster 4x16x8 --network slow --congestion 0.5
 
+  dally simulate --trace jobs.csv --cluster 4x16x8 --failure-rate 0.01 --checkpoint-every 1800 --seed 7
+
   dally simulate --scenario run1/scenario.toml --json
 """
 MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer runs say --report
 
 
+@takes_scenario(without={"seeds": "one run has one seed: --seed; `dally compare` and `dally sweep` make many"})
 def simulate(
-    trace: str = typer.Option(
-        None, help="Jobs: csv with job_id, submit_s, gpus, duration_s, or another format of docs/formats.md."
-    ),
-    cluster: str = typer.Option(
-        None, help="RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a topology file."
-    ),
-    policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),
-    scenario: Path = typer.Option(
-        None, help="Repeat the run that left this scenario.toml; other options change it."
-    ),
-    seed: int = typer.Option(None, help="Seed of everything drawn at random.  [default: 1]"),
-    until: float = typer.Option(None, metavar="SECONDS", help="Stop the clock then, on the trace's own clock."),
-    network: str = typer.Option(
-        None, help="How fast links are: fast, normal, slow, congested, a100-nvswitch-8x200g and others."
-    ),
-    network_settings: list[str] = typer.Option(
-        [], "--set-network", metavar="KEY=VALUE", help="Override one value of the network."
-    ),
-    congestion: str = typer.Option(
-        None, help="Background load on every link above the machine: a share, or TIER=SHARE,…"
-    ),
-    mix: str = typer.Option(
-        None, help="Models for jobs that name none: benchmark, uniform, lingjun, paper.  [default: benchmark]"
-    ),
-    gpu: str = typer.Option(None, metavar="TYPE", help="GPU type of the models' times.  [default: a100]"),
-    profiles: str = typer.Option(None, metavar="FILE", help="Models of your own, in TOML."),
+    given: Given,
     out: Path = typer.Option(
         None, metavar="DIR",
         help="For summary.json, jobs.csv, report.html, scenario.toml, and tables of events, decisions, slots.",
@@ -75,54 +50,14 @@ def simulate(
     progress: bool = typer.Option(
         None, "--progress/--no-progress", help="Show a progress bar.  [default: if stderr is a terminal]"
     ),
-    skip_impossible: bool = typer.Option(
-        None, "--skip-impossible", help="Leave out, and count, jobs larger than the cluster."
-    ),
-    trace_format: str = typer.Option(
-        None, "--format", help="Format of the trace.  [default: auto, told by its content]"
-    ),
-    strict: bool = typer.Option(
-        None, "--strict", help="Refuse a trace with rows that cannot be used, instead of counting them."
-    ),
-    zone: str = typer.Option(None, help="Time zone of local times in the trace, as Asia/Shanghai.  [default: UTC]"),
-    restart_s: float = typer.Option(
-        None, help="Seconds a gang that lost its GPUs needs before it works again.  [default: 0]"
-    ),
-    restart_per_gpu_s: float = typer.Option(None, help="The same, per GPU of the gang.  [default: 1]"),
-    checkpoint_every: float = typer.Option(
-        None, metavar="SECONDS",
-        help="Work between checkpoints: what a machine failure undoes.  [default: it undoes nothing]",
-    ),
-    failures: str = typer.Option(
-        None, metavar="FILE", help="Machine outages: csv with machine, fail_s, repair_s."
-    ),
-    failure_rate: float = typer.Option(None, help="Random failures per machine and day.  [default: 0]"),
-    repair_s: float = typer.Option(None, help="Seconds until such a machine is back.  [default: 3600]"),
 ) -> None:  # fmt: skip
     """Run a trace on a cluster under a policy, and say how it went."""
     began = perf_counter()
     gc.disable()  # all that a run makes lives to its end: looking for garbage in it finds none, ever slower
-    base = read_scenario(scenario) if scenario else Scenario(trace="", cluster="", policy="fifo-backfill")
-    given: dict[str, Any] = {
-        "trace": trace, "cluster": cluster, "policy": policy, "seed": seed, "until_s": until,
-        "skip_impossible": skip_impossible, "restart_s": restart_s, "restart_per_gpu_s": restart_per_gpu_s,
-        "checkpoint_every_s": checkpoint_every, "failures": failures, "failure_rate": failure_rate,
-        "repair_s": repair_s, "network": network, "congestion": congestion, "mix": mix, "gpu": gpu,
-        "profiles": profiles, "trace_format": trace_format, "strict": strict, "zone": zone,
-    }  # fmt: skip
-    chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
-    if policy and policy != base.policy:
-        chosen.settings = {}  # another policy's parameters
-    chosen.settings = {**chosen.settings, **read_settings("--set", settings)}
-    chosen.network_settings = {
-        **chosen.network_settings, **read_settings("--set-network", network_settings),
-    }  # fmt: skip
-    chosen.digests = {name: digest for name, digest in base.digests.items() if name in chosen.files()}
+    chosen = given.scenario()
     if report and not out:
         raise InputError("--report: say where with --out DIR")
-    for name in ("trace", "cluster"):
-        if not getattr(chosen, name):
-            raise InputError(f"--{name} is missing; see `dally simulate --help`")
+    require(chosen, "simulate", "trace", "cluster")
 
     simulation, jobs = chosen.prepare()
     if out:

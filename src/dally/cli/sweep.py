@@ -10,9 +10,11 @@ import typer
 
 from dally.benchmark.tables_page import unfinished
 from dally.cli import many
+from dally.cli.given import Given, takes_scenario
 from dally.cli.output import print_table
-from dally.cluster.network_spec import read_settings
-from dally.errors import unknown
+from dally.cli.scenario_options import flag_of
+from dally.errors import InputError, unknown
+from dally.scenario import read_scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
@@ -25,16 +27,15 @@ EXAMPLES = """Examples:
 
   dally sweep --trace jobs.csv --cluster 4x16x8 --network slow --vary policy=las,dally
   --vary lease_s=600:7200:log --samples 50 --out swept
+
+  dally sweep --scenario run1/scenario.toml --vary failure_rate=0,0.01,0.1 --seeds 1,2,3 --out swept
 """
 
 
+@takes_scenario()
 def sweep(
+    given: Given,
     plan: Path = typer.Argument(None, help="A TOML file with [base], [grid] and [random]."),
-    trace: str = typer.Option(None, help="Jobs, as for `dally simulate`."),
-    cluster: str = typer.Option(None, help="RxMxG or a TOML file."),
-    policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),
-    network: str = typer.Option(None, help="A network preset."),
     vary: list[str] = typer.Option(
         [], metavar="NAME=VALUES",
         help="Vary a parameter: A,B,C (all of them) or LOW:HIGH, LOW:HIGH:log, LOW:HIGH:int (at random). "
@@ -55,15 +56,7 @@ def sweep(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Try many parameters: every combination of a grid, and random samples. Resumes where it was stopped."""
-    wanted = read_plan(plan) if plan else Plan()
-    given: dict[str, Any] = {"trace": trace, "cluster": cluster, "policy": policy, "network": network}
-    given |= {f"set.{key}": value for key, value in read_settings("--set", settings).items()}
-    for name, value in given.items():
-        if value is not None:
-            wanted.fix(name, value)
-    for text in vary:
-        wanted.vary(text)
-    wanted.samples = samples or wanted.samples
+    wanted = planned(read_plan(plan) if plan else Plan(), given, vary, samples)
     wanted.seed = wanted.seed if sample_seed is None else sample_seed
     if sort.removeprefix("-") not in SORTABLE:
         raise unknown("column", sort.removeprefix("-"), SORTABLE)
@@ -82,6 +75,25 @@ def sweep(
             typer.echo(line)
         typer.echo(f"{len(rows)} of {len(runs)} runs in {out / 'results.parquet'}")
     many.end(outcome)
+
+
+def planned(plan: Plan, given: Given, vary: list[str], samples: int | None) -> Plan:
+    """The plan with what the command line says; InputError if that is at odds with itself."""
+    if given.start:
+        plan.start = read_scenario(given.start)
+    for name, value in given.values.items():
+        plan.fix(name, value)
+    varied = [plan.vary(text) for text in vary]
+    if given.listed is not None:
+        plan.vary(f"seed={','.join(map(str, given.seeds([])))}")
+    flags = {name: flag_of(name) for name in given.values} | ({"seed": "--seeds"} if given.listed else {})
+    for name in varied:
+        if name in flags:
+            raise InputError(f"{flags[name]} and --vary {name}: give one of them")
+    plan.samples = samples or plan.samples
+    if samples and not plan.random:
+        raise InputError(f"--samples {samples}: nothing is drawn at random; --vary NAME=LOW:HIGH says what")
+    return plan
 
 
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:

@@ -59,7 +59,9 @@ def convert(name: str, value: Any) -> Any:
 
 
 def changed(base: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values, each under its full name."""
+    """The scenario with these values, each under its full name; another policy leaves the settings behind."""
+    if values.get("policy", base.policy) != base.policy:
+        base = replace(base, settings={})
     plain = {name: value for name, value in values.items() if name in FIELDS}
     for table, field in TABLES.items():
         given = {name.partition(".")[2]: text for name, text in values.items() if name.startswith(f"{table}.")}
