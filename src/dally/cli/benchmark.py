@@ -14,11 +14,11 @@ from dally import is_compiled
 from dally.benchmark.cells import NETWORKS, WORKLOADS, cells, check_traces
 from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
 from dally.cli import many
-from dally.report.run_folder import prepare_folder
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
-from dally.sweep.row import Row
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 

@@ -17,7 +17,7 @@ from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
-from dally.scenario import Scenario, read_scenario
+from dally.runs.scenario import Scenario, read_scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.comparison import (
     Part,

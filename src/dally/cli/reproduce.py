@@ -11,9 +11,9 @@ from dally.benchmark.cells import WORKLOADS
 from dally.benchmark.reproduction import results_page
 from dally.cli import many
 from dally.cli.benchmark import run_cells, told
-from dally.report.run_folder import prepare_folder
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.figures import by_label, ratios
-from dally.sweep.row import Row
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:

@@ -13,10 +13,10 @@ from dally.cli import many
 from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.errors import unknown
+from dally.metrics.row import Row
 from dally.sweep.batch import with_folders
 from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
-from dally.sweep.row import Row
 from dally.sweep.tables import Groups, absolute
 
 EXAMPLES = """Examples:
