@@ -9,8 +9,8 @@ import pytest
 
 from dally.benchmark.cells import cells
 from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
+from dally.metrics.row import Row
 from dally.sweep.policy_list import read_policies
-from dally.sweep.row import Row
 
 FIGURES = {
     "jobs": 2, "finished": 2, "makespan_s": 7200.0, "makespan_bound_s": 3600.0, "jct_mean_s": 3600.0,

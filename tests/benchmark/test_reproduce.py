@@ -13,7 +13,7 @@ from dally.benchmark.reproduction import CLAIMED, gains, headline, percent, resu
 from dally.benchmark.tables_page import benchmark_runs
 from dally.sweep.figures import JCT_MEAN
 from dally.sweep.policy_list import read_policies
-from dally.sweep.run import execute
+from dally.sweep.run import make_row
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results.md"
 SAMPLE = "fifo-backfill,las,tiresias,dally,dally-consolidated"
@@ -66,7 +66,7 @@ def test_the_committed_page_is_what_runs_give(shared: Path, tmp_path: Path) -> N
     runs = benchmark_runs(
         cells(["paper-poisson"], ["normal"], [1, 2, 3]), read_policies([SAMPLE]), shared, tmp_path, None
     )
-    page = results_page([{**run.labels, **execute(run)} for run in runs], "", "")
+    page = results_page([{**run.labels, **make_row(run)} for run in runs], "", "")
     committed = figures_of(RESULTS.read_text(encoding="utf-8"))
     now = figures_of(page)
     assert set(now) == {*SAMPLE.split(","), "at least"}

@@ -15,7 +15,7 @@ from dally.cli.given import Given, given_by, takes_scenario
 from dally.cli.main import app
 from dally.cli.scenario_options import OPTIONS, WORKED_OUT
 from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\n"
 FIELDS = [item.name for item in fields(Scenario) if item.name not in WORKED_OUT]

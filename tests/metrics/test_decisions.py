@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from dally.engine.state import Costs
+from dally.metrics.simulated import Simulated
 from dally.metrics.tables import decisions_frame
 from dally.policies.registry import build
 from dally.testing.strategies import Case
@@ -45,7 +46,7 @@ def lose(time_s: float, job: str, gpus: int, winner: str) -> Row:
 
 
 def rows(jobs: list[tuple[float, int, float]], policy: str, settings: dict[str, str]) -> list[Row]:
-    return decisions_frame(Case(RACK, jobs, costs=FREE).run(build(policy, settings))).rows()
+    return decisions_frame(Simulated(Case(RACK, jobs, costs=FREE).run(build(policy, settings)))).rows()
 
 
 def test_fixed_timers_line_by_line() -> None:
@@ -108,6 +109,6 @@ def test_tuned_timers_are_told_when_they_changed() -> None:
 @pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "las", "dally"])
 def test_columns_are_the_same_with_and_without_rows(policy: str) -> None:
     case = Case(RACK, [(0.0, 16, 10.0), (1.0, 16, 10.0)], costs=FREE)
-    frame = decisions_frame(case.run(build(policy)))
+    frame = decisions_frame(Simulated(case.run(build(policy))))
     assert dict(frame.schema) == COLUMNS
     assert frame.is_empty() == (policy != "dally")

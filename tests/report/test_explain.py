@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.metrics.summary import summarize
-from dally.report.explain import Line, RunRecords, Wait
-from dally.report.run_folder import prepare_folder, write_run
+from dally.report.explain import Line, Stories, Wait
 from dally.report.time_text import span
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.folder import FolderRecord
+from dally.runs.scenario import Scenario
 from tests.demo_workload import write_demo
 
 # A lease is 10 s; fixed timers T_1 = 4 s, T_2 = 8 s; one rack of two machines of 8 GPUs.
@@ -25,12 +25,9 @@ TIMED = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
 BUSY = [("a", 0, 5, 12), ("b", 0, 5, 22), ("c", 3, 6, 9), ("d", 5, 8, 5)]
 
 
-def simulate(folder: Path, scenario: Scenario) -> RunRecords:
-    simulation, _ = scenario.simulation()
-    simulation.run(scenario.until_s)
-    prepare_folder(folder)
-    write_run(folder, simulation, summarize(simulation), scenario.to_toml())
-    return RunRecords(folder)
+def simulate(folder: Path, scenario: Scenario) -> Stories:
+    execute(scenario, out=folder)
+    return Stories(FolderRecord(folder))
 
 
 def trace_of(folder: Path, jobs: list[tuple[str, float, int, float]]) -> str:
@@ -45,7 +42,7 @@ def timed(
     jobs: list[tuple[str, float, int, float]],
     restart_per_gpu_s: float = 0.0,
     until_s: float = float("inf"),
-) -> RunRecords:
+) -> Stories:
     """A run under `dally` with the timers above."""
     scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally", dict(TIMED))
     scenario.restart_per_gpu_s = restart_per_gpu_s
@@ -264,9 +261,9 @@ def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
         records.story("zzzz")
     (tmp_path / "run" / "decisions.parquet").unlink()
     with pytest.raises(InputError, match=r"run: holds no decisions\.parquet; give the folder that `dally simul"):
-        RunRecords(tmp_path / "run")
+        FolderRecord(tmp_path / "run")
     with pytest.raises(InputError, match=r"nowhere: holds no jobs\.csv"):
-        RunRecords(tmp_path / "nowhere")
+        FolderRecord(tmp_path / "nowhere")
 
 
 # Agreement with the run's own tables.
@@ -276,14 +273,14 @@ PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: de
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> RunRecords:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Stories:
     folder = tmp_path_factory.mktemp("demo")
     scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally")
     scenario.network = "slow"
     return simulate(folder / "run", scenario)
 
 
-def some_jobs(records: RunRecords) -> list[str]:
+def some_jobs(records: Stories) -> list[str]:
     """Ten random jobs, half of them among those that were preempted."""
     everyone = records.jobs["job_id"].to_list()
     preempted = records.jobs.filter(pl.col("preemptions") > 0)["job_id"].to_list()
@@ -291,7 +288,7 @@ def some_jobs(records: RunRecords) -> list[str]:
     return draw.sample(everyone, 5) + draw.sample(preempted, 5)
 
 
-def test_stories_agree_with_jobs_and_events(demo: RunRecords) -> None:
+def test_stories_agree_with_jobs_and_events(demo: Stories) -> None:
     preemptions = 0
     for job_id in some_jobs(demo):
         row = demo.job(job_id)
@@ -316,7 +313,7 @@ def test_stories_agree_with_jobs_and_events(demo: RunRecords) -> None:
     assert preemptions >= 5
 
 
-def test_starts_are_told_with_their_tier(demo: RunRecords) -> None:
+def test_starts_are_told_with_their_tier(demo: Stories) -> None:
     for job_id in some_jobs(demo):
         told = []
         for line in demo.story(job_id):
@@ -328,13 +325,13 @@ def test_starts_are_told_with_their_tier(demo: RunRecords) -> None:
         assert told == mine["tier"].to_list()
 
 
-def patient_jobs(records: RunRecords) -> list[str]:
+def patient_jobs(records: Stories) -> list[str]:
     """Those that once took a tier because its timer had run out."""
     ripe = records.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     return sorted(set(ripe["job_id"].to_list()))
 
 
-def test_promises_hold(demo: RunRecords) -> None:
+def test_promises_hold(demo: Stories) -> None:
     """Nobody takes a tier that it declined until later, unless the story says that the timers changed."""
     promises = 0
     for job_id in [*some_jobs(demo), *patient_jobs(demo)]:
@@ -353,7 +350,7 @@ def test_promises_hold(demo: RunRecords) -> None:
     assert promises > 0
 
 
-def test_timers_that_ran_out_had(demo: RunRecords) -> None:
+def test_timers_that_ran_out_had(demo: Stories) -> None:
     """Every start says how long the job waited, at least as long as the timer that it names."""
     ripe = demo.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     assert len(ripe) > 10

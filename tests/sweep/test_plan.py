@@ -79,7 +79,7 @@ def test_values_of_another_type_are_refused(name: str, value: Any) -> None:
 
 def test_a_scenario_with_values() -> None:
     base = Plan(base={"trace": "t", "cluster": "1x8"}).base
-    from dally.scenario import Scenario
+    from dally.runs.scenario import Scenario
 
     found = changed(
         Scenario("", "", "fifo", settings={"lease_s": "1"}), {**base, "set.tuner": "off", "network.nic_gbps": "5"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dally.metrics.row import Row
 from dally.sweep.comparison import parts_of, to_markdown, to_values
 from dally.sweep.figures import COMM, JCT_MEAN, PREEMPTIONS, ratios, spread, unit_of
-from dally.sweep.row import Row
 from dally.sweep.tables import absolute, groups_of, relative
 
 FIGURES = (JCT_MEAN, COMM, PREEMPTIONS)

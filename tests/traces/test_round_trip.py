@@ -107,8 +107,8 @@ def test_every_documented_example_can_be_converted(source: str, name: str, tmp_p
     write_pieces(path, text_of(history, name))
     again = read_history(path)
     assert again.length == history.length
-    assert [(row.gpus, round(row.duration_s)) for row in again.rows] == [
-        (row.gpus, round(row.duration_s)) for row in history.rows
+    assert [(row.gpus, round(row.stated)) for row in again.rows] == [
+        (row.gpus, round(row.stated)) for row in history.rows
     ]
 
 

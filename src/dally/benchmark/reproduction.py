@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dally.benchmark.tables_page import tables
+from dally.metrics.row import Row
 from dally.policies.registry import KNOWN, POLICIES
 from dally.sweep.figures import COMM, JCT_MEAN, MAKESPAN, Figure, Spread, by_label, ratios, spread
-from dally.sweep.row import Row
 
 PAPER = ("paper-batch", "paper-poisson")
 OURS = "dally"

@@ -10,9 +10,9 @@ from typing import Any
 
 import dally
 from dally.benchmark.cells import WORKLOADS, Cell, prepare
+from dally.metrics.row import Row
 from dally.sweep.figures import FULL, HOUR_S, Figure, Spread, by_label, of_seeds, spread
 from dally.sweep.policy_list import Chosen
-from dally.sweep.row import Row
 from dally.sweep.run import Run, make_run
 from dally.sweep.tables import absolute, groups_of
 

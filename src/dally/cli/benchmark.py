@@ -16,11 +16,11 @@ from dally.benchmark.tables_page import benchmark_runs, block_table, page, share
 from dally.cli import many
 from dally.cli.compare import SEVERAL
 from dally.cli.given import Given, takes_scenario
-from dally.report.run_folder import prepare_folder
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
 from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
-from dally.sweep.row import Row
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 

@@ -19,7 +19,7 @@ from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of, option
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.comparison import (
     Part,

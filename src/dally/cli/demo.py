@@ -8,7 +8,7 @@ import typer
 
 from dally.cli.compare import Comparison, make_runs, tell
 from dally.cli.many import end, workers_of
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 

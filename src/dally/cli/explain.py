@@ -32,13 +32,14 @@ def explain(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of text."),
 ) -> None:
     """Tell why a job waited, until when, what it got and what it lost."""
-    from dally.report.explain import RunRecords
+    from dally.report.explain import Stories
+    from dally.runs.folder import FolderRecord
 
     if at is not None and not 0.0 <= at < float("inf"):
         raise InputError(f"--at {at:g}: must be a time in seconds, not negative")
     if waiting == bool(job):
         raise InputError("give a job, or --waiting; see `dally explain --help`")
-    records = RunRecords(run)
+    records = Stories(FolderRecord(run))
     if waiting:
         _waiting(records, records.busiest_s() if at is None else at, as_json)
     else:

@@ -13,7 +13,7 @@ from dally.cli import many
 from dally.cli.scenario_options import OPTIONS, flag_of, option
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
-from dally.scenario import Scenario, read_scenario
+from dally.runs.scenario import Scenario, read_scenario
 from dally.sweep.parameters import changed
 
 Command = Callable[..., None]

@@ -39,7 +39,7 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress_of(jobs: int, wanted: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
+def progress_of(wanted: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
     """A bar on stderr with jobs finished, simulated date, events/s and time left; None: not wanted.
 
     By default there is one when stderr is a terminal.
@@ -62,16 +62,16 @@ def progress_of(jobs: int, wanted: bool | None) -> Iterator[Callable[[Simulation
         auto_refresh=False,
     )
     with bar:
-        task = bar.add_task("", total=jobs, date=clock(0), rate=0.0)
+        task = bar.add_task("", total=0, date=clock(0), rate=0.0)
 
         def show(simulation: Simulation) -> None:
             nonlocal drawn
             now = monotonic()
-            finished = int(simulation.state.finished)
+            finished, jobs = int(simulation.state.finished), len(simulation.jobs)
             if now - drawn < REDRAW_S and finished < jobs:
                 return
             drawn = now
             rate = len(simulation.state.log) / max(now - started, 1e-9)
-            bar.update(task, completed=finished, date=clock(simulation.now), rate=rate, refresh=True)
+            bar.update(task, completed=finished, total=jobs, date=clock(simulation.now), rate=rate, refresh=True)
 
         yield show

@@ -14,9 +14,9 @@ from dally.cli.benchmark import SEEDS, run_cells, seeds_of, told
 from dally.cli.compare import SEVERAL
 from dally.cli.given import Given, takes_scenario
 from dally.cli.scenario_options import OPTIONS
-from dally.report.run_folder import prepare_folder
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.figures import by_label, ratios
-from dally.sweep.row import Row
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 
 WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
 

@@ -14,10 +14,9 @@ import typer
 from dally.cli.given import Given, require, takes_scenario
 from dally.cli.output import print_table, progress_of
 from dally.errors import InputError
-from dally.metrics.summary import summarize
-from dally.report.cost import cost
-from dally.report.run_folder import prepare_folder, write_run
 from dally.report.time_text import span
+from dally.runs.cost import cost
+from dally.runs.execute import execute
 from dally.traces.rows import told
 
 EXAMPLES = """Examples:
@@ -59,26 +58,18 @@ def simulate(
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")
 
-    simulation, jobs = chosen.prepare()
-    if out:
-        prepare_folder(out)
-    with progress_of(len(simulation.jobs), progress) as show:
-        simulation.run(chosen.until_s, show)
-    summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": jobs.skipped}
-    summary["unused"] = jobs.unused
-    summary |= cost(began)
-    if out:
-        write_run(out, simulation, summary, chosen.to_toml())
-        if report or (report is None and summary["events"] <= MOST_EVENTS):
-            _report(out)
-        summary |= cost(began)
+    with progress_of(progress) as show:
+        record = execute(chosen, show, out)
+    if out and (report or (report is None and record.summary["events"] <= MOST_EVENTS)):
+        _report(out)
+    summary = record.summary | cost(began)  # of the whole command
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
         print_summary(summary)
-        for what, count in jobs.notes.items():
+        for what, count in record.notes.items():
             typer.echo(f"{count:,} jobs {what}")
-        if simulation.stuck:
+        if record.stuck:
             left = summary["jobs"] - summary["finished"]
             typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
         if out:
@@ -87,12 +78,12 @@ def simulate(
 
 def _report(folder: Path) -> None:
     """Write report.html about the run that the folder holds."""
-    from dally.report.explain import RunRecords
     from dally.report.html.build import write_page
     from dally.report.html.run_page import run_page
+    from dally.runs.folder import FolderRecord
 
     try:
-        write_page(run_page(RunRecords(folder)), folder / "report.html")
+        write_page(run_page(FolderRecord(folder)), folder / "report.html")
     except KeyboardInterrupt:
         typer.echo(f"dally: interrupted; {folder} holds everything but report.html", err=True)
         raise typer.Exit(1) from None

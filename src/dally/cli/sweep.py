@@ -14,11 +14,11 @@ from dally.cli.given import Given, takes_scenario
 from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of
 from dally.errors import InputError, unknown
-from dally.scenario import read_scenario
+from dally.metrics.row import Row
+from dally.runs.scenario import read_scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
-from dally.sweep.row import Row
 from dally.sweep.tables import Groups, absolute
 
 EXAMPLES = """Examples:

@@ -18,7 +18,8 @@ from dally.cluster.links import has_links
 from dally.cluster.network_spec import read_settings
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.runs.assemble import assemble
+from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.whatif import NO_NETWORK, Question, answer, both_sides, known_network
@@ -69,7 +70,7 @@ def whatif(
     base.network = preset
     chosen = Chosen(policy, read_settings("--set", settings))
     question = Question(base, chosen, given.seeds([base.seed]), cluster_delta.strip(), new_network)
-    base.prepare()  # what is wrong with the input is said before anything is run or written
+    assemble(base)  # what is wrong with the input is said before anything is run or written
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
 
     with tempfile.TemporaryDirectory() as temporary:

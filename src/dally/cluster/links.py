@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from dally.cluster.topology import Link, Topology
 from dally.errors import InputError
+from dally.switch import ACCEPTED, is_on
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
 ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")
@@ -199,10 +200,11 @@ def override(links: Links, values: Mapping[str, Any]) -> Links:
 def _typed(key: str, value: Any, like: Any) -> Any:
     try:
         if isinstance(like, bool):
-            return {"true": True, "false": False}[str(value).lower()]
+            return is_on(value)
         return type(like)(value)
-    except (KeyError, ValueError):
-        raise InputError(f"network: {key}: {value!r}: must be a {type(like).__name__}") from None
+    except ValueError:
+        wanted = ACCEPTED if isinstance(like, bool) else f"a {type(like).__name__}"
+        raise InputError(f"network: {key}: {value!r}: must be {wanted}") from None
 
 
 def check_links(links: Links) -> Links:

@@ -41,6 +41,7 @@ from dally.policies.preemption.event import EventPreemption
 from dally.policies.preemption.lease import LeasePreemption
 from dally.policies.preemption.slices import SlicePreemption
 from dally.policies.tuning import Timers, TunedTimers
+from dally.switch import ACCEPTED, is_on
 
 Settings = Mapping[str, Any]
 
@@ -282,26 +283,14 @@ def settings_for(policy: str, params: tuple[Param, ...], given: Mapping[str, str
     return values
 
 
-SWITCH = {
-    "on": True,
-    "true": True,
-    "yes": True,
-    "1": True,
-    "off": False,
-    "false": False,
-    "no": False,
-    "0": False,
-}
-
-
 def _convert(param: Param, text: str) -> float | int | str | bool:
     wanted = type(param.default)
     try:
         if wanted is bool:
-            return SWITCH[text.lower()]
+            return is_on(text)
         value = wanted(text)
-    except (KeyError, ValueError):
-        names = {bool: "on or off", int: "a whole number", float: "a number"}
+    except ValueError:
+        names = {bool: ACCEPTED, int: "a whole number", float: "a number"}
         raise InputError(f"--set {param.name}={text}: must be {names[wanted]}") from None
     if isinstance(value, (int, float)) and not value >= param.least:  # also refuses NaN
         raise InputError(f"--set {param.name}={text}: must be at least {param.least:g}")

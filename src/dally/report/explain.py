@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf, nextafter
 from typing import Any
 
 import polars as pl
 
 from dally.errors import InputError
-from dally.report.tables import RunTables
+from dally.metrics.record import Record
 from dally.report.time_text import span, stamp
+from dally.runs.assemble import tier_slowdowns
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 OFFERS_TOLD = 6  # changes of what was on offer that a story tells per wait
@@ -40,12 +40,23 @@ class Wait:
     next_s: float | None  # and when it takes that
 
 
-class RunRecords(RunTables):
-    """What a run left in its folder, told as stories."""
+class Stories:
+    """What a run left, told as stories."""
+
+    def __init__(self, run: Record) -> None:
+        self.run = run
+        self.tiers = run.tiers
+        self.jobs = run.jobs
+        self.events = run.events
+        self.decisions = run.decisions
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The job's row of jobs.csv, or an InputError that suggests the nearest name."""
+        return self.run.job(job_id)
 
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
-        return self.scenario.tier_slowdowns(job["model"] or "", int(job["gpus"]))
+        return tier_slowdowns(self.run.scenario, job["model"] or "", int(job["gpus"]))
 
     # The story of one job.
 
@@ -77,7 +88,7 @@ class RunRecords(RunTables):
         if rows.is_empty():
             return [Line(job["submit_s"], "pending", "is submitted only then")]
         if rows["kind"][-1] in BEGINS_TO_WAIT:
-            lines += self._offers(own, since_s, nextafter(min(until_s, self._end_s), inf))
+            lines += self._offers(own, since_s, nextafter(min(until_s, self.run.end_s), inf))
         return lines
 
     def _stopped(self, kind: str, job: dict[str, Any], own: pl.DataFrame, time_s: float) -> str:
@@ -102,7 +113,7 @@ class RunRecords(RunTables):
             timer = f", its {span(patience_s)} timer for that had run out"
             if patience_s < self._told_s(took, tier, time_s):
                 timer += " (shortened at that moment)"
-            closest = self.topology.closest_tier(took["gpus"][0], took["group"][0])
+            closest = self.run.topology.closest_tier(took["gpus"][0], took["group"][0])
             at_once = (
                 "as close as it can be" if self.tiers.index(tier) <= closest else "it does not wait for closer"
             )
@@ -210,7 +221,7 @@ class RunRecords(RunTables):
     def busiest_s(self) -> float:
         """The instant at which most jobs waited."""
         if self.events.is_empty():
-            raise InputError(f"{self.folder}: nothing happened in this run; nobody ever waited")
+            raise InputError("nothing happened in this run; nobody ever waited")
         steps = self.events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).select(
             "time_s", pl.when(pl.col("kind") == "start").then(-1).otherwise(1).alias("step")
         )
@@ -218,13 +229,6 @@ class RunRecords(RunTables):
         depth = depth.with_columns(pl.col("step").cum_sum())
         found: float = depth.sort("step", "time_s", descending=[True, False])["time_s"][0]
         return found
-
-    @cached_property
-    def _end_s(self) -> float:
-        """When the clock stopped."""
-        last_s: float = self.events["time_s"][-1]
-        until_s = self.scenario.until_s
-        return until_s if until_s < float("inf") else last_s
 
 
 def _outcome(job: dict[str, Any]) -> str:

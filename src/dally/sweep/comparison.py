@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dally.scenario import Scenario
+from dally.metrics.row import Row
+from dally.runs.scenario import Scenario
 from dally.sweep.figures import FULL, Figure, Spread, by_label, of_seeds, ratios, spread
 from dally.sweep.policy_list import Chosen
-from dally.sweep.row import Row
 from dally.sweep.run import Run, make_run
 from dally.sweep.tables import Groups, absolute, groups_of, relative
 

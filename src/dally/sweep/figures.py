@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dally.sweep.row import Row
+from dally.metrics.row import Row
 
 HOUR_S = 3600.0
 

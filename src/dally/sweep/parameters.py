@@ -9,7 +9,8 @@ from typing import Any
 from dally.cluster.links import Links
 from dally.errors import InputError, unknown
 from dally.policies.registry import POLICIES
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
+from dally.switch import ACCEPTED, is_on
 
 FIELDS = {
     item.name: str(item.type)
@@ -17,7 +18,6 @@ FIELDS = {
     if item.name not in ("settings", "network_settings", "digests")
 }
 TABLES = {"set": "settings", "network": "network_settings"}
-SWITCH = {"true": True, "on": True, "false": False, "off": False}
 
 
 def full_name(name: str) -> str:
@@ -46,13 +46,14 @@ def convert(name: str, value: Any) -> Any:
         if isinstance(value, (list, dict)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
             raise ValueError
         if wanted == "bool":
-            return value if isinstance(value, bool) else SWITCH[str(value).lower()]
+            return is_on(value)
         if wanted == "int":
             return int(str(value))
         if wanted == "float":
             return float(value)
-    except (KeyError, ValueError):
-        raise InputError(f"{name}: {value!r}: must be of type {wanted}") from None
+    except ValueError:
+        kind = ACCEPTED if wanted == "bool" else f"of type {wanted}"
+        raise InputError(f"{name}: {value!r}: must be {kind}") from None
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)

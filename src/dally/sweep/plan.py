@@ -13,7 +13,7 @@ from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
 from dally.errors import InputError
 from dally.policies.registry import build
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, make_run
 from dally.sweep.sampling import NUMBER, Range, draw, read_range

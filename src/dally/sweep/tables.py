@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dally.metrics.row import Row
 from dally.sweep.figures import HOUR_S, Figure, Spread, by_label, of_seeds, ratios, spread, unit_of
-from dally.sweep.row import Row
 
 Groups = dict[str, list[Row]]  # by policy, or by whatever the lines are
 NOTHING = "-"

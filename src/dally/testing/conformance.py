@@ -11,7 +11,7 @@ from dally.engine.simulate import Simulation
 from dally.policies.base import Policy
 from dally.policies.registry import build
 from dally.testing.invariants import InvariantError, check_record
-from dally.testing.record import EventRow, record_of
+from dally.testing.run_rows import EventRow, record_of
 from dally.testing.strategies import Case, cases
 
 

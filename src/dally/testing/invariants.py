@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dally.testing.record import EventRow, JobRow, Record
+from dally.testing.run_rows import EventRow, JobRow, RunRows
 
 CLOSE = 1e-6  # relative; sums of floats in another order
 
@@ -15,7 +15,7 @@ class InvariantError(AssertionError):
         self.name = name
 
 
-def check_record(record: Record) -> None:
+def check_record(record: RunRows) -> None:
     """Raise InvariantError unless every invariant holds."""
     replay = _Replay(record)
     for event in record.events:
@@ -27,7 +27,7 @@ def check_record(record: Record) -> None:
 class _Replay:
     """Walks the log with a table of single GPUs."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RunRows) -> None:
         self._record = record
         self._owner: list[list[int]] = [[-1] * gpus for gpus in record.machine_gpus]  # job per GPU, or -1
         self._down: set[int] = set()
@@ -172,8 +172,11 @@ class _Replay:
                 raise InvariantError("conservation", f"job {index}: no restart cost {job.overhead_s} s")
 
 
-def _check_bounds(record: Record) -> None:
-    """No run of finished jobs beats the lower bounds."""
+def _check_bounds(record: RunRows) -> None:
+    """No run beats the lower bounds."""
+    comm_s = sum(job.comm_s for job in record.jobs)
+    if _below(comm_s, record.comm_floor_s):
+        raise InvariantError("bounds", f"{comm_s} s of communication are below {record.comm_floor_s} s")
     done = [job for job in record.jobs if job.status == "finished"]
     if not done:
         return

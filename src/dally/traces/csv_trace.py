@@ -111,7 +111,7 @@ def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str
     )
     yield from csv_lines(
         [
-            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.duration_s), row.status,
+            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.stated), row.status,
             "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
             *(plain(row.priority) if name == "priority" else getattr(row, name) for name in extra),
         ]

@@ -12,13 +12,13 @@ import polars as pl
 from dally.errors import InputError
 from dally.metrics.comparison import METRICS, Entry, choose_baseline, entries, label_of
 from dally.metrics.over_time import time_edges
-from dally.report.explain import RunRecords
 from dally.report.html.comparison_charts import Contender, comparison_charts
 from dally.report.html.headline import comparison_headline, run_headline
 from dally.report.html.page import Page
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_stories
 from dally.report.html.tables import comparison_table
+from dally.runs.folder import FolderRecord
 
 STORIES = 5
 GREY = 7
@@ -68,7 +68,9 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     baseline = wanted if wanted in labels else choose_baseline(labels)
     contenders = [
         Contender(
-            label, colour_of(place), [RunRecords(folder / row["folder"]) for row in rows if label_of(row) == label]
+            label,
+            colour_of(place),
+            [FolderRecord(folder / row["folder"]) for row in rows if label_of(row) == label],
         )
         for place, label in enumerate(labels)
     ]
@@ -88,9 +90,7 @@ def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: s
     page.section(f"charts{suffix}", f"Charts {cell}".strip())
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
     shown = next(one for one in contenders if one.label == (subject.label if subject else baseline))
-    run = shown.runs[0]
-    assert isinstance(run, RunRecords)
-    add_stories(page, run, STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
+    add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
 
 
 def colour_of(place: int) -> int:
