@@ -25,7 +25,7 @@ from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile, load_profiles, shipped
-from dally.policies.registry import build
+from dally.policies.registry import absolute, build, policy_file
 from dally.traces import Trace, companions, read_outages, read_trace
 from dally.traces.mixes import assign_models, find_mix
 
@@ -157,7 +157,7 @@ class Scenario:
 
     def files(self) -> list[str]:
         """The files it reads."""
-        named = [self.trace, self.failures, self.profiles, *cluster_files(self.cluster)]
+        named = [self.trace, self.failures, self.profiles, policy_file(self.policy), *cluster_files(self.cluster)]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 
@@ -167,6 +167,7 @@ class Scenario:
         for name in ("trace", "cluster", "failures", "profiles"):
             if values[name] in self.files():
                 values[name] = str(Path(values[name]).resolve())
+        values["policy"] = absolute(self.policy)
         values["digests"] = {str(Path(name).resolve()): file_digest(name) for name in self.files()}
         tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
