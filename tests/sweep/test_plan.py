@@ -43,7 +43,6 @@ def test_names(name: str, expected: str) -> None:
     ("name", "message"),
     [
         ("polcy", "did you mean 'policy'"),
-        ("set.leas_s", "did you mean 'lease_s'"),
         ("network.nic_gps", "did you mean 'nic_gbps'"),
         ("digests", "unknown parameter"),
         ("settings", "unknown parameter"),

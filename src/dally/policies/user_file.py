@@ -19,10 +19,8 @@ PREFIX = "dally_user_policy"
 
 def split_file(name: str) -> tuple[str, str]:
     """`path/to/file.py:Class` as file and class; two empty texts if the name is no such thing."""
-    path, dot, rest = name.partition(".py")
-    if not dot or (rest and not rest.startswith(":")):
-        return "", ""
-    return f"{path}.py", rest[1:]
+    found = re.fullmatch(r"([^:]+?\.py)(?::(.*))?", name)
+    return (found[1], found[2] or "") if found else ("", "")
 
 
 def load_named(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dally.errors import InputError, at
 from dally.model import Job
-from dally.traces.formats import FORMATS, Format, find_format
+from dally.traces.formats import Format, find_format, format_named
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
 
@@ -109,7 +109,7 @@ def start_s(row: TraceRow) -> float:
 
 def _rows(reading: Reading, name: str) -> Iterable[TraceRow]:
     """The rows of the file, no two of one id, times from the first job if they are dates."""
-    known = FORMATS[name]
+    known = format_named(name)
     rows = _unlike(reading, known)
     return _from_first(reading, list(rows)) if known.dated else rows
 
