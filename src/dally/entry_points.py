@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dally.errors import InputError
@@ -53,6 +55,23 @@ def the_one(group: str, name: str) -> Installed | None:
         claims = ", ".join(one.distribution for one in found[1:])
         raise found[0].refused(f"{claims} claims the same name; uninstall all but one")
     return found[0] if found else None
+
+
+@cache
+def code_digest(group: str, name: str) -> str:
+    """The digest of all Python files of the package that the entry point names; empty if there is no such one."""
+    from importlib.util import find_spec
+
+    found = the_one(group, name)
+    package = find_spec(found.entry.module.partition(".")[0]) if found else None
+    if package is None:
+        return ""
+    folders = package.submodule_search_locations or []
+    files = [path for folder in folders for path in Path(folder).rglob("*.py")]
+    digest = hashlib.sha256()
+    for path in sorted(files) or [Path(package.origin or "")]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def load_all(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from dally.entry_points import installed, load_all, the_one
+from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import InputError, unknown
 from dally.policies import combinations, dally_variants, tiresias
 from dally.policies.a_srpt import A_SRPT
@@ -104,6 +104,11 @@ def _build(named: NamedPolicy, given: Mapping[str, str]) -> Policy:
 def policy_file(name: str) -> str:
     """The file of a policy that is named `file.py:Class`; empty if it is named otherwise."""
     return split_file(name)[0]
+
+
+def installed_code(name: str) -> str:
+    """The digest of the code of a policy that another distribution brings; empty for all others."""
+    return "" if name in POLICIES or policy_file(name) else code_digest(GROUP, name)
 
 
 def absolute(name: str) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 import dally
 from dally.errors import InputError
 from dally.metrics.summary import summarize
-from dally.policies.registry import absolute, policy_file
+from dally.policies import registry
 from dally.report.cost import cost
 from dally.report.run_folder import prepare_folder, write_run
 from dally.scenario import Scenario, file_digest
 from dally.sweep.row import Row, row_of
+from dally.traces.formats import installed_code
 
 # What a run's outcome does not depend on: a change there does not make it another run.
 OUTSIDE = ("cli", "report", "sweep", "testing", "live", "web")
@@ -51,7 +52,7 @@ def make_run(scenario: Scenario, labels: Mapping[str, Any], digests: dict[str, s
     moved: dict[str, Any] = {
         name: str(Path(value).resolve()) for name, value in values if isinstance(value, str) and value in named
     }
-    scenario = replace(scenario, **moved, policy=absolute(scenario.policy))
+    scenario = replace(scenario, **moved, policy=registry.absolute(scenario.policy))
     for name in scenario.files():
         if name not in digests:
             digests[name] = file_digest(name)
@@ -59,10 +60,11 @@ def make_run(scenario: Scenario, labels: Mapping[str, Any], digests: dict[str, s
             raise InputError(f"{name}: has changed since the scenario was written")
     scenario = replace(scenario, digests={name: digests[name] for name in scenario.files()})
     decisive = {**asdict(scenario), **{name: digests[path] for name, path in moved.items()}, "digests": {}}
-    file = policy_file(scenario.policy)
+    file = registry.policy_file(scenario.policy)
     if file:
         decisive["policy"] = scenario.policy.replace(file, digests[file], 1)
-    text = json.dumps([code_digest(), decisive], sort_keys=True)
+    others = [registry.installed_code(scenario.policy), installed_code(Path(scenario.trace), scenario.trace_format)]
+    text = json.dumps([code_digest(), *filter(None, others), decisive], sort_keys=True)
     return Run(scenario, dict(labels), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dally.entry_points import installed, load_all, the_one
+from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import at, unknown
 from dally.traces import acme, csv_trace, helios, lingjun, pai, paper, philly, sacct, swf, tiresias
 from dally.traces.rows import Reading, TraceRow
@@ -90,3 +90,9 @@ def find_format(path: Path, name: str = "auto") -> str:
 def companions(path: Path, name: str = "auto") -> list[Path]:
     """The files beside the trace that are read with it."""
     return format_named(find_format(path, name)).companions(path)
+
+
+def installed_code(path: Path, name: str = "auto") -> str:
+    """The digest of the code that reads the file if another distribution brings it; else empty."""
+    found = find_format(path, name)
+    return "" if found in FORMATS else code_digest(GROUP, found)
