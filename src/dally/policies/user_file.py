@@ -42,51 +42,50 @@ def _is_policy(value: object, module: ModuleType) -> bool:
 
 
 def load_file(path: str) -> ModuleType:
-    """The file as a module, run once for the same content.
+    """The file as a module, run once as long as it does not change.
 
-    Its name tells its content, so that a file that was changed is another module, and so that objects of
-    its classes find the same module again when they are unpickled.
+    The module's name tells path and content, so that a file that was changed is another module, and so
+    that objects of its classes find the same module again when they are unpickled.
     """
     try:
         source = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    full_path = str(Path(path).resolve())
+    digest = hashlib.sha256(f"{full_path}\0".encode() + source).hexdigest()
     stem = re.sub(r"\W", "_", Path(path).stem)
-    name = f"{PREFIX}_{stem}_{hashlib.sha256(source).hexdigest()[:8]}"
+    name = f"{PREFIX}_{stem}_{digest[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     module = ModuleType(name)
-    module.__file__ = str(Path(path).resolve())
+    module.__file__ = full_path
     sys.modules[name] = module  # before it runs: dataclasses look for it there
     try:
-        exec(_compiled(path, source, module.__file__), vars(module))
+        exec(compile(source, full_path, "exec", dont_inherit=True), vars(module))
     except BaseException as error:
         del sys.modules[name]
-        if isinstance(error, InputError) or not isinstance(error, Exception | SystemExit):
+        if not isinstance(error, Exception | SystemExit):
             raise
-        raise at(path, _line(error, module.__file__), None, _told(error)) from None
+        raise _wrong(path, full_path, error) from None
     for value in list(vars(module).values()):
         if isinstance(value, type) and issubclass(value, Part) and value.__module__ == name:
             _make_picklable(value)
     return module
 
 
-def _compiled(path: str, source: bytes, full_path: str) -> Any:
-    try:
-        return compile(source, full_path, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        raise at(path, error.lineno, None, f"{type(error).__name__}: {error.msg}") from None
+def _wrong(path: str, full_path: str, error: BaseException) -> InputError:
+    """What went wrong in the file, and in which line of it."""
+    if isinstance(error, SyntaxError) and error.filename == full_path:
+        return at(path, error.lineno, None, f"{type(error).__name__}: {error.msg}")
+    hint = "; a policy's file can import what is installed, but no files beside it"
+    told = f"{type(error).__name__}: {error}{hint if isinstance(error, ModuleNotFoundError) else ''}"
+    return at(path, _line(error, full_path), None, told)
 
 
 def _line(error: BaseException, path: str) -> int | None:
     """The last line of the file that had a part in the error."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return lines[-1] if lines else None
-
-
-def _told(error: BaseException) -> str:
-    hint = "; a policy's file can import what is installed, but no files beside it"
-    return f"{type(error).__name__}: {error}{hint if isinstance(error, ModuleNotFoundError) else ''}"
 
 
 def _make_picklable(part: type[Part]) -> None:
