@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from dally.benchmark.tables_page import tables
 from dally.metrics.row import Row
-from dally.policies.registry import KNOWN, POLICIES
+from dally.policies.declaration import DURATIONS
+from dally.policies.registry import POLICIES
 from dally.sweep.figures import COMM, JCT_MEAN, MAKESPAN, Figure, Spread, by_label, ratios, spread
 
 PAPER = ("paper-batch", "paper-poisson")
@@ -45,7 +46,7 @@ Mean JCT of `dally` over that of the best other policy which does not know durat
 variant; below 1 `dally` is better. Under 3 % is noise.
 
 """
-KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == KNOWN)  # durations; no live scheduler does
+KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == DURATIONS)  # as no live scheduler does
 
 
 class Gain(NamedTuple):

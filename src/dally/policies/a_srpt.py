@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, WAITING, Action, Job, Start
-from dally.policies.base import Policy
+from dally.policies.base import Param, Policy
+from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.queue import Queue
+from dally.policies.settings import Settings
 from dally.policies.virtual_machine import VirtualMachine
 
 LEFT = 0.0  # keys: jobs that left the virtual machine come before
@@ -108,3 +113,17 @@ class AdaptiveSrpt(Policy):
     def _rank(self, job: Job, queue: Queue) -> None:
         if job.status == WAITING:
             queue.rerank(job, self.key(job, 0.0), self.tie(job))
+
+
+def _a_srpt(settings: Settings) -> Policy:
+    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
+
+
+PAPER: Final = (
+    "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling, arXiv 2501.05563"
+)
+EARLY: Final = Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished")
+A_SRPT: Final = NamedPolicy(
+    "a-srpt", _a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", PAPER,
+    (PREDICTOR._replace(default="forest"), EARLY),
+)  # fmt: skip

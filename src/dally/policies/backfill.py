@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
@@ -11,11 +12,15 @@ from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, Action, Job, Start
 from dally.policies.base import Policy
+from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.best_fit import BestFit
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
+from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
+from dally.policies.settings import Settings
 
 
 class LengthTree:
@@ -194,3 +199,13 @@ class EasyBackfill(Policy):
         """How long a waiting job will hold its GPUs."""
         guess_s = self._guesses.guess_s(job)
         return job.restart_due_s + guess_s - job.work_s if guess_s >= 0.0 else INFINITY
+
+
+def _easy(settings: Settings) -> Policy:
+    return EasyBackfill(BestFit(), make_predictor(settings["predictor"]))
+
+
+PAPER: Final = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
+EASY: Final = NamedPolicy(
+    "easy-backfill", _easy, "submit time, head reserved", BEST_FIT, "never", DURATIONS, PAPER, (PREDICTOR,)
+)

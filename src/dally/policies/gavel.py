@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.errors import InputError
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
-from dally.policies.base import Policy
+from dally.policies.base import Param, Policy
+from dally.policies.declaration import BEST_FIT, NOTHING, NamedPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
+from dally.policies.placement.best_fit import BestFit
 from dally.policies.queue import Queue
+from dally.policies.settings import Settings
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -117,3 +123,15 @@ class GavelPolicy(Policy):
 
 def _rank(row: tuple[float, int, Job]) -> tuple[float, int]:
     return row[:2]
+
+
+def _gavel(settings: Settings) -> Policy:
+    if find_spec("scipy") is None:
+        raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
+    return GavelPolicy(BestFit(), settings["round_s"])
+
+
+GAVEL: Final = NamedPolicy(
+    "gavel", _gavel, "time due over time had", BEST_FIT, "rounds", NOTHING, "Narayanan et al., Gavel, OSDI 2020",
+    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),),
+)  # fmt: skip

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import dally
 from dally.errors import InputError
+from dally.policies import registry
 from dally.runs.scenario import Scenario, file_digest
+from dally.traces.formats import installed_code
 
 # Folders above `runs`: by the rules of imports nothing that computes a run or its row can lie there.
 ABOVE = ("benchmark", "cli", "live", "report", "sweep", "testing", "web")
@@ -34,7 +36,9 @@ def keyed(scenario: Scenario, digests: dict[str, str]) -> tuple[Scenario, str]:
     decisive = asdict(scenario) | {"digests": beside}
     for name, file in named.items():
         decisive[name] = decisive[name].replace(file, digests[file], 1)
-    text = json.dumps([code_digest(), decisive], sort_keys=True)
+    # Policies and trace formats that other distributions bring.
+    others = [registry.installed_code(scenario.policy), installed_code(Path(scenario.trace), scenario.trace_format)]
+    text = json.dumps([code_digest(), *filter(None, others), decisive], sort_keys=True)
     return scenario, hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

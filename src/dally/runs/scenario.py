@@ -10,6 +10,7 @@ from typing import Any
 
 from dally.cluster.spec import cluster_files
 from dally.errors import InputError
+from dally.policies.registry import policy_file
 from dally.traces import companions
 from dally.traces.mixes import find_mix
 
@@ -86,12 +87,6 @@ class Scenario:
         for name, table in tables.items():
             lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]
         return "\n".join(lines) + "\n"
-
-
-def policy_file(policy: str) -> str:
-    """The file of a policy that is given as FILE.py:Class; empty for one that goes by a name."""
-    file, _, _ = policy.rpartition(":")
-    return file if file.endswith(".py") else ""
 
 
 def _moved(value: str, file: str) -> str:

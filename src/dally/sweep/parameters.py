@@ -24,10 +24,9 @@ def full_name(name: str) -> str:
     """The name with its table; a parameter of a policy may go without `set.`. InputError if nothing has it."""
     table, dot, rest = name.partition(".")
     if dot and table in TABLES:
-        known = _set_names() if table == "set" else Links._fields
-        if rest not in known:
-            raise unknown(f"parameter of {'policies' if table == 'set' else 'networks'}", rest, known)
-        return name
+        if table == "network" and rest not in Links._fields:
+            raise unknown("parameter of networks", rest, Links._fields)
+        return name  # what `set` may hold is for the policy to say, which may be a user's own
     if name in FIELDS:
         return name
     if name in _set_names():

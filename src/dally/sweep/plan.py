@@ -12,7 +12,7 @@ from typing import Any
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
 from dally.errors import InputError
-from dally.policies.registry import build
+from dally.policies.registry import build, policy_file
 from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, make_run
@@ -151,6 +151,8 @@ def _whole(value: Any, name: str) -> int:
 
 def _beside(path: Path, name: str, value: Any) -> Any:
     """A file's path seen from the plan's folder."""
+    if name == "policy" and policy_file(value):
+        return str(path.parent / value)
     if name not in FILES or not value or (name == "cluster" and is_grid(value)):
         return value
     return str(path.parent / value)

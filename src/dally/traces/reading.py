@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dally.errors import InputError, at
 from dally.model import NEVER, Job
-from dally.traces.formats import FORMATS, Format, find_format
+from dally.traces.formats import Format, find_format, format_named
 from dally.traces.kept import Parsed, find_kept, keep, stamp
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
@@ -78,7 +78,7 @@ def read_trace(
 def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa: A002
     """The trace's rows: as this process read them before, or to be read as they are taken."""
     name = find_format(path, format)
-    key = (strict, zone, name, *map(stamp, (path, *FORMATS[name].companions(path))))
+    key = (strict, zone, name, *map(stamp, (path, *format_named(name).companions(path))))
     known = find_kept(key)
     if known is not None:
         return known
@@ -127,7 +127,7 @@ def start_s(row: TraceRow) -> float:
 
 def _rows(reading: Reading, name: str) -> Iterable[TraceRow]:
     """The rows of the file, no two of one id, times from the first job if they are dates."""
-    known = FORMATS[name]
+    known = format_named(name)
     rows = _unlike(reading, known)
     return _from_first(reading, list(rows)) if known.dated else rows
 
