@@ -14,7 +14,7 @@ from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.metrics.summary import summarize
-from dally.sweep.comparison import Prepared
+from dally.sweep.compared_runs import Prepared
 from dally.sweep.row import row_of
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 

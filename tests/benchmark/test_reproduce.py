@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dally.sweep.figures import JCT_MEAN
 
 from dally.benchmark.cells import cells
 from dally.benchmark.reproduction import CLAIMED, gains, headline, percent, results_page, winners
 from dally.benchmark.tables_page import benchmark_runs
-from dally.sweep.figures import JCT_MEAN
 from dally.sweep.policy_list import read_policies
 from dally.sweep.run import execute
 

@@ -16,7 +16,7 @@ from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
 from dally.errors import InputError, unknown
 from dally.model import Job
 from dally.scenario import Scenario
-from dally.sweep.comparison import Loads, Prepared
+from dally.sweep.compared_runs import Loads, Prepared
 from dally.traces import Trace, read_csv
 
 MIX: Final = "benchmark"

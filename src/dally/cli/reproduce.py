@@ -11,8 +11,8 @@ from dally.benchmark.cells import WORKLOADS
 from dally.benchmark.reproduction import results_page
 from dally.cli import many
 from dally.cli.benchmark import run_cells, told
+from dally.metrics.comparison import compare_rows
 from dally.report.run_folder import prepare_folder
-from dally.sweep.figures import by_label, ratios
 from dally.sweep.row import Row
 from dally.whole_file import write_whole
 
@@ -72,14 +72,9 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
     """Write the page and its picture."""
     from dally.report.results_figure import results_figure
 
-    cells_of = by_label(rows, "workload", "network", "policy")
-    times = [
-        (*cell, found.mean)
-        for cell, here in cells_of.items()
-        if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
-    ]
-    write_whole(target.parent / FIGURE, results_figure(times).encode())
-    write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
+    contests = compare_rows(rows, "")
+    write_whole(target.parent / FIGURE, results_figure(contests).encode())
+    write_whole(target, results_page(contests, command, FIGURE.as_posix()).encode())
 
 
 def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:

@@ -8,16 +8,17 @@ from typing import Any
 
 import typer
 
-from dally.benchmark.tables_page import unfinished
 from dally.cli import many
 from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.errors import unknown
+from dally.metrics.comparison import Groups, by_label, contest_of, unfinished
+from dally.metrics.metric_list import BRIEF, KEYS
+from dally.metrics.spread import spread
+from dally.report.comparison_tables import absolute
 from dally.sweep.batch import with_folders
-from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
 from dally.sweep.row import Row
-from dally.sweep.tables import Groups, absolute
 
 EXAMPLES = """Examples:
 
@@ -65,8 +66,8 @@ def sweep(
         wanted.vary(text)
     wanted.samples = samples or wanted.samples
     wanted.seed = wanted.seed if sample_seed is None else sample_seed
-    if sort.removeprefix("-") not in SORTABLE:
-        raise unknown("column", sort.removeprefix("-"), SORTABLE)
+    if sort.removeprefix("-") not in KEYS:
+        raise unknown("column", sort.removeprefix("-"), KEYS)
     runs = wanted.runs()
     with many.open_store(out) as store:
         if keep_runs:
@@ -95,6 +96,6 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
 
     best = sorted(found, key=rank)[:top]
     groups: Groups = {str(place): found[key] for place, key in enumerate(best, 1)}
-    table = absolute(groups, SHORT, bounded=False)
+    table = absolute(contest_of(groups, ""), BRIEF, bounded=False, short=True)
     lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=True)]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)

@@ -30,7 +30,7 @@ from dally.metrics.summary import mean
 from dally.policies.registry import build
 from dally.report.run_folder import prepare_folder
 from dally.scenario import Scenario
-from dally.sweep.comparison import Prepared, comparison_runs, trace_loads
+from dally.sweep.compared_runs import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
 from dally.sweep.row import Row
 from dally.sweep.run import Run

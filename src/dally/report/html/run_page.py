@@ -14,9 +14,9 @@ from dally.metrics.over_time import waiting_jobs
 from dally.report.explain import RunRecords
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
+from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
-from dally.report.html.tables import cards
 from dally.report.time_text import brief, stamp
 
 STORIES = 10

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from dally.sweep.comparison import parts_of, to_markdown, to_values
 from dally.sweep.figures import COMM, JCT_MEAN, PREEMPTIONS, ratios, spread, unit_of
-from dally.sweep.row import Row
 from dally.sweep.tables import absolute, groups_of, relative
+
+from dally.sweep.row import Row
 
 FIGURES = (JCT_MEAN, COMM, PREEMPTIONS)
 
