@@ -1,15 +1,26 @@
-"""Means, spread, the best in each column, changes from a baseline: by hand."""
+"""A comparison as tables: units, digits, marks, and every way to write them down."""
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 import pytest
-from dally.sweep.comparison import parts_of, to_markdown, to_values
-from dally.sweep.figures import COMM, JCT_MEAN, PREEMPTIONS, ratios, spread, unit_of
-from dally.sweep.tables import absolute, groups_of, relative
 
-from dally.sweep.row import Row
+from dally.metrics.comparison import Row, compare_rows
+from dally.metrics.metric_list import COMM, JCT_MEAN, PREEMPTIONS
+from dally.metrics.spread import spread
+from dally.report.comparison_tables import (
+    absolute,
+    notes,
+    relative,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_values,
+    unit_of,
+)
 
 FIGURES = (JCT_MEAN, COMM, PREEMPTIONS)
 
@@ -17,10 +28,11 @@ FIGURES = (JCT_MEAN, COMM, PREEMPTIONS)
 def row(policy: str, seed: int, jct_h: float, **more: Any) -> Row:
     figures = {"jct_mean_s": jct_h * 3600, "jct_bound_s": 3600.0, "comm_s": 0.0, "comm_floor_s": 0.0}
     labels = {"workload": "w", "network": "slow", "policy": policy, "seed": seed}
-    return {**labels, "jobs": 2, "finished": 2, "preemptions": 3, **figures, **more}
+    return {**labels, "jobs": 2, "finished": 2, "preemptions": 3, "comm_gpu_s": 0.0, **figures, **more}
 
 
 ROWS = [row("fifo", 1, 4), row("fifo", 2, 6), row("las", 1, 2), row("las", 2, 6)]
+QUITTER = [row("quit_ter", 1, 0.1, finished=1, jct_bound_s=1.0), row("quit_ter", 2, 0.1)]
 
 
 @pytest.mark.parametrize(
@@ -40,58 +52,52 @@ def test_means_and_spread(values: list[float | None], expected: str) -> None:
     assert found.shown(3600.0) == expected
 
 
-def test_nothing_has_no_mean() -> None:
-    assert spread([]) is None
-    assert spread([None]) is None
-
-
-@pytest.mark.parametrize(("seconds", "unit"), [(100.0, "s"), (120.0, "min"), (7199.0, "min"), (7200.0, "h")])
-def test_units_suit_the_largest(seconds: float, unit: str) -> None:
-    assert unit_of([spread([1.0]), None, spread([seconds])])[0] == unit
-
-
 def test_counts_are_whole() -> None:
     found = spread([3, 5])
     assert found is not None
     assert (found.shown(), found.shown(60.0)) == ("4 ±1", "0.07 ±0.02")
 
 
-def test_ratios_pair_the_seeds() -> None:
-    """4 -> 2 is half, 6 -> 6 is 1: 0.75 on average, though the means say 4/5."""
-    found = ratios(ROWS[2:], "jct_mean_s", ROWS[:2], "jct_mean_s")
-    assert found == (0.75, 0.5, 1.0)
-    assert ratios(ROWS, "comm_s", ROWS, "comm_floor_s") is None
+@pytest.mark.parametrize(("seconds", "unit"), [(100.0, "s"), (120.0, "min"), (7199.0, "min"), (7200.0, "h")])
+def test_units_suit_the_largest(seconds: float, unit: str) -> None:
+    (contest,) = compare_rows([row("a", 1, 1 / 3600), row("b", 1, seconds / 3600)], "")
+    assert unit_of(contest)[0] == unit
 
 
 def test_an_absolute_table() -> None:
-    table = absolute(groups_of(ROWS, "policy"), FIGURES)
+    (contest,) = compare_rows(ROWS, "")
+    table = absolute(contest, FIGURES)
     assert table.headings == ["", "mean JCT, h", "÷ bound", "exposed communication, h", "÷ bound", "preemptions"]
     assert table.marked() == [
         ["fifo", "5.00 ±1.00 ", "5.00 ", "0.00 ", "- ", "3 "],
         ["las", "4.00 ±2.00*", "4.00 ", "0.00 ", "- ", "3 "],
         ["at least", "1.00 ", " ", "0.00 ", " ", " "],
     ]
-    assert table.markdown().splitlines()[2:4] == [
+    assert table.markdown().splitlines()[2:] == [
         "| `fifo` | 5.00 ±1.00 | 5.00 | 0.00 | - | 3 |",
         "| `las` | **4.00 ±2.00** | 4.00 | 0.00 | - | 3 |",
+        "| at least | 1.00 |  | 0.00 |  |  |",
     ]
-    assert table.markdown().splitlines()[4].startswith("| at least |")
+    assert absolute(contest, FIGURES, bounded=False, short=True).headings == [
+        "", "mean JCT, h", "exposed comm., h", "preemptions",
+    ]  # fmt: skip
 
 
-def test_who_left_jobs_unfinished_is_not_best() -> None:
-    rows = [*ROWS, row("quitter", 1, 0.1, finished=1), row("quitter", 2, 0.1)]
-    best = [line[0] for line in absolute(groups_of(rows, "policy"), FIGURES).marked() if line[1].endswith("*")]
-    assert best == ["las"]
-
-
-def test_equals_share_the_mark_and_if_all_are_equal_there_is_none() -> None:
-    rows = [row("a", 1, 2), row("b", 1, 2.0000001), row("c", 1, 3)]
-    assert [cell[1].best for cell in absolute(groups_of(rows, "policy"), FIGURES).lines[:3]] == [True, True, False]
-    assert not any(cell[1].best for cell in absolute(groups_of(rows[:2], "policy"), FIGURES).lines)
+def test_who_left_jobs_unfinished_is_marked() -> None:
+    contests = compare_rows([*ROWS, *QUITTER], "fifo")
+    lines = absolute(contests[0], FIGURES).marked()
+    assert lines[2][:3] == ["quit_ter †", "0.10 ", "- "]
+    assert lines[3][1] == "1.00 ", "the bound is that of all jobs"
+    assert relative(contests[0], FIGURES).marked()[2][0] == "quit_ter †"
+    assert len(notes(contests)) == 2
+    (note,) = notes(compare_rows(ROWS, ""))
+    assert note.startswith("* best of its column, or as good within noise (3 %); ± half the range over seeds;")
+    assert "† left jobs unfinished" in to_markdown(contests)
 
 
 def test_a_relative_table() -> None:
-    table = relative(groups_of(ROWS, "policy"), FIGURES, "fifo")
+    (contest,) = compare_rows(ROWS, "fifo")
+    table = relative(contest, FIGURES)
     assert table.headings == ["against fifo", "mean JCT", "exposed communication", "preemptions"]
     assert [[cell.text for cell in line] for line in table.lines] == [
         ["fifo", "+0.0%", "-", "+0.0%"],
@@ -99,21 +105,39 @@ def test_a_relative_table() -> None:
     ]
 
 
-def test_parts_are_workloads_on_networks() -> None:
-    parts = parts_of([*ROWS, {**row("las", 1, 2), "network": ""}])
-    assert [part.title() for part in parts] == ["w, network slow: 2 jobs, seeds 1, 2", "w: 2 jobs, seed 1"]
-    assert list(parts[0].groups) == ["fifo", "las"]
-    text = to_markdown(parts, "fifo")
+def test_markdown_has_two_tables_where_the_baseline_is() -> None:
+    text = to_markdown(compare_rows([*ROWS, {**row("las", 1, 2), "network": ""}], "fifo"))
     assert text.count("## w") == 2
-    assert text.count("| against fifo |") == 1, "the second part lacks the baseline"
-    values = to_values(parts, "fifo")
-    assert [(entry["policy"], entry["seeds"]) for entry in values] == [
-        ("fifo", [1, 2]),
-        ("las", [1, 2]),
-        ("las", [1]),
-    ]
-    assert values[1]["jct_mean_s"] == {
-        "mean": 14400.0, "low": 7200.0, "high": 21600.0, "against_baseline": -0.25, "bound": 3600.0,
+    assert text.count("| against fifo |") == 1, "the second contest lacks the baseline"
+
+
+def test_values_for_scripts() -> None:
+    found = to_values(compare_rows([*ROWS, *QUITTER], "fifo"), "fifo")
+    assert (found["baseline"], found["spread"]) == ("fifo", "half the range over seeds")
+    las, quitter = found["results"][1:]
+    assert (las["policy"], las["seeds"], las["unfinished"]) == ("las", [1, 2], {})
+    assert las["jct_mean_s"] == {
+        "mean": 14400.0, "spread": 7200.0, "low": 7200.0, "high": 21600.0, "values": [7200.0, 21600.0],
+        "best": True, "against_baseline": -0.25, "against_baseline_spread": 0.25, "bound": 3600.0,
         "times_bound": 4.0,
     }  # fmt: skip
-    assert values[1]["makespan_s"] is None
+    assert las["makespan_s"] is None
+    assert "cpu_s" not in las, "it differs when a run is made again"
+    assert (quitter["unfinished"], quitter["finished"]) == ({"1": 1}, 1)
+    assert (quitter["jct_mean_s"]["best"], quitter["jct_mean_s"]["times_bound"]) == (False, None)
+
+
+def test_csv_has_a_line_per_figure() -> None:
+    lines = list(csv.DictReader(io.StringIO(to_csv(compare_rows([*ROWS, *QUITTER], "fifo")))))
+    one = next(line for line in lines if (line["policy"], line["metric"]) == ("las", "jct_mean_s"))
+    assert (one["mean"], one["spread"], one["best"], one["unfinished"]) == ("14400.0", "7200.0", "true", "0")
+    assert {line["unfinished"] for line in lines if line["policy"] == "quit_ter"} == {"1"}
+    assert not any(line["metric"] == "makespan_s" for line in lines), "no run has it"
+
+
+def test_latex_escapes_and_marks() -> None:
+    text = to_latex(compare_rows([*ROWS, *QUITTER], "fifo"))
+    assert r"las & \textbf{4.00 $\pm$2.00} & 4.00 &" in text
+    assert r"quit\_ter $^\dagger$ & 0.10 &" in text
+    assert text.count(r"\midrule") == 2
+    assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
