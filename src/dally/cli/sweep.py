@@ -12,9 +12,8 @@ from dally.cli import many
 from dally.cli.output import print_table
 from dally.cluster.network_spec import read_settings
 from dally.errors import unknown
-from dally.metrics.comparison import Groups, by_label, contest_of, unfinished
+from dally.metrics.comparison import Entry, by_label, contest_of, unfinished
 from dally.metrics.metric_list import BRIEF, KEYS
-from dally.metrics.spread import spread
 from dally.report.comparison_tables import absolute
 from dally.sweep.batch import with_folders
 from dally.sweep.plan import Plan, read_plan
@@ -86,16 +85,20 @@ def sweep(
 
 
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
-    """Print the best parameters, means over seeds."""
+    """Print the best parameters, means over seeds; those that left jobs unfinished come last."""
     column, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
     found = by_label(rows, *names)
+    keys = {str(place): key for place, key in enumerate(found)}
 
-    def rank(key: tuple[Any, ...]) -> float:
-        mean = spread(row.get(column) for row in found[key])
-        return sign * mean.mean if mean else float("inf")
+    def rank(entry: Entry) -> tuple[bool, float]:
+        standing = entry.standings.get(column)
+        return bool(entry.unfinished), sign * standing.spread.mean if standing else float("inf")
 
-    best = sorted(found, key=rank)[:top]
-    groups: Groups = {str(place): found[key] for place, key in enumerate(best, 1)}
-    table = absolute(contest_of(groups, ""), BRIEF, bounded=False, short=True)
-    lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=True)]
+    entries = contest_of({label: found[key] for label, key in keys.items()}, "").entries
+    best = sorted(entries, key=rank)[:top]
+    shown = contest_of({str(place): entry.rows for place, entry in enumerate(best, 1)}, "")
+    table = absolute(shown, BRIEF, bounded=False, short=True)
+    lines = [
+        [line[0], *map(str, keys[entry.label]), *line[1:]] for entry, line in zip(best, table.marked(), strict=True)
+    ]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)

@@ -39,7 +39,7 @@ def comparison_table(contest: Contest, links: dict[str, str]) -> str:
         cells = "".join(_cell(contest, entry, metric) for metric in metrics)
         name = f"{_linked(entry.label, links)}{_tags(entry, contest)}"
         rows.append(f'<tr><td data-value="{escape(entry.label)}">{name}</td>{cells}</tr>')
-    head = heading("policy", left=True) + "".join(heading(metric.title) for metric in metrics)
+    head = heading("policy", left=True) + "".join(heading(metric.short_title()) for metric in metrics)
     return _table(head, rows, _bound_row(contest, metrics))
 
 

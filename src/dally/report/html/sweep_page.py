@@ -39,12 +39,17 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
     page.section("runs", "Runs")
     if len(done) > MOST_ROWS:
         page.note(f"The {MOST_ROWS:,} runs with the lowest mean JCT, of {len(done):,}.")
-    best_first = sorted(done, key=lambda row: float(row["jct_mean_s"]))[:MOST_ROWS]
+    best_first = sorted(done, key=_rank)[:MOST_ROWS]
     page.add(sweep_table(best_first, names or ["policy"], metrics or ON_PAGE[:1]))
     page.note(f"★ best in its column, {AS_GOOD}. Click a heading to sort.")
     if len(done) < len(rows):
         page.note(f"{len(rows) - len(done):,} of {len(rows):,} runs failed and are not counted.")
     return page
+
+
+def _rank(row: dict[str, Any]) -> tuple[bool, float]:
+    """Lowest mean JCT first; runs that left jobs unfinished last, for theirs is over fewer jobs."""
+    return row["finished"] < row["jobs"], float(row["jct_mean_s"])
 
 
 def short(name: str) -> str:
@@ -54,8 +59,7 @@ def short(name: str) -> str:
 
 def sweep_headline(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Headline:
     """The best run, how much the choice matters, and which parameter matters most."""
-    ordered = sorted(rows, key=lambda row: float(row["jct_mean_s"]))
-    best, worst = ordered[0], ordered[-1]
+    best, worst = min(rows, key=_rank), max(rows, key=lambda row: float(row["jct_mean_s"]))
     chosen = ", ".join(f"{short(name)} = {_word(best[name])}" for name in names) or str(best["policy"])
     lead = f"Lowest mean JCT: {told(best['jct_mean_s'], SPAN)} with {chosen}"
     times = float(worst["jct_mean_s"]) / float(best["jct_mean_s"])
