@@ -16,7 +16,7 @@ from dally.errors import InputError
 from dally.metrics.row import row_of
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute
-from dally.sweep.comparison import Prepared
+from dally.sweep.compared_runs import Prepared
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 DAY_S = 86400.0

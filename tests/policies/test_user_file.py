@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from dally.errors import InputError
 from dally.model import Action
 from dally.policies.base import Param, Policy
 from dally.policies.queue import Queue
-from dally.policies.registry import absolute, build, find, is_policy, policy_file, policy_of
+from dally.policies.registry import build, find, is_policy, policy_file, policy_of
 from dally.policies.user_file import load_file, split_file
+from dally.runs.scenario import Scenario
 
 HEAD = """from dally.policies.base import Param, Policy
 class Base(Policy):
@@ -164,9 +166,10 @@ def test_an_object_travels_to_a_process_that_has_not_loaded_the_file(mine: str, 
 
 def test_names_hold_in_any_folder(mine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert absolute("mine.py:Mine") == f"{mine}:Mine"
-    assert policy_file("mine.py:Mine") == "mine.py"
-    assert (absolute("las"), policy_file("las")) == ("las", "")
+    named = Scenario("", "1x1x8", "mine.py:Mine")
+    assert named.resolved().policy == f"{mine}:Mine"
+    assert replace(named, policy="las").resolved().policy == "las"
+    assert (policy_file("mine.py:Mine"), policy_file("las")) == ("mine.py", "")
     assert [is_policy(name) for name in ("las", "mine.py:Mine", "nobody", "12")] == [True, True, False, False]
 
 

@@ -12,14 +12,14 @@ import typer
 
 from dally import is_compiled
 from dally.benchmark.cells import NETWORKS, WORKLOADS, cells, check_traces
-from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
+from dally.benchmark.tables_page import benchmark_runs, block_table, by_workload, page, shared_folder
 from dally.cli import many
 from dally.cli.compare import SEVERAL
 from dally.cli.given import Given, takes_scenario
+from dally.metrics.comparison import compare_rows, unfinished
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
-from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
@@ -73,13 +73,14 @@ def benchmark(
     runner = many.workers_of(engine, address, jobs)
     outcome = run_cells(workloads, networks, policies, given, flat_restart_s, shared, out, runner, progress)
     rows = outcome.rows
+    contests = compare_rows(rows, "")
     if markdown and rows:
         command = shlex.join(["dally", *sys.argv[1:]])
-        write_whole(markdown, page(rows, command).encode())
+        write_whole(markdown, page(contests, command).encode())
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     else:
-        for here in by_label(rows, "workload").values():
+        for here in by_workload(contests).values():
             typer.echo("\n".join(block_table(here, many.names(networks))) + "\n")
         typer.echo(told(rows))
     many.end(outcome)

@@ -12,28 +12,22 @@ from typing import Any, NamedTuple
 import typer
 
 from dally.benchmark.cells import cell_loads, check_traces
-from dally.benchmark.tables_page import shared_folder, unfinished
+from dally.benchmark.tables_page import shared_folder
 from dally.cli import many
 from dally.cli.given import Given, require, takes_scenario
 from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of, option
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
+from dally.metrics.comparison import Contest, compare_rows, unfinished
+from dally.metrics.metric_list import BRIEF
+from dally.report.comparison_folder import write_comparison
+from dally.report.comparison_tables import absolute, notes, relative, to_values
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
-from dally.sweep.comparison import (
-    Part,
-    comparison_runs,
-    parts_of,
-    to_markdown,
-    to_values,
-    trace_loads,
-)
-from dally.sweep.figures import SHORT
+from dally.sweep.compared_runs import comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen, read_policies
-from dally.sweep.tables import absolute, relative
 from dally.sweep.workers import Workers
-from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
 
@@ -149,18 +143,18 @@ def make_runs(
 
 def tell(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:
     """Print what came of a comparison, and leave its tables and its page in `out`."""
-    parts = parts_of(outcome.rows)
+    contests = compare_rows(outcome.rows, against)
     if out:
-        write_whole(out / "table.md", to_markdown(parts, against).encode())
-    if out and report and parts:
-        leave_report(out, against)
+        write_comparison(out, contests, against)
+    if out and report and contests:
+        leave_report(out, against if any(contest.baseline for contest in contests) else "")
     if as_json:
-        values = {"baseline": against, "results": to_values(parts, against), "failures": outcome.failures}
+        values = {**to_values(contests, against), "failures": outcome.failures}
         typer.echo(json.dumps(values, indent=2))
     else:
-        show(parts, against, outcome)
+        show(contests, outcome)
         if out:
-            typer.echo(f"Written to {out}{'; open ' + str(out / 'report.html') if report and parts else ''}")
+            typer.echo(f"Written to {out}{'; open ' + str(out / 'report.html') if report and contests else ''}")
 
 
 def baseline_of(name: str | None, chosen: list[Chosen]) -> str:
@@ -178,16 +172,16 @@ def leave_report(out: Path, baseline: str) -> None:
     write_page(build_page(out, baseline), out / "report.html")
 
 
-def show(parts: list[Part], baseline: str, outcome: Outcome) -> None:
+def show(contests: list[Contest], outcome: Outcome) -> None:
     """Print the tables of every workload and network."""
-    for part in parts:
-        typer.echo(part.title())
-        table = absolute(part.groups, SHORT)
+    for contest in contests:
+        typer.echo(contest.title())
+        table = absolute(contest, BRIEF, short=True)
         print_table(table.headings, table.marked(), numbers_from=1)
-        if baseline in part.groups and len(part.groups) > 1:
-            change = relative(part.groups, SHORT, baseline)
+        if contest.baseline and len(contest.entries) > 1:
+            change = relative(contest, BRIEF, short=True)
             print_table(change.headings, change.marked(), numbers_from=1)
-    if parts:
-        typer.echo("* best of its column; ± half the range over seeds; at least: what no scheduler can beat")
+    for line in notes(contests) if contests else ():
+        typer.echo(line)
     for line in unfinished(outcome.rows, "workload", "network", "policy", "seed"):
         typer.echo(line)

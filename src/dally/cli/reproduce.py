@@ -14,9 +14,9 @@ from dally.cli.benchmark import SEEDS, run_cells, seeds_of, told
 from dally.cli.compare import SEVERAL
 from dally.cli.given import Given, takes_scenario
 from dally.cli.scenario_options import OPTIONS
+from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
-from dally.sweep.figures import by_label, ratios
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -83,14 +83,9 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
     """Write the page and its picture."""
     from dally.report.results_figure import results_figure
 
-    cells_of = by_label(rows, "workload", "network", "policy")
-    times = [
-        (*cell, found.mean)
-        for cell, here in cells_of.items()
-        if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
-    ]
-    write_whole(target.parent / FIGURE, results_figure(times).encode())
-    write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
+    contests = compare_rows(rows, "")
+    write_whole(target.parent / FIGURE, results_figure(contests).encode())
+    write_whole(target, results_page(contests, command, FIGURE.as_posix()).encode())
 
 
 def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:

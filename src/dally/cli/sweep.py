@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from dally.benchmark.tables_page import unfinished
 from dally.cli import many
 from dally.cli.given import Given, takes_scenario
 from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of
 from dally.errors import InputError, unknown
+from dally.metrics.comparison import Entry, by_label, contest_of, unfinished
+from dally.metrics.metric_list import BRIEF, KEYS
 from dally.metrics.row import Row
+from dally.report.comparison_tables import absolute
 from dally.runs.scenario import read_scenario
 from dally.sweep.batch import with_folders
-from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
-from dally.sweep.tables import Groups, absolute
 
 EXAMPLES = """Examples:
 
@@ -58,8 +57,8 @@ def sweep(
     """Try many parameters: every combination of a grid, and random samples. Resumes where it was stopped."""
     wanted = planned(read_plan(plan) if plan else Plan(), given, vary, samples)
     wanted.seed = wanted.seed if sample_seed is None else sample_seed
-    if sort.removeprefix("-") not in SORTABLE:
-        raise unknown("column", sort.removeprefix("-"), SORTABLE)
+    if sort.removeprefix("-") not in KEYS:
+        raise unknown("column", sort.removeprefix("-"), KEYS)
     runs = wanted.runs()
     with many.open_store(out) as store:
         if keep_runs:
@@ -97,16 +96,20 @@ def planned(plan: Plan, given: Given, vary: list[str], samples: int | None) -> P
 
 
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
-    """Print the best parameters, means over seeds."""
+    """Print the best parameters, means over seeds; those that left jobs unfinished come last."""
     column, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
     found = by_label(rows, *names)
+    keys = {str(place): key for place, key in enumerate(found)}
 
-    def rank(key: tuple[Any, ...]) -> float:
-        mean = spread(row.get(column) for row in found[key])
-        return sign * mean.mean if mean else float("inf")
+    def rank(entry: Entry) -> tuple[bool, float]:
+        standing = entry.standings.get(column)
+        return bool(entry.unfinished), sign * standing.spread.mean if standing else float("inf")
 
-    best = sorted(found, key=rank)[:top]
-    groups: Groups = {str(place): found[key] for place, key in enumerate(best, 1)}
-    table = absolute(groups, SHORT, bounded=False)
-    lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=True)]
+    entries = contest_of({label: found[key] for label, key in keys.items()}, "").entries
+    best = sorted(entries, key=rank)[:top]
+    shown = contest_of({str(place): entry.rows for place, entry in enumerate(best, 1)}, "")
+    table = absolute(shown, BRIEF, bounded=False, short=True)
+    lines = [
+        [line[0], *map(str, keys[entry.label]), *line[1:]] for entry, line in zip(best, table.marked(), strict=True)
+    ]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)

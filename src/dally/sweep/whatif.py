@@ -32,7 +32,7 @@ from dally.policies.registry import build
 from dally.runs.assemble import assemble
 from dally.runs.folder import FolderRecord, prepare_folder
 from dally.runs.scenario import Scenario
-from dally.sweep.comparison import Prepared, comparison_runs, trace_loads
+from dally.sweep.compared_runs import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run
 from dally.traces import History

@@ -15,9 +15,9 @@ from dally.metrics.record import Record
 from dally.report.explain import Stories
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
+from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
-from dally.report.html.tables import cards
 from dally.report.time_text import brief, stamp
 
 STORIES = 10

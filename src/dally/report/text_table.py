@@ -1,0 +1,61 @@
+"""A table of texts, the best in each column marked: for terminals, in Markdown and in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "÷": r"$\div$", "†": r"$^\dagger$",
+}  # fmt: skip
+
+
+class TextCell(NamedTuple):
+    """A text, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+class TextTable(NamedTuple):
+    """Headings and lines; the first column says what a line is about."""
+
+    headings: list[str]
+    lines: list[list[TextCell]]
+    last_apart: bool = False  # the last line is about all the others
+
+    def marked(self) -> list[list[str]]:
+        """The lines with a star at the best; the others keep its place free, so that digits stay aligned."""
+        return [
+            [line[0].text, *(cell.text + ("*" if cell.best else " ") for cell in line[1:])] for line in self.lines
+        ]
+
+    def markdown(self) -> str:
+        """The table in Markdown, the best in bold."""
+        rows = [self.headings, ["---", *["---:"] * (len(self.headings) - 1)]]
+        for place, (first, *rest) in enumerate(self.lines):
+            apart = self.last_apart and place == len(self.lines) - 1
+            label = first.text if apart else f"`{first.text}`"
+            rows.append([label, *(f"**{cell.text}**" if cell.best else cell.text for cell in rest)])
+        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+    def latex(self) -> str:
+        """A tabular that needs the package booktabs, the best in bold."""
+        lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.headings) - 1)}}}", r"\toprule"]
+        lines += [_latex_line(TextCell(text) for text in self.headings), r"\midrule"]
+        for place, cells in enumerate(self.lines):
+            if self.last_apart and place == len(self.lines) - 1:
+                lines.append(r"\midrule")
+            lines.append(_latex_line(cells))
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _latex_line(cells: Iterable[TextCell]) -> str:
+    texts = [rf"\textbf{{{latex_text(text)}}}" if best else latex_text(text) for text, best in cells]
+    return rf"{' & '.join(texts)} \\"
+
+
+def latex_text(text: str) -> str:
+    """The text with what LaTeX would take for a command written out."""
+    return "".join(LATEX.get(one, one) for one in text)
