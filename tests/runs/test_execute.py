@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.testing.strategies import Case, cases
 from dally.traces import kept, reading
+from dally.traces.rows import Reading, TraceRow
 
 MEASURED = ("wall_s", "cpu_s", "peak_rss_mb")
 # A row without GPUs, one without a duration, and a job that is too large.
@@ -100,7 +102,12 @@ def test_a_record_made_by_hand_has_no_scenario() -> None:
 def test_many_runs_parse_a_trace_once_and_share_no_job(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
     rows = reading._rows
-    monkeypatch.setattr(reading, "_rows", lambda one, name: parsed.append(name) or rows(one, name))
+
+    def counted(one: Reading, name: str) -> Iterable[TraceRow]:
+        parsed.append(name)
+        return rows(one, name)
+
+    monkeypatch.setattr(reading, "_rows", counted)
     records = [execute(replace(scenario, policy=policy, settings={})) for policy in ("fifo", "las", "srtf")]
     assert parsed == ["csv"]
     assert len({id(job) for record in records for job in record.outcomes}) == 9

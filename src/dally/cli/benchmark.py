@@ -49,7 +49,9 @@ def benchmark(
     workloads: str = typer.Option(",".join(WORKLOADS), "--cells", metavar="NAME,…", help="Workloads."),
     networks: str = typer.Option(",".join(NETWORKS), metavar="NAME,…", help="Networks."),
     policies: list[str] = typer.Option(
-        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies`, with settings if need be."
+        ["all"],
+        metavar="NAME[:KEY=VALUE,…],…",
+        help="Names from `dally policies` or FILE.py:Class, with settings if need be.",
     ),
     flat_restart_s: float = typer.Option(
         None, min=0.0, metavar="SECONDS", help="A restart costs this for any gang.  [default: 1 s per GPU]"
