@@ -69,14 +69,14 @@ def compare(
     network: str = option("network", "links of the cluster file; of --workloads: slow", metavar="NAME,…"),
     workloads: str = typer.Option("", metavar="NAME,…", help="Workloads of `dally benchmark`, such as venus80."),
     policies: list[str] = typer.Option(
-        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies` or FILE.py:Class, with settings if need be."
+        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies` or FILE.py:Class, maybe with settings."
     ),
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces of --workloads lie.  [default: $DALLY_SHARED or ../shared]"
     ),
     out: Path = typer.Option(
-        None, metavar="DIR", help="Leave results.parquet, tables (md, csv, tex, json) and a folder per run there; resumes."
+        None, metavar="DIR", help="Leave tables (parquet, md, csv, tex, json) and a folder per run there; resumes."
     ),
     report: bool = typer.Option(
         None, "--report/--no-report",

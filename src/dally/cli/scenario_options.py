@@ -42,9 +42,7 @@ OPTIONS: dict[str, Taken] = {
         "docs/formats.md, such as topology.conf with gres.conf beside it.",
         "RxMxG|FILE",
     ),
-    "policy": Taken(
-        ("--policy",), "A name from `dally policies`, or FILE.py:Class.", "NAME", usual="fifo-backfill"
-    ),
+    "policy": Taken(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual="fifo-backfill"),
     "settings": Taken(("--set",), "Set a parameter of the policy.", "KEY=VALUE", list[str]),
     "scenario": Taken(
         ("--scenario",), "Start from the scenario.toml that a run left; other options change it.", "FILE", Path
