@@ -69,7 +69,8 @@ def compare(
     network: str = option("network", "links of the cluster file; of --workloads: slow", metavar="NAME,…"),
     workloads: str = typer.Option("", metavar="NAME,…", help="Workloads of `dally benchmark`, such as venus80."),
     policies: list[str] = typer.Option(
-        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies` or FILE.py:Class, maybe with settings."
+        ["all"], metavar="NAME[:KEY=VALUE,…],…",
+        help="Names from `dally policies` or FILE.py:Class, with settings if need be.",
     ),
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
     shared: Path = typer.Option(
