@@ -13,6 +13,8 @@ COMPILED = [
     "cluster/bitset.py",
     "cluster/topology.py",
     "cluster/links.py",
+    "cluster/free_gpus.py",
+    "cluster/trial.py",
     "cluster/capacity.py",
     "cluster/slots.py",
     "perf/base.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
@@ -179,7 +179,7 @@ class Job:
         self.priority: float = priority
         self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
-        self.kind: i64 = 0  # what the policy tells apart among jobs of one size, below 16
+        self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING
@@ -250,6 +250,14 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.job_id}, {int(self.gpus)} GPUs, {STATUS_NAMES[self.status]})"
+
+
+class Costs(NamedTuple):
+    """What losing GPUs costs a gang."""
+
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
 
 
 class Action:

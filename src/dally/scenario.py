@@ -17,9 +17,8 @@ from dally.cluster.spec import cluster_files, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.errors import InputError
-from dally.model import Profile
+from dally.model import Costs, Profile
 from dally.perf.base import SpeedModel
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of

@@ -10,8 +10,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import MIGRATE, START, Job
+from dally.model import MIGRATE, START, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -31,6 +31,7 @@ from dally.model import (
     WAITING,
     Action,
     Allocation,
+    Costs,
     Event,
     Job,
     Migrate,
@@ -42,14 +43,6 @@ from dally.policies.base import Policy
 from dally.policies.queue import Queue
 
 SAMPLE_EVERY_S: Final = 3600.0  # between two samples of the slots
-
-
-class Costs(NamedTuple):
-    """What losing GPUs costs a gang."""
-
-    restart_s: float = 0.0
-    restart_per_gpu_s: float = 1.0
-    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
 
 
 class State:
