@@ -29,6 +29,7 @@ COMPILED = [
     "perf/network_model.py",
     "policies/view.py",
     "policies/part.py",
+    "policies/ripeness.py",
     "policies/queue.py",
     "policies/base.py",
     "policies/prediction/base.py",

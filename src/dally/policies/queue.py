@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+from dally.policies.ripeness import Ripeness
 
 MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
 
@@ -25,13 +27,17 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "heap", "jobs")
+    __slots__ = ("closed", "gpus", "group", "heap", "jobs", "ripeness", "told_tier", "told_timers_s")
 
-    def __init__(self, gpus: i64) -> None:
+    def __init__(self, gpus: i64, group: i64) -> None:
         self.gpus: i64 = gpus
+        self.group: i64 = group  # GPUs that must share a machine
         self.jobs: list[Job] = []
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
+        self.ripeness: Ripeness | None = None  # kept once somebody asked for it
+        self.told_tier: i64 = -2  # the offer and the timers as last recorded
+        self.told_timers_s: vec[float] = vec[float]()
 
 
 class Queue:
@@ -64,7 +70,7 @@ class Queue:
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus)
+            found = DemandClass(job.gpus, job.group)
             self._by_demand[key] = found
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
@@ -80,6 +86,8 @@ class Queue:
             job.slot = len(group.jobs)
             group.jobs.append(job)
         group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
         self._size += 1
 
     def remove(self, job: Job) -> None:
@@ -87,11 +95,16 @@ class Queue:
         group = self.class_of(job)
         if group.heap.holds(job.slot):
             group.heap.remove(job.slot)
+            if group.ripeness is not None:
+                group.ripeness.discard(job.slot)
             self._size -= 1
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
-        self.class_of(job).heap.put(job.slot, key, tie)
+        group = self.class_of(job)
+        group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
@@ -119,6 +132,24 @@ class Queue:
                 found = job
                 best_key = key
                 best_tie = tie
+        return found
+
+    def ripeness_of(self, group: DemandClass) -> Ripeness:
+        """Who of a class has waited long enough; kept up to date from the first time it is asked for."""
+        found = group.ripeness
+        if found is None:
+            found = Ripeness(group.jobs)
+            for slot in group.heap.items:
+                found.put(group.jobs[slot], group.heap.key(slot), group.heap.tie(slot))
+            group.ripeness = found
+        return found
+
+    def jobs(self) -> list[Job]:
+        """All waiting jobs in no particular order."""
+        found: list[Job] = []
+        for group in self.classes:
+            for slot in group.heap.items:
+                found.append(group.jobs[slot])
         return found
 
     def take(self, job: Job) -> None:
