@@ -31,6 +31,7 @@ COMPILED = [
     "policies/part.py",
     "policies/ripeness.py",
     "policies/queue.py",
+    "policies/reasons.py",
     "policies/base.py",
     "policies/prediction/base.py",
     "policies/prediction/oracle.py",

@@ -306,24 +306,33 @@ class Migrate(Action):
 
 # Decision.kind
 WAITS: Final = 0  # the job begins to wait
-OFFER: Final = 1  # what jobs of one demand are offered changed, or their timers did
+OFFER: Final = 1  # what jobs of one demand (or this job) are offered changed, or their timers did
 ACCEPT: Final = 2  # the job took what it was offered
 LOSE: Final = 3  # the job's GPUs went to another
-DECISION_NAMES: Final = ("wait", "offer", "accept", "lose")
+RANK: Final = 4  # a waiting job's rank changed
+HEAD: Final = 5  # the job is first in line, does not fit, and nobody behind it is offered anything
+RESERVE: Final = 6  # GPUs are kept for the job, from some moment on; no job: for nobody any more
+ROUND: Final = 7  # GPUs are shared out next at some moment
+HOLD: Final = 8  # the job is not offered anything yet
+ADMIT: Final = 9  # from now on it is
+DECISION_NAMES: Final = ("wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "hold", "admit")
 
 
 class Decision:
     """Why a policy did what it did. The policy hands these out; `explain` reads them."""
 
-    __slots__ = ("gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
+    __slots__ = ("demand_kind", "gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
 
-    def __init__(self, kind: i64, job: Job | None, gpus: i64, group: i64) -> None:
+    def __init__(self, kind: i64, job: Job | None, gpus: i64 = 0, group: i64 = 1, demand_kind: i64 = 0) -> None:
         self.kind: i64 = kind
         self.job: i64 = job.index if job is not None else -1
-        self.gpus: i64 = gpus
-        self.group: i64 = group
+        self.gpus: i64 = gpus if job is None else job.gpus
+        self.group: i64 = group if job is None else job.group
+        self.demand_kind: i64 = (
+            demand_kind if job is None else job.kind
+        )  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
-        self.value: float = 0.0  # wait: its rank; accept: how long it had to wait for that tier at least
+        self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
         self.other: i64 = -1  # lose: the job that got the GPUs
         self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
 

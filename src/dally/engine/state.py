@@ -22,6 +22,7 @@ from dally.model import (
     MIGRATE,
     PENDING,
     PREEMPT,
+    RANK,
     RENEW,
     REPAIR,
     RUNNING,
@@ -29,6 +30,7 @@ from dally.model import (
     SUBMIT,
     TIMER,
     WAITING,
+    WAITS,
     Action,
     Allocation,
     Costs,
@@ -169,6 +171,8 @@ class State:
 
     def note_decisions(self, now: float) -> None:
         """Log the policy's reasons."""
+        for job in self.queue.reranked():
+            self.log.decisions.add_rank(now, RANK, job, self.queue.key(job), self.queue.tie(job))
         for decision in self.policy.decisions():
             self.log.decisions.add(now, decision)
 
@@ -198,7 +202,10 @@ class State:
     def _enqueue(self, job: Job, kind: i64, now: float) -> None:
         job.status = WAITING
         self.log.add(now, kind, job.index, -1, None)
-        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+        key = self.policy.key(job, now)
+        tie = self.policy.tie(job)
+        self.queue.add(job, key, tie)
+        self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self.policy.queued(job, now)
 
     def _lose(self, job: Job, kind: i64, now: float) -> None:

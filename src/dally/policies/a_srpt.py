@@ -64,6 +64,8 @@ class AdaptiveSrpt(Policy):
     def queued(self, job: Job, now: float) -> None:
         if int(job.index) not in self._jobs and int(job.index) not in self._places:
             self._arrived.append(job)
+            if not self._early:
+                self.reasons.held(job)
 
     def finished(self, job: Job, now: float) -> None:
         self._predictor.learn(job, now)
@@ -108,6 +110,8 @@ class AdaptiveSrpt(Policy):
             self._gone += 1.0
             if job.finish_s < 0.0:
                 self._places[index] = self._gone
+                if not self._early:
+                    self.reasons.admitted(job)
                 self._rank(job, queue)
 
     def _rank(self, job: Job, queue: Queue) -> None:

@@ -128,12 +128,14 @@ class EasyBackfill(Policy):
         while True:
             head = queue.best()
             if head is None:
+                self.reasons.reserved(None, INFINITY)
                 return
             allocation = self._placement.place(head, now, cluster)
             if allocation is None:
                 break
             yield Start(head, allocation)
         reserved_s, spare = self._reserve(head, cluster.free_gpus)
+        self.reasons.reserved(head, reserved_s)
         while True:
             job = self._candidate(queue, head, cluster.free_gpus, spare, reserved_s - now)
             if job is None:

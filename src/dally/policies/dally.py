@@ -10,19 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.trial import Trial
-from dally.model import (
-    ACCEPT,
-    INFINITY,
-    LOSE,
-    OFFER,
-    WAITS,
-    Action,
-    Allocation,
-    Decision,
-    Job,
-    Preempt,
-    Start,
-)
+from dally.model import INFINITY, Action, Allocation, Job, Preempt, Start
 from dally.policies.base import Policy, ahead
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
@@ -47,7 +35,6 @@ class DallyPolicy(Policy):
         self._root: i64 = 0  # the last tier, known from the first pass on
         self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
         self._wakeup_s: float = INFINITY
-        self._decisions: list[Decision] = []
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -59,11 +46,6 @@ class DallyPolicy(Policy):
 
     def load(self, saved: dict[str, Any]) -> None:
         self.placement.timers.restore([(row[0], row[1], row[2], row[3]) for row in saved["waits"]])
-
-    def decisions(self) -> list[Decision]:
-        told = self._decisions
-        self._decisions = []
-        return told
 
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
@@ -78,11 +60,6 @@ class DallyPolicy(Policy):
         return self._wakeup_s
 
     # Keeping books.
-
-    def queued(self, job: Job, now: float) -> None:
-        waits = Decision(WAITS, job, job.gpus, job.group)
-        waits.value = self.order.key(job, now)
-        self._decisions.append(waits)
 
     def started(self, job: Job, now: float) -> None:
         if job.tier < self._root:
@@ -118,14 +95,9 @@ class DallyPolicy(Policy):
             for machine, gpus in allocation.parts():
                 while cluster.free_on(machine) < gpus:
                     loser = self._worst_on(machine, contenders)
-                    loses = Decision(LOSE, loser, loser.gpus, loser.group)
-                    loses.other = job.index
-                    self._decisions.append(loses)
+                    self.reasons.lost(loser, job)
                     yield Preempt(loser)
-            accepts = Decision(ACCEPT, job, job.gpus, job.group)
-            accepts.tier = tier
-            accepts.value = self.placement.patience_s(cluster, tier, job.gpus, job.group, now)
-            self._decisions.append(accepts)
+            self.reasons.accepted(job, tier, self.placement.patience_s(cluster, tier, job.gpus, job.group, now))
             yield Start(job, allocation)
         self._close(now, queue, cluster)
 
@@ -229,21 +201,7 @@ class DallyPolicy(Policy):
         timers_s: vec[float] = vec[float]()
         for above in range(1, cluster.root + 1):
             timers_s = append(timers_s, self.placement.patience_s(cluster, above, group.gpus, group.group, now))
-        if tier == group.told_tier and _same(timers_s, group.told_timers_s):
-            return
-        group.told_tier = tier
-        group.told_timers_s = timers_s
-        told = Decision(OFFER, None, group.gpus, group.group)
-        told.tier = tier
-        told.timers_s = timers_s
-        self._decisions.append(told)
-
-
-def _same(one: vec[float], other: vec[float]) -> bool:
-    same = len(one) == len(other)
-    for place in range(len(one)):
-        same = same and one[place] == other[place]
-    return same
+        self.reasons.offered(group, 0, tier, timers_s)
 
 
 def _sits_on(job: Job, machine: i64) -> bool:

@@ -72,6 +72,7 @@ class GavelPolicy(Policy):
         self._next_s = now + self._round_s
         if len(queue) == 0:
             return []
+        self.reasons.next_round(self._next_s)
         return self._round(now, queue, cluster)
 
     def _round(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
@@ -80,6 +81,7 @@ class GavelPolicy(Policy):
             if self._has_worked(job, now):
                 room += job.gpus
         chosen: list[Job] = []
+        winner: Job | None = None  # the latest chosen one that waited
         others: list[Job] = []
         for job in self._ranked(now, queue, cluster):
             if job.status == RUNNING and not self._has_worked(job, now):
@@ -87,10 +89,13 @@ class GavelPolicy(Policy):
             if job.gpus <= room and job.group == 1:
                 room -= job.gpus
                 chosen.append(job)
+                winner = job if job.status != RUNNING else winner
             elif job.gpus <= room and job.status == RUNNING:
                 room -= job.gpus
             else:
                 others.append(job)
+                if job.status == RUNNING and winner is not None:
+                    self.reasons.lost(job, winner)
         for job in others:
             if job.status == RUNNING:
                 yield Preempt(job)
@@ -114,6 +119,8 @@ class GavelPolicy(Policy):
             had_s = job.worked_s(now)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
             rows.append((-lack, int(job.index), job))
+            if job.status != RUNNING:
+                queue.rerank(job, -lack, 0.0)
         rows.sort(key=_rank)
         return [row[2] for row in rows]
 

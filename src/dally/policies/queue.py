@@ -27,7 +27,7 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "group", "heap", "jobs", "ripeness", "told_tier", "told_timers_s")
+    __slots__ = ("closed", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s")
 
     def __init__(self, gpus: i64, group: i64) -> None:
         self.gpus: i64 = gpus
@@ -36,14 +36,15 @@ class DemandClass:
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
         self.ripeness: Ripeness | None = None  # kept once somebody asked for it
-        self.told_tier: i64 = -2  # the offer and the timers as last recorded
+        self.told_tier: i64 = -2  # the offer and the timers as last recorded,
+        self.told_job: i64 = -1  # and to whom, where jobs have clocks of their own
         self.told_timers_s: vec[float] = vec[float]()
 
 
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_demand", "_pass", "_size", "_taken", "classes")
+    __slots__ = ("_by_demand", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
 
     def __init__(self) -> None:
         self.classes: list[DemandClass] = []  # by rising demand
@@ -51,6 +52,8 @@ class Queue:
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
+        self._told: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
+        self._reranked: list[Job] = []  # whose ranks have moved far since
 
     def __len__(self) -> int:
         return int(self._size)
@@ -88,6 +91,8 @@ class Queue:
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
             group.ripeness.put(job, key, tie)
+        if self._told:
+            self._told.pop(int(job.index), None)
         self._size += 1
 
     def remove(self, job: Job) -> None:
@@ -102,9 +107,25 @@ class Queue:
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
         group = self.class_of(job)
+        told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
             group.ripeness.put(job, key, tie)
+        if _moved(told[0], key) or _moved(told[1], tie):
+            self._told[int(job.index)] = (key, tie)
+            self._reranked.append(job)
+
+    def reranked(self) -> list[Job]:
+        """Waiting jobs whose ranks moved by a tenth or more since they were last named here."""
+        if not self._reranked:
+            return self._reranked
+        found = [job for job in self._reranked if job.status == WAITING]
+        self._reranked = []
+        return found
+
+    def tie(self, job: Job) -> float:
+        """What breaks equal keys where the job waits."""
+        return self.class_of(job).heap.tie(job.slot)
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
@@ -176,3 +197,8 @@ class Queue:
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()
+
+
+def _moved(told: float, value: float) -> bool:
+    """Whether a value is a tenth or more off what was told."""
+    return value != told and not abs(value - told) < 0.1 * abs(told)
