@@ -328,9 +328,7 @@ class Decision:
         self.job: i64 = job.index if job is not None else -1
         self.gpus: i64 = gpus if job is None else job.gpus
         self.group: i64 = group if job is None else job.group
-        self.demand_kind: i64 = (
-            demand_kind if job is None else job.kind
-        )  # tells demands of one size apart
+        self.demand_kind: i64 = demand_kind if job is None else job.kind  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
         self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
         self.other: i64 = -1  # lose: the job that got the GPUs

@@ -131,6 +131,8 @@ def simulate(
         simulation.run(chosen.until_s, show)
     summary = {"policy": chosen.policy, "seed": chosen.seed, **summarize(simulation), "skipped": jobs.skipped}
     summary["unused"] = jobs.unused
+    if jobs.epoch_s is not None:
+        summary["epoch_s"] = jobs.epoch_s
     summary |= cost(began)
     if out:
         write_run(out, simulation, summary, chosen.to_toml())

@@ -56,7 +56,7 @@ class Reasons:
         self._rows.append(told)
 
     def offered(self, group: DemandClass, demand_kind: i64, tier: i64, timers_s: vec[float]) -> None:
-        """The closest tier with room for such gangs, or -1; how long they hold out before each above the machine."""
+        """The closest tier with room for such gangs, or -1; how long they hold out before each tier above it."""
         if tier == group.told_tier and same(timers_s, group.told_timers_s):
             return
         group.told_tier = tier

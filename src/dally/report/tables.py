@@ -13,6 +13,7 @@ import polars as pl
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.report.time_text import stamp
 from dally.scenario import Scenario, read_scenario
 
 RUN_FILES = ("jobs.csv", "events.parquet", "decisions.parquet", "summary.json", "scenario.toml")
@@ -75,6 +76,10 @@ class RunTables:
     def topology(self) -> Topology:
         """The cluster of the run."""
         return read_topology(self.scenario.cluster)
+
+    def stamp(self, seconds: float) -> str:
+        """An instant of the run, with the trace's own date if it has dates."""
+        return stamp(seconds, self.summary.get("epoch_s"), self.scenario.zone)
 
     def job(self, job_id: str) -> dict[str, Any]:
         """The job's row of jobs.csv, or an InputError that suggests the nearest name."""

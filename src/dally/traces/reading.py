@@ -25,6 +25,7 @@ class Trace(NamedTuple):
     format: str
     unused: dict[str, int]  # rows that could not be used, by reason
     notes: dict[str, int]  # jobs of which something was assumed, by what
+    epoch_s: float | None = None  # when second 0 was, in seconds since 1970; None: not known
 
 
 class History(NamedTuple):
@@ -65,7 +66,9 @@ def read_trace(
             skipped += 1
     if not jobs:
         raise _no_jobs(reading, skipped)
-    return Trace(_by_submission(jobs), skipped, reading.length, name, reading.unused, reading.notes)
+    return Trace(
+        _by_submission(jobs), skipped, reading.length, name, reading.unused, reading.notes, reading.epoch_s
+    )
 
 
 def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:

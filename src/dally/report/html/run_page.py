@@ -17,7 +17,7 @@ from dally.report.html.page import Page, asset
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
 from dally.report.html.tables import cards
-from dally.report.time_text import brief, stamp
+from dally.report.time_text import brief
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment
@@ -174,7 +174,7 @@ def story_html(run: RunRecords, job: dict[str, Any]) -> str:
         f"waited {brief(job['queue_s'])}{slow}{often}"
     )
     lines = "".join(
-        f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
+        f"<dt>{escape(run.stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
         for line in run.story(job["job_id"])
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
