@@ -10,6 +10,7 @@ from dally.model import (
     ADMIT,
     HEAD,
     HOLD,
+    INFINITY,
     LOSE,
     NEVER,
     OFFER,
@@ -32,7 +33,7 @@ class Reasons:
     def __init__(self) -> None:
         self._rows: list[Decision] = []
         self._first: i64 = -1  # the first in line as last told,
-        self._first_s: float = NEVER  # and from when on GPUs are kept for it
+        self._first_s: float = INFINITY  # and from when on GPUs are kept for it
         self._round_s: float = NEVER
 
     def collect(self) -> list[Decision]:
