@@ -135,9 +135,13 @@ def test_heads_reservations_and_rounds_are_told_once() -> None:
 
 
 def test_ranks_that_move_are_told_when_they_moved_by_a_tenth() -> None:
-    # One queue limit, 40 GPU-s: j0 falls at 8, and no rank of a waiting job moves. Gavel's move at every round.
+    # One queue limit, 40 GPU-s: j0 falls at 8, and no rank of a waiting job moves.
     assert told("tiresias", {"limits": "40"}, "rank") == []
-    assert len(told("gavel", {"round_s": "10"}, "rank")) > 0
+    # Gavel, rounds of 10 s: at 10 j1 and j2 never ran and come before j0; j1 is placed, and j2 waits on.
+    jobs = [(0.0, 16, 100.0), (1.0, 16, 100.0), (2.0, 16, 100.0)]
+    frame = decisions_frame(Case(RACK, jobs, costs=FREE).run(build("gavel", {"round_s": "10"})))
+    moved = frame.filter(pl.col("kind") == "rank").select("time_s", "job_id", "rank").rows()
+    assert moved[0] == (10, "j2", -float("inf"))
 
 
 def test_virtual_machine_holds_and_admits() -> None:

@@ -59,8 +59,8 @@ TABLE = [
     ("gandiva", {}, "d",
      "1 ahead of it: c; 6 GPUs free, it asks for 8; held by a (5), b (5); "
      "shared out next at day 0 00:01:00 (60 s)"),
-    # By GPU-seconds left at 6: b has 80, c 54 and d 40 wait for the virtual machine, which has 16 per second.
-    ("a-srpt", {"predictor": "oracle"}, "e", "3 ahead of it: c, b, d; not admitted yet: "
+    # The virtual machine does 16 GPU-s a second: a's 60 until 3.75, then c's 54. At 6: c 18 left, d 40, e 80, b 110.
+    ("a-srpt", {"predictor": "oracle"}, "e", "2 ahead of it: c, d; not admitted yet: "
      "the policy's virtual machine still works on it"),
 ]  # fmt: skip
 
