@@ -59,7 +59,7 @@ TABLE = [
     ("gandiva", {}, "d",
      "1 ahead of it: c; 6 GPUs free, it asks for 8; held by a (5), b (5); "
      "shared out next at day 0 00:01:00 (60 s)"),
-    # The virtual machine does 16 GPU-s a second: a's 60 until 3.75, then c's 54. At 6: c 18 left, d 40, e 80, b 110.
+    # The virtual machine does 16 GPU-s a second: a's 60, from 3.75 on c's 54. Left at 6: c 18, d 40, e 80, b 110.
     ("a-srpt", {"predictor": "oracle"}, "e", "2 ahead of it: c, d; not admitted yet: "
      "the policy's virtual machine still works on it"),
 ]  # fmt: skip
