@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
@@ -90,7 +90,7 @@ class Profile:
 
     __slots__ = (
         "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "last_bucket_bytes", "name",
-        "nbytes", "overlap", "tensor_parallel",
+        "nbytes", "overlap", "skew", "tensor_parallel",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +105,7 @@ class Profile:
         name: str = "",
         all_to_all_gpus: i64 = 0,
         tensor_parallel: i64 = 1,
+        skew: float = 0.0,
     ) -> None:
         for field, value in (
             ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
@@ -126,6 +127,7 @@ class Profile:
         self.all_to_all_bytes: float = all_to_all_bytes  # never hidden
         self.all_to_all_gpus: i64 = all_to_all_gpus  # that exchange with each other; 0: the whole gang
         self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
+        self.skew: float = skew  # largest tensor ÷ model
 
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""
@@ -137,7 +139,7 @@ class Profile:
     def __reduce__(self) -> tuple[object, ...]:
         facts = (
             0.0, self.nbytes, self.overlap, self.forward_s, self.backward_s, self.last_bucket_bytes,
-            self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel),
+            self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel), self.skew,
         )  # fmt: skip
         return (Profile, facts)
 
@@ -179,7 +181,7 @@ class Job:
         self.priority: float = priority
         self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
-        self.kind: i64 = 0  # what the policy tells apart among jobs of one size, below 16
+        self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING
@@ -252,6 +254,18 @@ class Job:
         return f"Job({self.job_id}, {int(self.gpus)} GPUs, {STATUS_NAMES[self.status]})"
 
 
+class Costs(NamedTuple):
+    """What losing GPUs costs a gang."""
+
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
+
+    def gang_restart_s(self, gpus: int) -> float:
+        """Seconds until a gang of that size works again."""
+        return self.restart_s + self.restart_per_gpu_s * float(gpus)
+
+
 class Action:
     """What a policy asks for: one of Start, Preempt, Migrate."""
 
@@ -292,24 +306,31 @@ class Migrate(Action):
 
 # Decision.kind
 WAITS: Final = 0  # the job begins to wait
-OFFER: Final = 1  # what jobs of one demand are offered changed, or their timers did
+OFFER: Final = 1  # what jobs of one demand (or this job) are offered changed, or their timers did
 ACCEPT: Final = 2  # the job took what it was offered
 LOSE: Final = 3  # the job's GPUs went to another
-DECISION_NAMES: Final = ("wait", "offer", "accept", "lose")
+RANK: Final = 4  # a waiting job's rank changed
+HEAD: Final = 5  # the job is first in line, does not fit, and nobody behind it is offered anything
+RESERVE: Final = 6  # GPUs are kept for the job, from some moment on; no job: for nobody any more
+ROUND: Final = 7  # GPUs are shared out next at some moment
+HOLD: Final = 8  # the job is not offered anything yet
+ADMIT: Final = 9  # from now on it is
+DECISION_NAMES: Final = ("wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "hold", "admit")
 
 
 class Decision:
     """Why a policy did what it did. The policy hands these out; `explain` reads them."""
 
-    __slots__ = ("gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
+    __slots__ = ("demand_kind", "gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
 
-    def __init__(self, kind: i64, job: Job | None, gpus: i64, group: i64) -> None:
+    def __init__(self, kind: i64, job: Job | None, gpus: i64 = 0, group: i64 = 1, demand_kind: i64 = 0) -> None:
         self.kind: i64 = kind
         self.job: i64 = job.index if job is not None else -1
-        self.gpus: i64 = gpus
-        self.group: i64 = group
+        self.gpus: i64 = gpus if job is None else job.gpus
+        self.group: i64 = group if job is None else job.group
+        self.demand_kind: i64 = demand_kind if job is None else job.kind  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
-        self.value: float = 0.0  # wait: its rank; accept: how long it had to wait for that tier at least
+        self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
         self.other: i64 = -1  # lose: the job that got the GPUs
         self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
 

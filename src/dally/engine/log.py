@@ -5,14 +5,15 @@ from __future__ import annotations
 from librt.vecs import append, vec
 from mypy_extensions import i16, i32, i64, u8
 
-from dally.model import Allocation, Decision
+from dally.model import Allocation, Decision, Job
 
 
 class DecisionLog:
     """The policy's reasons, one row each; rows of kind offer also hold timers."""
 
     __slots__ = (
-        "gpus", "groups", "jobs", "kinds", "others", "tiers", "timer_ends", "timers_s", "times", "values",
+        "demand_kinds", "gpus", "groups", "jobs", "kinds", "others", "tiers", "ties", "timer_ends", "timers_s",
+        "times", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -21,8 +22,10 @@ class DecisionLog:
         self.jobs: vec[i32] = vec[i32]()
         self.gpus: vec[i32] = vec[i32]()
         self.groups: vec[i32] = vec[i32]()
+        self.demand_kinds: vec[i32] = vec[i32]()
         self.tiers: vec[i16] = vec[i16]()
-        self.values: vec[float] = vec[float]()
+        self.values: vec[float] = vec[float]()  # the rank, in rows of kind wait and rank,
+        self.ties: vec[float] = vec[float]()  # and what breaks equal ones
         self.others: vec[i32] = vec[i32]()
         self.timer_ends: vec[i32] = vec[i32]()  # where the row's timers end in timers_s
         self.timers_s: vec[float] = vec[float]()
@@ -31,16 +34,28 @@ class DecisionLog:
         return len(self.times)
 
     def add(self, time_s: float, decision: Decision) -> None:
-        self.times = append(self.times, time_s)
-        self.kinds = append(self.kinds, u8(decision.kind))
-        self.jobs = append(self.jobs, i32(decision.job))
         self.gpus = append(self.gpus, i32(decision.gpus))
         self.groups = append(self.groups, i32(decision.group))
-        self.tiers = append(self.tiers, i16(decision.tier))
-        self.values = append(self.values, decision.value)
-        self.others = append(self.others, i32(decision.other))
+        self.demand_kinds = append(self.demand_kinds, i32(decision.demand_kind))
         for timer_s in decision.timers_s:
             self.timers_s = append(self.timers_s, timer_s)
+        self._row(time_s, decision.kind, decision.job, decision.tier, decision.value, 0.0, decision.other)
+
+    def add_rank(self, time_s: float, kind: i64, job: Job, rank: float, tie: float) -> None:
+        """From now on the job waits under that rank."""
+        self.gpus = append(self.gpus, i32(job.gpus))
+        self.groups = append(self.groups, i32(job.group))
+        self.demand_kinds = append(self.demand_kinds, i32(job.kind))
+        self._row(time_s, kind, job.index, -1, rank, tie, -1)
+
+    def _row(self, time_s: float, kind: i64, job: i64, tier: i64, value: float, tie: float, other: i64) -> None:
+        self.times = append(self.times, time_s)
+        self.kinds = append(self.kinds, u8(kind))
+        self.jobs = append(self.jobs, i32(job))
+        self.tiers = append(self.tiers, i16(tier))
+        self.values = append(self.values, value)
+        self.ties = append(self.ties, tie)
+        self.others = append(self.others, i32(other))
         self.timer_ends = append(self.timer_ends, i32(len(self.timers_s)))
 
 

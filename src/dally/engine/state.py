@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -22,6 +22,7 @@ from dally.model import (
     MIGRATE,
     PENDING,
     PREEMPT,
+    RANK,
     RENEW,
     REPAIR,
     RUNNING,
@@ -29,8 +30,10 @@ from dally.model import (
     SUBMIT,
     TIMER,
     WAITING,
+    WAITS,
     Action,
     Allocation,
+    Costs,
     Event,
     Job,
     Migrate,
@@ -40,16 +43,9 @@ from dally.model import (
 from dally.perf.base import Speed, SpeedModel
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
+from dally.policies.view import View
 
 SAMPLE_EVERY_S: Final = 3600.0  # between two samples of the slots
-
-
-class Costs(NamedTuple):
-    """What losing GPUs costs a gang."""
-
-    restart_s: float = 0.0
-    restart_per_gpu_s: float = 1.0
-    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
 
 
 class State:
@@ -84,6 +80,7 @@ class State:
         self.sample_from_s: float = 0.0  # the first cycle
         self.sample_due_s: float = -INFINITY
         self.sample_sizes: list[int] = gang_sizes(cluster)
+        policy.begin(View(speed, costs))
 
     # What happens to us.
 
@@ -174,6 +171,8 @@ class State:
 
     def note_decisions(self, now: float) -> None:
         """Log the policy's reasons."""
+        for job in self.queue.reranked():
+            self.log.decisions.add_rank(now, RANK, job, self.queue.key(job), self.queue.tie(job))
         for decision in self.policy.decisions():
             self.log.decisions.add(now, decision)
 
@@ -203,7 +202,10 @@ class State:
     def _enqueue(self, job: Job, kind: i64, now: float) -> None:
         job.status = WAITING
         self.log.add(now, kind, job.index, -1, None)
-        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+        key = self.policy.key(job, now)
+        tie = self.policy.tie(job)
+        self.queue.add(job, key, tie)
+        self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self.policy.queued(job, now)
 
     def _lose(self, job: Job, kind: i64, now: float) -> None:
@@ -212,7 +214,7 @@ class State:
         self._enqueue(job, kind, now)
 
     def _restart_s(self, job: Job) -> float:
-        return self.costs.restart_s + self.costs.restart_per_gpu_s * float(job.gpus)
+        return self.costs.gang_restart_s(int(job.gpus))
 
     def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self.cluster.take(job, allocation)

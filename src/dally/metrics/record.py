@@ -30,6 +30,7 @@ class Inputs(Protocol):
     network_settings: dict[str, str]
     congestion: str
     gpu: str
+    zone: str
     profiles: str
 
     def to_toml(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
-from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, STATUS_NAMES, WAITS, Job
+from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, RANK, RESERVE, ROUND, STATUS_NAMES, WAITS, Job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,13 +126,14 @@ def events_frame(record: Simulated) -> pl.DataFrame:
 
 
 def decisions_frame(record: Simulated) -> pl.DataFrame:
-    """The policy's reasons: who began to wait at which rank, what was offered to whom, accepted, lost."""
+    """The policy's reasons: who began to wait at which rank, what was offered to whom, accepted, lost, kept."""
     import polars as pl
 
     log = record.log.decisions
     jobs = [job.job_id for job in record.outcomes]
     kind = pl.Series(memoryview(log.kinds), dtype=pl.UInt8)
     value = pl.Series(memoryview(log.values), dtype=pl.Float64)
+    ranked = (kind == WAITS) | (kind == RANK)
     ends = [int(end) for end in log.timer_ends]
     timers = list(log.timers_s)
     return pl.DataFrame(
@@ -143,8 +144,11 @@ def decisions_frame(record: Simulated) -> pl.DataFrame:
             "gpus": pl.Series(memoryview(log.gpus), dtype=pl.Int32),
             "group": pl.Series(memoryview(log.groups), dtype=pl.Int32),
             "tier": _named(record.tiers, log.tiers, pl.String()),
-            "rank": value.set(kind != WAITS, None),
+            "demand_kind": pl.Series(memoryview(log.demand_kinds), dtype=pl.Int32),
+            "rank": value.set(~ranked, None),
+            "tie": pl.Series(memoryview(log.ties), dtype=pl.Float64).set(~ranked, None),
             "patience_s": value.set(kind != ACCEPT, None),
+            "until_s": value.set((kind != RESERVE) & (kind != ROUND), None),
             "winner": _named(jobs, log.others, pl.String()),
             "timers_s": pl.Series(
                 [timers[first:last] for first, last in pairwise([0, *ends])], dtype=pl.List(pl.Float64)

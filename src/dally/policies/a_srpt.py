@@ -17,6 +17,7 @@ from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
+from dally.policies.view import View
 from dally.policies.virtual_machine import VirtualMachine
 
 LEFT = 0.0  # keys: jobs that left the virtual machine come before
@@ -47,6 +48,10 @@ class AdaptiveSrpt(Policy):
         self._places: dict[int, float] = {}  # in the order of leaving it, of jobs that have not finished
         self._gone: float = 0.0  # jobs that left it
 
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._placement.begin(view)
+
     def predict_s(self, job: Job, now: float) -> float:
         return self._predictor.predict_s(job, now)
 
@@ -64,6 +69,8 @@ class AdaptiveSrpt(Policy):
     def queued(self, job: Job, now: float) -> None:
         if int(job.index) not in self._jobs and int(job.index) not in self._places:
             self._arrived.append(job)
+            if not self._early:
+                self.reasons.held(job)
 
     def finished(self, job: Job, now: float) -> None:
         self._predictor.learn(job, now)
@@ -108,6 +115,8 @@ class AdaptiveSrpt(Policy):
             self._gone += 1.0
             if job.finish_s < 0.0:
                 self._places[index] = self._gone
+                if not self._early:
+                    self.reasons.admitted(job)
                 self._rank(job, queue)
 
     def _rank(self, job: Job, queue: Queue) -> None:

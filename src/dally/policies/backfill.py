@@ -21,6 +21,7 @@ from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
 from dally.policies.settings import Settings
+from dally.policies.view import View
 
 
 class LengthTree:
@@ -93,6 +94,10 @@ class EasyBackfill(Policy):
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
 
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._placement.begin(view)
+
     def predict_s(self, job: Job, now: float) -> float:
         return self._guesses.predictor.predict_s(job, now)
 
@@ -128,12 +133,14 @@ class EasyBackfill(Policy):
         while True:
             head = queue.best()
             if head is None:
+                self.reasons.reserved(None, INFINITY)
                 return
             allocation = self._placement.place(head, now, cluster)
             if allocation is None:
                 break
             yield Start(head, allocation)
         reserved_s, spare = self._reserve(head, cluster.free_gpus)
+        self.reasons.reserved(head, reserved_s)
         while True:
             job = self._candidate(queue, head, cluster.free_gpus, spare, reserved_s - now)
             if job is None:

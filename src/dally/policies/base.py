@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.errors import PolicyError
 from dally.model import INFINITY, NEVER, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
+from dally.policies.reasons import Reasons
+from dally.policies.view import View
 
 
 class Param(NamedTuple):
@@ -30,6 +33,13 @@ class Policy(Part):
     runs in the simulator and on a live cluster.
     """
 
+    reasons: Reasons  # where it tells why, from `begin` on
+
+    def begin(self, view: View) -> None:
+        """A run begins. Called once, before anything else."""
+        super().begin(view)
+        self.reasons = Reasons()
+
     def predict_s(self, job: Job, now: float) -> float:
         """How long the job will run, if the policy predicts that. Asked once, at submission."""
         return NEVER
@@ -43,7 +53,7 @@ class Policy(Part):
         return 0.0
 
     def kind(self, job: Job) -> int:
-        """A number below 16: jobs of one size and kind must be equally easy to place. Asked at submission."""
+        """A number below 2^20: jobs of one size and kind must be equally easy to place. Asked at submission."""
         return 0
 
     def lease_s(self) -> float:
@@ -56,7 +66,7 @@ class Policy(Part):
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""
-        return []
+        raise PolicyError(f"policy {type(self).__name__}: schedule(now, queue, cluster) is missing")
 
     def next_wakeup(self, now: float) -> float:
         """When to be asked again even if nothing happens until then; infinity: not needed."""
@@ -71,7 +81,7 @@ class Policy(Part):
 
     def decisions(self) -> list[Decision]:
         """The reasons for what was done since this was last asked."""
-        return []
+        return self.reasons.collect()
 
     # What happens to jobs, for policies that keep books. Nothing needs to be done here.
     def queued(self, job: Job, now: float) -> None:

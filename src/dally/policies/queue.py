@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
+from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+from dally.policies.ripeness import Ripeness
+
+MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
 
 
 def demand(job: Job) -> int:
     """What the job asks for as one number that rises with its GPUs: those, how they are grouped, its kind."""
-    return int(job.gpus * 1048576 + job.group * 16 + job.kind)
+    return int(job.gpus * 68719476736 + job.group * MOST_KINDS + job.kind)  # groups share a machine: below 2^16
 
 
 class DemandClass:
@@ -21,19 +27,24 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "heap", "jobs")
+    __slots__ = ("closed", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s")
 
-    def __init__(self, gpus: i64) -> None:
+    def __init__(self, gpus: i64, group: i64) -> None:
         self.gpus: i64 = gpus
+        self.group: i64 = group  # GPUs that must share a machine
         self.jobs: list[Job] = []
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
+        self.ripeness: Ripeness | None = None  # kept once somebody asked for it
+        self.told_tier: i64 = -2  # the offer and the timers as last recorded,
+        self.told_job: i64 = -1  # and to whom, where jobs have clocks of their own
+        self.told_timers_s: vec[float] = vec[float]()
 
 
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_demand", "_pass", "_size", "_taken", "classes")
+    __slots__ = ("_by_demand", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
 
     def __init__(self) -> None:
         self.classes: list[DemandClass] = []  # by rising demand
@@ -41,6 +52,8 @@ class Queue:
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
+        self._told: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
+        self._reranked: list[Job] = []  # whose ranks have moved far since
 
     def __len__(self) -> int:
         return int(self._size)
@@ -60,7 +73,7 @@ class Queue:
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus)
+            found = DemandClass(job.gpus, job.group)
             self._by_demand[key] = found
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
@@ -71,9 +84,15 @@ class Queue:
     def add(self, job: Job, key: float, tie: float) -> None:
         group = self.class_of(job)
         if job.slot < 0:
+            if job.kind < 0 or job.kind >= MOST_KINDS:
+                raise PolicyError(f"{job!r}: kind {int(job.kind)}: must be from 0 to {MOST_KINDS - 1}")
             job.slot = len(group.jobs)
             group.jobs.append(job)
         group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
+        if self._told:
+            self._told.pop(int(job.index), None)
         self._size += 1
 
     def remove(self, job: Job) -> None:
@@ -81,11 +100,32 @@ class Queue:
         group = self.class_of(job)
         if group.heap.holds(job.slot):
             group.heap.remove(job.slot)
+            if group.ripeness is not None:
+                group.ripeness.discard(job.slot)
             self._size -= 1
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
-        self.class_of(job).heap.put(job.slot, key, tie)
+        group = self.class_of(job)
+        told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
+        group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
+        if _moved(told[0], key) or _moved(told[1], tie):
+            self._told[int(job.index)] = (key, tie)
+            self._reranked.append(job)
+
+    def reranked(self) -> list[Job]:
+        """Waiting jobs whose ranks moved by a tenth or more since they were last named here."""
+        if not self._reranked:
+            return self._reranked
+        found = [job for job in self._reranked if job.status == WAITING]
+        self._reranked = []
+        return found
+
+    def tie(self, job: Job) -> float:
+        """What breaks equal keys where the job waits."""
+        return self.class_of(job).heap.tie(job.slot)
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
@@ -115,6 +155,24 @@ class Queue:
                 best_tie = tie
         return found
 
+    def ripeness_of(self, group: DemandClass) -> Ripeness:
+        """Who of a class has waited long enough; kept up to date from the first time it is asked for."""
+        found = group.ripeness
+        if found is None:
+            found = Ripeness(group.jobs)
+            for slot in group.heap.items:
+                found.put(group.jobs[slot], group.heap.key(slot), group.heap.tie(slot))
+            group.ripeness = found
+        return found
+
+    def jobs(self) -> list[Job]:
+        """All waiting jobs in no particular order."""
+        found: list[Job] = []
+        for group in self.classes:
+            for slot in group.heap.items:
+                found.append(group.jobs[slot])
+        return found
+
     def take(self, job: Job) -> None:
         """Set a job aside for the rest of this pass; it comes back unless it is started."""
         self.remove(job)
@@ -123,6 +181,10 @@ class Queue:
     def close(self, job: Job) -> None:
         """Offer nothing more to jobs that ask for the same as this one in this pass."""
         self.class_of(job).closed = self._pass
+
+    def reopen(self) -> None:
+        """Open every class again, for another round of offers in the same pass; jobs set aside stay aside."""
+        self._pass += 1
 
     def is_closed(self, group: DemandClass) -> bool:
         return group.closed == self._pass
@@ -135,3 +197,8 @@ class Queue:
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()
+
+
+def _moved(told: float, value: float) -> bool:
+    """Whether a value is a tenth or more off what was told."""
+    return value != told and not abs(value - told) < 0.1 * abs(told)

@@ -13,11 +13,11 @@ from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.errors import InputError
 from dally.metrics.record import Inputs
-from dally.model import Profile
+from dally.model import Costs, Profile
 from dally.perf.base import SpeedModel
+from dally.perf.catalogue import Catalogue
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
@@ -41,9 +41,10 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
     )  # fmt: skip
+    profiles = profiles_of(scenario)
     speed = SpeedModel()
+    speed.profiles = profiles
     if network is not None or trace.stated:
-        profiles = profiles_of(scenario)
         assign_models(trace.jobs, scenario.mix, scenario.seed)
         if network is not None:
             speed = _network_model(scenario, topology, network, profiles, policy.sharing())
@@ -77,12 +78,15 @@ def _work_out(scenario: Scenario, trace: Trace, profiles: Profiles, speed: Speed
 
 
 def profiles_of(inputs: Inputs) -> Profiles:
-    """(model, GPUs) to profile, each worked out once."""
-    catalogue = load_profiles(Path(inputs.profiles)) if inputs.profiles else shipped()
+    """(model, GPUs) to profile, each worked out once; the catalogue is read when first asked."""
+
+    @cache
+    def catalogue() -> Catalogue:
+        return load_profiles(Path(inputs.profiles)) if inputs.profiles else shipped()
 
     @cache
     def profile_of(model: str, gpus: int) -> Profile:
-        return find_profile(model, inputs.gpu, catalogue=catalogue).step(gpus)
+        return find_profile(model, inputs.gpu, catalogue=catalogue()).step(gpus)
 
     return profile_of
 

@@ -27,6 +27,7 @@ class Trace(NamedTuple):
     format: str
     unused: dict[str, int]  # rows that could not be used, by reason
     notes: dict[str, int]  # jobs of which something was assumed, by what
+    epoch_s: float | None = None  # when second 0 was, in seconds since 1970; None: not known
 
 
 class History(NamedTuple):
@@ -72,7 +73,9 @@ def read_trace(
     if not jobs:
         raise _no_jobs(reading, skipped)
     jobs, lengths = _by_submission(jobs, lengths)
-    return Trace(jobs, lengths, skipped, reading.length, name, dict(reading.unused), dict(reading.notes))
+    return Trace(
+        jobs, lengths, skipped, reading.length, name, dict(reading.unused), dict(reading.notes), reading.epoch_s
+    )
 
 
 def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa: A002

@@ -18,7 +18,7 @@ from dally.report.html.page import Page, asset
 from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
-from dally.report.time_text import brief, stamp
+from dally.report.time_text import brief
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment
@@ -170,7 +170,7 @@ def story_html(stories: Stories, job: dict[str, Any]) -> str:
         f"waited {brief(job['queue_s'])}{slow}{often}"
     )
     lines = "".join(
-        f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
+        f"<dt>{escape(stories.stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
         for line in stories.story(job["job_id"])
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
