@@ -71,6 +71,7 @@ COMPILED = [
     "engine/rates.py",
     "engine/state.py",
     "engine/failures.py",
+    "engine/executor.py",
     "engine/cycle.py",
     "engine/simulate.py",
     "metrics/bounds.py",

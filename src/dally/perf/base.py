@@ -35,6 +35,10 @@ class SpeedModel:
     This base is the model `none`: a job takes exactly its `duration_s` anywhere.
     """
 
+    def anew(self, sharing: str) -> SpeedModel:
+        """The same model with nobody placed, for jobs that share links in the way of that name."""
+        return SpeedModel()
+
     def placed(self, job: Job) -> list[Speed]:
         """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
         return []

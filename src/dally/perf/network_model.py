@@ -13,9 +13,11 @@ from dally.model import Allocation, Job, Profile
 from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.closest import closest_placement
+from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
+from dally.pickles import picklable
 
 SHARINGS = ("fair", "adadual")
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
@@ -41,6 +43,9 @@ class Kind:
         self.exposed_s: float = self.closest_s - closest.compute_s()
 
 
+picklable(Kind, Profile(), Demand(0.0, 0.0, Cost(), 0.0))
+
+
 class NetworkModel(SpeedModel):
     """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
 
@@ -55,11 +60,18 @@ class NetworkModel(SpeedModel):
         self._quiet: Network = quiet
         self._profiles: Callable[[str, int], Profile] = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
-        self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
+        self._alone: dict[tuple[str, int, int], tuple[float, float]] = {}  # by model, GPUs and machine
         self._contention: Contention = contention_of(sharing, network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for
+
+    def __reduce__(self) -> tuple[object, ...]:
+        blank = (self._network, self._quiet, self._profiles, self._contention.sharing())
+        return (NetworkModel, blank, self.__getstate__())
+
+    def anew(self, sharing: str) -> SpeedModel:
+        return NetworkModel(self._network, self._quiet, self._profiles, sharing)
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
@@ -95,9 +107,10 @@ class NetworkModel(SpeedModel):
             gang = gang_on(self._network, allocation.machines, allocation.gpus)
             demand = demand_of(self._network, gang, kind.profile)
             iteration_s = demand.iteration_s(demand.alone_s)
-            known = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
+            speed = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
+            known = (speed.rate, speed.comm_rate)
             self._alone[key] = known
-        return Speed(job, known.rate, known.comm_rate)
+        return Speed(job, known[0], known[1])
 
     def removed(self, job: Job) -> list[Speed]:
         if int(job.index) not in self._sharing:

@@ -24,6 +24,7 @@ from dally.model import (
     Preempt,
     Start,
 )
+from dally.pickles import picklable
 from dally.policies.base import Policy, ahead
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
@@ -96,6 +97,9 @@ class DelayClass:
         return oldest
 
 
+picklable(DelayClass, 1, 1)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DallyPolicy(Policy):
     """Offers GPUs, those of ended leases among them, down the order; each job takes or declines.
@@ -160,16 +164,25 @@ class DallyPolicy(Policy):
             group.by_age.put(job.slot, job.lost_s, 0.0)
 
     def started(self, job: Job, now: float) -> None:
-        group = self._by_demand[demand(job)]
-        if int(job.slot) in group.jobs:  # a migrated job was not waiting
-            del group.jobs[int(job.slot)]
-            group.fresh.discard(job.slot)
-            group.stopped.discard(job.slot)
-            group.by_age.discard(job.slot)
-            if self._offer is not None and job.tier < self._offer.root:
-                self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
+        waited = self._forget(job)  # a migrated job did not
+        if waited and self._offer is not None and job.tier < self._offer.root:
+            self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
         if self._offer is not None and job.allocation is not None:
             self._offer.take(job, job.allocation)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._forget(job)
+
+    def _forget(self, job: Job) -> bool:
+        """Strike the job off the list of those who wait; whether it was on it."""
+        group = self._by_demand[demand(job)]
+        if int(job.slot) not in group.jobs:
+            return False
+        del group.jobs[int(job.slot)]
+        group.fresh.discard(job.slot)
+        group.stopped.discard(job.slot)
+        group.by_age.discard(job.slot)
+        return True
 
     def stopped(self, job: Job, now: float) -> None:
         if int(job.index) in self._ended:
@@ -227,10 +240,14 @@ class DallyPolicy(Policy):
             for machine, gpus in allocation.parts():
                 while cluster.free_on(machine) < gpus:
                     loser = self._worst_on(machine, contenders)
+                    if loser is None:
+                        break  # somebody could not be preempted
                     loses = Decision(LOSE, loser, loser.gpus, loser.group)
                     loses.other = job.index
                     self._decisions.append(loses)
                     yield Preempt(loser)
+            if not _is_free(cluster, allocation):
+                continue
             accepts = Decision(ACCEPT, job, job.gpus, job.group)
             accepts.tier = tier
             accepts.value = self.placement.patience_s(offer, tier, job.gpus, job.group, now)
@@ -286,12 +303,12 @@ class DallyPolicy(Policy):
         rows.sort(reverse=True)
         return [self._ended[row[3]] for row in rows]
 
-    def _worst_on(self, machine: int, contenders: list[Job]) -> Job:
-        """The worst-ranked gang on that machine whose lease ended."""
+    def _worst_on(self, machine: int, contenders: list[Job]) -> Job | None:
+        """The worst-ranked gang on that machine whose lease ended, if there is any."""
         for job in contenders:
             if int(job.index) in self._ended and _sits_on(job, machine):
                 return job
-        raise AssertionError("nobody to preempt, though the GPUs were on offer")
+        return None
 
     def _close(self, now: float, offer: Cluster) -> None:
         """Record what is on offer to those left waiting, and set the moment the first of them takes it."""
@@ -342,6 +359,10 @@ def _copy_of(cluster: Cluster) -> Cluster:
         assert allocation is not None
         copy.take(job, allocation)
     return copy
+
+
+def _is_free(cluster: Cluster, allocation: Allocation) -> bool:
+    return all(cluster.free_on(machine) >= gpus for machine, gpus in allocation.parts())
 
 
 def _sits_on(job: Job, machine: i64) -> bool:

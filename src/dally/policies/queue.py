@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+from dally.pickles import picklable
 
 
 def demand(job: Job) -> int:
@@ -21,13 +22,23 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "heap", "jobs")
+    __slots__ = ("closed", "demand", "gpus", "heap", "jobs")
 
-    def __init__(self, gpus: i64) -> None:
+    def __init__(self, gpus: i64, asked: int) -> None:
         self.gpus: i64 = gpus
-        self.jobs: list[Job] = []
+        self.demand: int = asked  # as `demand` puts it
+        self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
+
+    def job(self, slot: i64) -> Job:
+        """The job of that slot, which waits."""
+        found = self.jobs[slot]
+        assert found is not None
+        return found
+
+
+picklable(DemandClass, 1, 0)
 
 
 class Queue:
@@ -50,7 +61,7 @@ class Queue:
         rows: list[tuple[float, float, int, Job]] = []
         for group in self.classes:
             for slot in group.heap.items:
-                job = group.jobs[slot]
+                job = group.job(slot)
                 rows.append((group.heap.key(slot), group.heap.tie(slot), int(job.index), job))
         rows.sort(key=lambda row: row[:3])
         return iter([row[3] for row in rows])
@@ -60,7 +71,7 @@ class Queue:
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus)
+            found = DemandClass(job.gpus, key)
             self._by_demand[key] = found
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
@@ -83,6 +94,15 @@ class Queue:
             group.heap.remove(job.slot)
             self._size -= 1
 
+    def holds(self, job: Job) -> bool:
+        """Whether the job is in the queue now."""
+        return self.class_of(job).heap.holds(job.slot)
+
+    def forget(self, job: Job) -> None:
+        """The job is gone for good: keep nothing of it."""
+        if job.slot >= 0:
+            self.class_of(job).jobs[job.slot] = None
+
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
         self.class_of(job).heap.put(job.slot, key, tie)
@@ -104,7 +124,7 @@ class Queue:
                 continue
             key = group.heap.key(slot)
             tie = group.heap.tie(slot)
-            job = group.jobs[slot]
+            job = group.job(slot)
             if (
                 found is None
                 or key < best_key
@@ -135,3 +155,6 @@ class Queue:
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()
+
+
+picklable(Queue)
