@@ -72,6 +72,7 @@ COMPILED = [
     "engine/state.py",
     "engine/failures.py",
     "engine/executor.py",
+    "engine/handover.py",
     "engine/cycle.py",
     "engine/simulate.py",
     "metrics/bounds.py",

@@ -6,7 +6,6 @@ import hashlib
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from dally.perf.base import SpeedModel
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
-from dally.perf.profiles import find_profile, load_profiles, shipped
+from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import build
 from dally.traces import Trace, companions, read_outages, read_trace
 from dally.traces.mixes import assign_models, find_mix
@@ -124,13 +123,7 @@ class Scenario:
 
     def _profiles(self) -> Callable[[str, int], Profile]:
         """(model, GPUs) to profile, each worked out once."""
-        catalogue = load_profiles(Path(self.profiles)) if self.profiles else shipped()
-
-        @cache
-        def profile_of(model: str, gpus: int) -> Profile:
-            return find_profile(model, self.gpu, catalogue=catalogue).step(gpus)
-
-        return profile_of
+        return Steps(self.gpu, load_profiles(Path(self.profiles)) if self.profiles else None)
 
     def _failures(self, machines: Callable[[], dict[str, int]]) -> Failures:
         if self.failures and self.failure_rate:

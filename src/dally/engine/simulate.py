@@ -10,6 +10,7 @@ from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures, Outages
+from dally.engine.handover import handed_over
 from dally.engine.state import SAMPLE_EVERY_S, Costs, State
 from dally.heap import IndexedHeap
 from dally.model import FINISH, INFINITY, SUBMIT, Event, Job
@@ -19,7 +20,7 @@ from dally.policies.base import Policy
 CYCLES_PER_REPORT = 512  # between two calls of the progress callback
 
 
-@mypyc_attr(serializable=True)
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Simulation:
     """One run. `jobs` are in order of submission and numbered by it."""
 
@@ -76,11 +77,21 @@ class Simulation:
         self.now = now
         self.cycles += 1
         self.next_s = cycle(self.state, events, now, self._executor)
+        self._note_finishes()
+
+    def _note_finishes(self) -> None:
+        """Expect those anew whose speed changed."""
         for job in self.state.changed:
             if job.allocation is not None:
                 self._finishes.put(job.index, job.expected_finish_s(), 0.0)
             else:
                 self._finishes.discard(job.index)
+
+    def change_policy(self, policy: Policy) -> None:
+        """From here on another policy decides; it finds all jobs as they are."""
+        self.state = handed_over(self.state, self.jobs, policy, self.now)
+        self._note_finishes()
+        self.next_s = self.now  # it has its say at once
 
     def _next_s(self) -> float:
         next_s = min(self.next_s, self._outages.next_s())

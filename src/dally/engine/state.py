@@ -63,7 +63,7 @@ class Costs(NamedTuple):
     checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
 
 
-@mypyc_attr(serializable=True)
+@mypyc_attr(allow_interpreted_subclasses=True)
 class State:
     """Jobs, queue, capacity, and for each running job the moment its lease ends.
 
@@ -142,7 +142,7 @@ class State:
         elif kind == CANCEL:
             self._cancel(job, now)
         elif kind == HOLD:
-            self._hold(job, now)
+            self.hold(job, now)
         elif kind == RELEASE:
             if job.status == HELD:
                 self._enqueue(job, RELEASE, now)
@@ -197,7 +197,7 @@ class State:
         if before != PENDING:
             self.policy.withdrawn(job, now)
 
-    def _hold(self, job: Job, now: float) -> None:
+    def hold(self, job: Job, now: float) -> None:
         """A waiting job is not offered GPUs; how long it has waited goes on counting."""
         if job.status == WAITING:
             self.queue.remove(job)
@@ -225,8 +225,7 @@ class State:
         What it has done so far is what the job says. The policy is told of it as of any other.
         """
         job.kind = self.policy.kind(job)
-        if job.predicted_s < 0.0:
-            job.predicted_s = self.policy.predict_s(job, now)
+        job.predicted_s = self.policy.predict_s(job, now)
         job.slot = -1
         job.status = WAITING
         self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
