@@ -56,7 +56,7 @@ class _Replay:
         if event.kind == "timer":
             return
         job = self._record.jobs[event.job]
-        if event.time_s < job.submit_s:
+        if event.time_s < job.submit_s and event.kind != "cancel":
             raise InvariantError("causality", f"{event} comes before the job's submission at {job.submit_s}")
         if event.kind == "submit":
             self._expect(event, "pending")
