@@ -49,13 +49,14 @@ def run(policy: str, clock: FakeClock | RealClock, jobs: list[Job], folder: Path
     state = State(Cluster.grid(2, 2, 4), build(policy), SpeedModel(), Costs(1.0, 0.0, 0.0))
     expected = len(jobs)
     turns = 0
+    next_s = 0.0
     while state.finished < expected and turns < 5000:
+        clock.wait(next_s)
         next_s = one_turn(state, backend, jobs, cancels, clock.now(), folder / "state.snapshot")
         turns += 1
         if turns % 4 == 0:
             del state
             state = load(folder / "state.snapshot", State)
-        clock.wait(next_s)
     return state, backend
 
 
