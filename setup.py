@@ -77,6 +77,8 @@ COMPILED = [
     "engine/rates.py",
     "engine/state.py",
     "engine/failures.py",
+    "engine/executor.py",
+    "engine/handover.py",
     "engine/cycle.py",
     "engine/simulate.py",
     "metrics/bounds.py",

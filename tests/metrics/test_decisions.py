@@ -15,7 +15,7 @@ FREE = Costs(0.0, 0.0, 0.0)
 RACK: list[tuple[tuple[str, ...], int]] = [(("r",), 8), (("r",), 8)]  # one rack of two machines
 COLUMNS = {
     "time_s": pl.Float64,
-    "kind": pl.Enum(["wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "hold", "admit"]),
+    "kind": pl.Enum(["wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit"]),
     "job_id": pl.String,
     "gpus": pl.Int32,
     "group": pl.Int32,
@@ -146,6 +146,6 @@ def test_ranks_that_move_are_told_when_they_moved_by_a_tenth() -> None:
 
 
 def test_virtual_machine_holds_and_admits() -> None:
-    held = told("a-srpt", {"predictor": "oracle"}, "hold", "admit")
-    assert [row[:3] for row in held[:2]] == [(0, "hold", "j0"), (0, "hold", "j1")]
+    held = told("a-srpt", {"predictor": "oracle"}, "defer", "admit")
+    assert [row[:3] for row in held[:2]] == [(0, "defer", "j0"), (0, "defer", "j1")]
     assert {row[2] for row in held if row[1] == "admit"} == {"j0", "j1", "j2", "j3"}

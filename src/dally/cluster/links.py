@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from dally.cluster.topology import Link, Topology
+from dally.cluster.topology import Link, Machine, Topology
 from dally.errors import InputError
+from dally.pickles import picklable
 from dally.switch import ACCEPTED, is_on
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
@@ -91,6 +92,9 @@ class Network:
         while tier + 1 < len(self.first_link) and link >= self.first_link[tier + 1]:
             tier += 1
         return f"{self.topology.tiers[tier]} {self.topology.names[tier][link - self.first_link[tier]]}"
+
+
+picklable(Network, Topology(["machine", "network"], [Machine((), "", 1)]), "")
 
 
 def has_links(topology: Topology) -> bool:

@@ -6,6 +6,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i16, i32, i64, u8
 
 from dally.model import Allocation, Decision, Job
+from dally.pickles import picklable
 
 
 class DecisionLog:
@@ -59,6 +60,9 @@ class DecisionLog:
         self.timer_ends = append(self.timer_ends, i32(len(self.timers_s)))
 
 
+picklable(DecisionLog)
+
+
 class EventLog:
     """One row per event. Rows of kind start and migrate also say where: a run of parts."""
 
@@ -73,6 +77,7 @@ class EventLog:
         "part_ends",
         "part_gpus",
         "part_machines",
+        "reasons",
         "slot_counts",
         "slot_fragmentation",
         "slot_free",
@@ -91,6 +96,7 @@ class EventLog:
         self.part_machines: vec[i32] = vec[i32]()
         self.part_gpus: vec[i32] = vec[i32]()
         self.decisions: DecisionLog = DecisionLog()
+        self.reasons: dict[int, str] = {}  # by row: why an action failed, in the backend's words
         # Loads of links, rows of their own: most runs have none, some have many.
         self.link_times: vec[float] = vec[float]()
         self.link_numbers: vec[i32] = vec[i32]()
@@ -118,6 +124,11 @@ class EventLog:
         self.tiers = append(self.tiers, i16(tier))
         self.part_ends = append(self.part_ends, i32(len(self.part_machines)))
 
+    def add_failure(self, time_s: float, kind: i64, job: i64, reason: str) -> None:
+        """An action on the job failed."""
+        self.reasons[len(self.times)] = reason
+        self.add(time_s, kind, job, -1, None)
+
     def add_load(self, time_s: float, link: i64, load: float) -> None:
         """From now on the link is busy for that share of the time."""
         self.link_times = append(self.link_times, time_s)
@@ -138,3 +149,6 @@ class EventLog:
         return [
             (int(self.part_machines[i]), int(self.part_gpus[i])) for i in range(first, int(self.part_ends[row]))
         ]
+
+
+picklable(EventLog)

@@ -8,7 +8,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, WAITING, Action, Job, Start
+from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
@@ -70,11 +70,21 @@ class AdaptiveSrpt(Policy):
         if int(job.index) not in self._jobs and int(job.index) not in self._places:
             self._arrived.append(job)
             if not self._early:
-                self.reasons.held(job)
+                self.reasons.deferred(job)
 
     def finished(self, job: Job, now: float) -> None:
         self._predictor.learn(job, now)
         self._places.pop(int(job.index), 0.0)
+        self._jobs.pop(int(job.index), None)  # the virtual machine goes on with it
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if job.status == WAITING:
+            return  # its start failed: it is back after this pass
+        self._machine.remove(job.index)
+        self._jobs.pop(int(job.index), None)
+        self._arrived = [other for other in self._arrived if other is not job]
+        if job.status == CANCELLED:
+            self._places.pop(int(job.index), 0.0)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._advance(now, queue, float(cluster.topology.total_gpus()))
@@ -101,7 +111,7 @@ class AdaptiveSrpt(Policy):
         """Bring the virtual machine up to `now`, and the queue's ranks with it."""
         self._leave(self._machine.advance(now, gpus), queue)
         served = self._machine.served()
-        if served >= 0:
+        if served >= 0 and int(served) in self._jobs:
             self._rank(self._jobs[int(served)], queue)  # before others come: one of them may be served next
         for job in self._arrived:
             self._jobs[int(job.index)] = job
@@ -111,9 +121,9 @@ class AdaptiveSrpt(Policy):
 
     def _leave(self, done: list[int], queue: Queue) -> None:
         for index in done:
-            job = self._jobs.pop(index)
+            job = self._jobs.pop(index, None)
             self._gone += 1.0
-            if job.finish_s < 0.0:
+            if job is not None:
                 self._places[index] = self._gone
                 if not self._early:
                     self.reasons.admitted(job)

@@ -10,7 +10,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, Action, Job, Start
+from dally.model import CANCELLED, INFINITY, Action, Job, Start
+from dally.pickles import picklable
 from dally.policies.base import Policy
 from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
@@ -33,9 +34,6 @@ class LengthTree:
     def __init__(self) -> None:
         self._leaves: i64 = 1
         self._least: vec[float] = vec[float]([INFINITY, INFINITY])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (rebuild, ([self._least[int(self._leaves) + i] for i in range(int(self._leaves))],))
 
     def set(self, slot: i64, length_s: float) -> None:
         while slot >= self._leaves:
@@ -70,12 +68,7 @@ class LengthTree:
                 self.set(slot, length_s)
 
 
-def rebuild(lengths: list[float]) -> LengthTree:
-    """The tree of these lengths: how it is unpickled."""
-    tree = LengthTree()
-    for slot, length_s in enumerate(lengths):
-        tree.set(slot, length_s)
-    return tree
+picklable(LengthTree)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -121,6 +114,11 @@ class EasyBackfill(Policy):
 
     def finished(self, job: Job, now: float) -> None:
         self._guesses.finished(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._lengths[demand(job)].set(job.slot, INFINITY)
+        if job.status == CANCELLED:
+            self._guesses.forget(job)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         if len(queue) == 0:
@@ -194,13 +192,11 @@ class EasyBackfill(Policy):
         return found
 
     def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
-        if limit_s == INFINITY:
-            slot = group.heap.first()
-        else:
-            slot = self._lengths[demand(group.jobs[0])].first_at_most(limit_s)
+        by_length = self._lengths[group.demand]
+        slot = group.heap.first() if limit_s == INFINITY else by_length.first_at_most(limit_s)
         if slot < 0 or group.jobs[slot] is head:
             return None  # the head itself: it asks for more than is free, and so does its class
-        return group.jobs[slot]
+        return group.job(slot)
 
     def _length_s(self, job: Job) -> float:
         """How long a waiting job will hold its GPUs."""

@@ -96,6 +96,17 @@ class Policy(Part):
     def finished(self, job: Job, now: float) -> None:
         """The job is done; `stopped` was called before. From here on its duration is known."""
 
+    def withdrawn(self, job: Job, now: float) -> None:
+        """The job left the queue without GPUs, held, cancelled or as its start failed: it is not to be started.
+
+        `queued` tells of it again when it is back. One that is cancelled while it runs is `stopped` before.
+        """
+
+    def kept(self, job: Job, now: float) -> None:
+        """The job was to be preempted or migrated and still has its GPUs: that failed."""
+        self.stopped(job, now)
+        self.started(job, now)
+
     def rerated(self, job: Job, now: float) -> None:
         """A running job's speed changed."""
 

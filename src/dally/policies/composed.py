@@ -73,6 +73,9 @@ class ComposedPolicy(Policy):
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
 
+    def withdrawn(self, job: Job, now: float) -> None:
+        self.order.withdrawn(job, now)
+
     def rerated(self, job: Job, now: float) -> None:
         self.order.rerated(job, now)
 

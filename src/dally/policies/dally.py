@@ -62,7 +62,7 @@ class DallyPolicy(Policy):
     # Keeping books.
 
     def started(self, job: Job, now: float) -> None:
-        if job.tier < self._root:
+        if job.placed_s == now and job.tier < self._root:  # it waited: it was neither adopted nor kept
             self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
 
     def stopped(self, job: Job, now: float) -> None:
@@ -95,8 +95,12 @@ class DallyPolicy(Policy):
             for machine, gpus in allocation.parts():
                 while cluster.free_on(machine) < gpus:
                     loser = self._worst_on(machine, contenders)
+                    if loser is None:
+                        break  # somebody could not be preempted
                     self.reasons.lost(loser, job)
                     yield Preempt(loser)
+            if not _is_free(cluster, allocation):
+                continue
             self.reasons.accepted(job, tier, self.placement.patience_s(cluster, tier, job.gpus, job.group, now))
             yield Start(job, allocation)
         self._close(now, queue, cluster)
@@ -173,12 +177,12 @@ class DallyPolicy(Policy):
         rows.sort(reverse=True)
         return [self._ended[row[3]] for row in rows]
 
-    def _worst_on(self, machine: int, contenders: list[Job]) -> Job:
-        """The worst-ranked gang on that machine whose lease ended."""
+    def _worst_on(self, machine: int, contenders: list[Job]) -> Job | None:
+        """The worst-ranked gang on that machine whose lease ended, if there is any."""
         for job in contenders:
             if int(job.index) in self._ended and _sits_on(job, machine):
                 return job
-        raise AssertionError("nobody to preempt, though the GPUs were on offer")
+        return None
 
     def _close(self, now: float, queue: Queue, cluster: Cluster) -> None:
         """Record what is on offer to those left waiting, and set the moment the first of them takes it."""
@@ -202,6 +206,10 @@ class DallyPolicy(Policy):
         for above in range(1, cluster.root + 1):
             timers_s = append(timers_s, self.placement.patience_s(cluster, above, group.gpus, group.group, now))
         self.reasons.offered(group, 0, tier, timers_s)
+
+
+def _is_free(cluster: Cluster, allocation: Allocation) -> bool:
+    return all(cluster.free_on(machine) >= gpus for machine, gpus in allocation.parts())
 
 
 def _sits_on(job: Job, machine: i64) -> bool:

@@ -54,9 +54,12 @@ class GavelPolicy(Policy):
         self._works_from_s[int(job.index)] = job.since_s
 
     def finished(self, job: Job, now: float) -> None:
-        del self._works_from_s[int(job.index)]
-        del self._present[int(job.index)]
-        self._sizes[int(job.gpus)] -= 1
+        self.withdrawn(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._works_from_s.pop(int(job.index), None)
+        if self._present.pop(int(job.index), None) is not None:  # it may have been on hold
+            self._sizes[int(job.gpus)] -= 1
 
     def next_wakeup(self, now: float) -> float:
         return self._next_s if self._present else INFINITY

@@ -11,6 +11,7 @@ from mypy_extensions import i64
 from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+from dally.pickles import picklable
 from dally.policies.ripeness import Ripeness
 
 MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
@@ -27,18 +28,30 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s")
+    __slots__ = (
+        "closed", "demand", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s",
+    )  # fmt: skip
 
-    def __init__(self, gpus: i64, group: i64) -> None:
+    def __init__(self, gpus: i64, group: i64, asked: int) -> None:
         self.gpus: i64 = gpus
         self.group: i64 = group  # GPUs that must share a machine
-        self.jobs: list[Job] = []
+        self.demand: int = asked  # as `demand` puts it
+        self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
         self.ripeness: Ripeness | None = None  # kept once somebody asked for it
         self.told_tier: i64 = -2  # the offer and the timers as last recorded,
         self.told_job: i64 = -1  # and to whom, where jobs have clocks of their own
         self.told_timers_s: vec[float] = vec[float]()
+
+    def job(self, slot: i64) -> Job:
+        """The job of that slot, which waits."""
+        found = self.jobs[slot]
+        assert found is not None
+        return found
+
+
+picklable(DemandClass, 1, 1, 0)
 
 
 class Queue:
@@ -63,7 +76,7 @@ class Queue:
         rows: list[tuple[float, float, int, Job]] = []
         for group in self.classes:
             for slot in group.heap.items:
-                job = group.jobs[slot]
+                job = group.job(slot)
                 rows.append((group.heap.key(slot), group.heap.tie(slot), int(job.index), job))
         rows.sort(key=lambda row: row[:3])
         return iter([row[3] for row in rows])
@@ -73,7 +86,7 @@ class Queue:
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus, job.group)
+            found = DemandClass(job.gpus, job.group, key)
             self._by_demand[key] = found
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
@@ -103,6 +116,15 @@ class Queue:
             if group.ripeness is not None:
                 group.ripeness.discard(job.slot)
             self._size -= 1
+
+    def holds(self, job: Job) -> bool:
+        """Whether the job is in the queue now."""
+        return self.class_of(job).heap.holds(job.slot)
+
+    def forget(self, job: Job) -> None:
+        """The job is gone for good: keep nothing of it."""
+        if job.slot >= 0:
+            self.class_of(job).jobs[job.slot] = None
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
@@ -144,7 +166,7 @@ class Queue:
                 continue
             key = group.heap.key(slot)
             tie = group.heap.tie(slot)
-            job = group.jobs[slot]
+            job = group.job(slot)
             if (
                 found is None
                 or key < best_key
@@ -161,7 +183,7 @@ class Queue:
         if found is None:
             found = Ripeness(group.jobs)
             for slot in group.heap.items:
-                found.put(group.jobs[slot], group.heap.key(slot), group.heap.tie(slot))
+                found.put(group.job(slot), group.heap.key(slot), group.heap.tie(slot))
             group.ripeness = found
         return found
 
@@ -170,7 +192,7 @@ class Queue:
         found: list[Job] = []
         for group in self.classes:
             for slot in group.heap.items:
-                found.append(group.jobs[slot])
+                found.append(group.job(slot))
         return found
 
     def take(self, job: Job) -> None:
@@ -197,6 +219,9 @@ class Queue:
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()
+
+
+picklable(Queue)
 
 
 def _moved(told: float, value: float) -> bool:

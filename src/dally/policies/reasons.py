@@ -8,8 +8,8 @@ from mypy_extensions import i64
 from dally.model import (
     ACCEPT,
     ADMIT,
+    DEFER,
     HEAD,
-    HOLD,
     INFINITY,
     LOSE,
     NEVER,
@@ -19,6 +19,7 @@ from dally.model import (
     Decision,
     Job,
 )
+from dally.pickles import picklable
 from dally.policies.queue import DemandClass
 
 
@@ -103,13 +104,16 @@ class Reasons:
             told.value = at_s
             self._rows.append(told)
 
-    def held(self, job: Job) -> None:
+    def deferred(self, job: Job) -> None:
         """The job is not offered anything until it is admitted."""
-        self._rows.append(Decision(HOLD, job))
+        self._rows.append(Decision(DEFER, job))
 
     def admitted(self, job: Job) -> None:
         """From now on the job is offered GPUs."""
         self._rows.append(Decision(ADMIT, job))
+
+
+picklable(Reasons)
 
 
 def same(one: vec[float], other: vec[float]) -> bool:

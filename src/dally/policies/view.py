@@ -6,6 +6,7 @@ from math import floor
 
 from dally.model import Allocation, Costs, Job, Profile
 from dally.perf.base import SpeedModel
+from dally.pickles import picklable
 
 
 class View:
@@ -51,3 +52,6 @@ class View:
     def queue_of(self, job: Job) -> str:
         """The name of the queue it was submitted to."""
         return ""
+
+
+picklable(View, SpeedModel(), Costs())

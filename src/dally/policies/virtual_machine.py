@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from dally.heap import IndexedHeap
 from dally.model import INFINITY
+from dally.pickles import picklable
 
 
 class VirtualMachine:
@@ -21,12 +22,13 @@ class VirtualMachine:
         self._left: IndexedHeap = IndexedHeap()  # jobs by GPU-seconds left, the served one as of `_now`
         self._now: float = 0.0
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (rebuild, (self._gpus, self._left, self._now))
-
     def add(self, job: i64, gpu_s: float) -> None:
         """A job comes with so much work, at the moment last advanced to."""
         self._left.put(job, gpu_s, 0.0)
+
+    def remove(self, job: i64) -> None:
+        """Nothing is left to do of a job, if it holds it: what it was doing since last advanced goes to others."""
+        self._left.discard(job)
 
     def holds(self, job: i64) -> bool:
         return self._left.holds(job)
@@ -62,10 +64,4 @@ class VirtualMachine:
         return self._now + self._left.key(self._left.first()) / self._gpus
 
 
-def rebuild(gpus: float, left: IndexedHeap, now: float) -> VirtualMachine:
-    """The machine in this state: how it is unpickled."""
-    found = VirtualMachine()
-    found._gpus = gpus
-    found._left = left
-    found._now = now
-    return found
+picklable(VirtualMachine)

@@ -125,7 +125,7 @@ class Stories:
         """When it began to wait, and when something was recorded that may have kept it waiting."""
         firsts = self.decisions.filter(pl.col("kind").is_in(["head", "reserve"]))
         firsts = firsts.filter(pl.col("job_id").ne_missing(pl.col("job_id").shift(1)))
-        mine = own.filter(pl.col("kind").is_in(["hold", "admit", "offer"]))
+        mine = own.filter(pl.col("kind").is_in(["defer", "admit", "offer"]))
         offers = self._offers_for(own.filter(pl.col("rank").is_not_null()), job_id, until_s)
         times = {since_s}
         for rows in (firsts, mine, offers):

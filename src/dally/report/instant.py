@@ -131,8 +131,8 @@ class Instant:
         return f"{begin}; {self._cause(job, declined)}"
 
     def _cause(self, job: dict[str, Any], declined: str) -> str:
-        admitted = self.last("hold", "admit", job_id=job["job_id"])
-        if admitted is not None and admitted["kind"] == "hold":
+        admitted = self.last("defer", "admit", job_id=job["job_id"])
+        if admitted is not None and admitted["kind"] == "defer":
             return "not admitted yet: the policy's virtual machine still works on it"
         first = self.first_in_line
         other = first is not None and first["job_id"] != job["job_id"]

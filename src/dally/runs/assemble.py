@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from dally.cluster.capacity import Cluster
@@ -17,11 +16,10 @@ from dally.errors import InputError
 from dally.metrics.record import Inputs
 from dally.model import Costs, Profile
 from dally.perf.base import SpeedModel
-from dally.perf.catalogue import Catalogue
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
-from dally.perf.profiles import find_profile, load_profiles, shipped
+from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import build
 from dally.runs.scenario import Scenario
 from dally.traces import Trace, read_outages, read_trace
@@ -78,17 +76,8 @@ def _work_out(scenario: Scenario, trace: Trace, profiles: Profiles, speed: Speed
 
 
 def profiles_of(inputs: Inputs) -> Profiles:
-    """(model, GPUs) to profile, each worked out once; the catalogue is read when first asked."""
-
-    @cache
-    def catalogue() -> Catalogue:
-        return load_profiles(Path(inputs.profiles)) if inputs.profiles else shipped()
-
-    @cache
-    def profile_of(model: str, gpus: int) -> Profile:
-        return find_profile(model, inputs.gpu, catalogue=catalogue()).step(gpus)
-
-    return profile_of
+    """(model, GPUs) to profile, each worked out once."""
+    return Steps(inputs.gpu, load_profiles(Path(inputs.profiles)) if inputs.profiles else None)
 
 
 def _failures(scenario: Scenario, topology: Topology) -> Failures:
