@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dally.cluster.capacity import Cluster
 from dally.engine.simulate import Simulation
 from dally.engine.snapshot import FORMAT, MAGIC, fork, load, note_of, resume, save
 from dally.engine.state import State
 from dally.errors import InputError
-from dally.model import Costs
+from dally.model import Action, Costs
 from dally.policies.base import Policy
+from dally.policies.queue import Queue
 from dally.policies.registry import POLICIES, build
 from dally.testing import check_record, record_of
 from dally.testing.strategies import Case, cases
@@ -191,6 +194,9 @@ def test_a_snapshot_calls_nothing(snapshot: Path, function: object, tmp_path: Pa
 
 class Own(Policy):
     """A user's policy, in a module of its own."""
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        return []
 
 
 def test_a_users_policy_is_admitted_by_name(tmp_path: Path) -> None:

@@ -199,9 +199,6 @@ class _Replay:
 
 def _check_bounds(record: RunRows) -> None:
     """No run beats the lower bounds, which count the work of all."""
-    comm_s = sum(job.comm_s for job in record.jobs)
-    if _below(comm_s, record.comm_floor_s):
-        raise InvariantError("bounds", f"{comm_s} s of communication are below {record.comm_floor_s} s")
     done = [job for job in record.jobs if job.status == "finished"]
     if not done or any(job.status == "cancelled" for job in record.jobs):
         return

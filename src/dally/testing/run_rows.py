@@ -53,7 +53,6 @@ class RunRows:
     restart_per_gpu_s: float
     makespan_bound_s: float
     jct_bound_s: float
-    comm_floor_s: float
 
 
 def record_of(simulation: Simulation) -> RunRows:
@@ -98,5 +97,4 @@ def record_of(simulation: Simulation) -> RunRows:
         restart_per_gpu_s=state.costs.restart_per_gpu_s,
         makespan_bound_s=summary["makespan_bound_s"],
         jct_bound_s=summary["jct_bound_s"],
-        comm_floor_s=summary["comm_floor_s"],
     )
