@@ -67,13 +67,17 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 
 @given(
     st.lists(
-        st.tuples(st.floats(0, 1e12), st.integers(1, 1000), st.floats(0, 1e12), TEXT, st.none() | st.floats(0, 1e6)),
+        st.tuples(
+            st.floats(0, 1e12), st.integers(1, 1000), st.floats(0, 1e12), TEXT, st.none() | st.floats(0, 1e6)
+        ),
         min_size=1,
         max_size=6,
     )
 )
 def test_every_value_reads_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
-    columns = dict(zip(("submit_s", "gpus", "duration_s", "user", "wait_s"), map(list, zip(*rows)), strict=True))
+    columns = dict(
+        zip(("submit_s", "gpus", "duration_s", "user", "wait_s"), map(list, zip(*rows, strict=True)), strict=True)
+    )
     frame = pl.DataFrame({"job_id": [f"j{place}" for place in range(len(rows))], **columns}, strict=False)
     path: Path = tmp_path_factory.getbasetemp() / "frame.csv"
     path.write_text(frame_csv(frame), encoding="utf-8")
