@@ -57,6 +57,7 @@ def test_policies_of_this_process_on_both_sides(tmp_path: Path) -> None:
     found = dally.whatif(JOBS, CLUSTER, Waiting(30.0), cluster_delta="+1 rack", out=tmp_path / "out", **in_use)
     assert (found.summary["current"], found.summary["new"]) == ("Waiting:until_s=80", "Waiting-2, +1 rack")
     assert found.summary["gpus"] == [16, 24]
+    assert json.loads((tmp_path / "out" / "whatif.json").read_text()) == json.loads(json.dumps(found.summary))
     jobs = found.comparison.run("Waiting:until_s=80").jobs
     assert jobs["start_s"].to_list() == [0.0, 0.0, 80.0]
     assert found.comparison.run("Waiting-2, +1 rack").jobs["start_s"].to_list() == [0.0, 0.0, 1.0]

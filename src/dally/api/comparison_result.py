@@ -28,9 +28,14 @@ class ComparisonResult:
 
     def __init__(self, rows: Sequence[Row], baseline: str, kept: Kept) -> None:
         self.baseline = baseline
-        self.contests: list[Contest] = compare_rows(rows, baseline)  # one per workload and network
+        self._contests = compare_rows(rows, baseline)
         self._rows = list(rows)
         self._kept = kept
+
+    @property
+    def contests(self) -> list[Contest]:
+        """The comparison itself, one per workload and network: entries, their standings, what bounds them."""
+        return self._contests
 
     @property
     def rows(self) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -58,4 +59,6 @@ def whatif(
         rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
         found = answer(posed.question, history, runs, rows, top)
     values = values_of(posed, history, runs, rows, found)
+    if kept.out is not None:
+        kept.file("whatif.json", json.dumps(values, indent=2) + "\n")
     return WhatIfResult(found, values, top, ComparisonResult(rows, values["current"], kept))

@@ -21,10 +21,20 @@ class WhatIfResult:
     """Two sides of the same jobs: `users`, `sizes`, `losing_jobs` as polars frames, and all of it in `summary`."""
 
     def __init__(self, found: Answer, summary: dict[str, Any], top: int, comparison: ComparisonResult) -> None:
-        self.summary = summary  # whatif.json
-        self.comparison = comparison  # the same runs, policy against policy
+        self._summary = summary
+        self._comparison = comparison
         self._found = found
         self._top = top
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All of whatif.json, by name."""
+        return self._summary
+
+    @property
+    def comparison(self) -> ComparisonResult:
+        """The same runs, policy against policy."""
+        return self._comparison
 
     @property
     def verdict(self) -> str:
