@@ -34,8 +34,8 @@ the code, not the page.
 TAKES = """
 ## What they take
 
-- A **trace** (`TraceLike`) is a path to a file of any format of [file formats](formats.md), or a DataFrame of polars
-  or pandas with the columns of the plain csv: `job_id`, `submit_s`, `gpus`, `duration_s` and more if known.
+- A **trace** (`TraceLike`) is a path to a file of any format of [file formats](formats.md), or a DataFrame (polars
+  or pandas) with the columns of the plain csv: `job_id`, `submit_s`, `gpus`, `duration_s` and more if known.
 - A **cluster** (`ClusterLike`) is a text such as `4x16x8` (racks x machines x GPUs), a path to a topology file, or
   a `dally.cluster.Topology`.
 - A **policy** (`PolicyLike`) is a name from `dally policies`, a text `file.py:Class`, a subclass of

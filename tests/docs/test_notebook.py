@@ -19,8 +19,7 @@ NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outputs of each code cell, by the cell's id; the kernel runs the build under test."""
     nbclient = pytest.importorskip("nbclient")
-    import nbformat
-
+    nbformat = pytest.importorskip("nbformat")
     home = tmp_path_factory.mktemp("notebook")
     shutil.copytree(ROOT / "examples", home / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     (home / "docs").mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dally.api.comparison_result import ComparisonResult
-from dally.api.inputs import ClusterLike, ScenarioFields, cluster_text, fields_of, trace_file
+from dally.api.inputs import ClusterLike, ScenarioFields, cluster_text, fields_of, several, trace_file
 from dally.api.kept import Kept
 from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known, spelled_out
@@ -47,20 +47,20 @@ def compare(
     """
     kept = Kept(out)
     stated = fields_of(fields)
-    networks = list(networks or [stated.get("network", "")])
-    seeds = list(seeds or [stated.get("seed", 1)])
-    for name in filter(None, networks):
+    on = several("network", networks, stated, "")
+    under = several("seed", seeds, stated, 1)
+    for name in filter(None, on):
         find_preset(name)
-    several = [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies
-    with known(spelled_out(several)) as choice:
+    listed = [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies
+    with known(spelled_out(listed)) as choice:
         labels = [one.label() for one in choice.policies]
         if baseline and baseline not in labels:
             raise unknown("baseline", baseline, labels)
         base = Scenario("", cluster_text(kept, cluster), "", **stated)
         named = _named(traces)
-        runs = comparison_runs(_loads(kept, named, base, seeds, False), networks, choice.policies, base)
-        frames = _loads(kept, named, base, seeds, True)
-        runs += comparison_runs(frames, networks, choice.policies, replace(base, trace_format="csv"))
+        runs = comparison_runs(_loads(kept, named, base, under, False), on, choice.policies, base)
+        frames = _loads(kept, named, base, under, True)
+        runs += comparison_runs(frames, on, choice.policies, replace(base, trace_format="csv"))
         runs = with_folders(runs, kept.folder / "runs")
         rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
     against = baseline or labels[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -32,7 +32,7 @@ class ScenarioFields(TypedDict, total=False):
     restart_s: float
     restart_per_gpu_s: float
     checkpoint_every_s: float
-    failures: str
+    failures: str | PathLike[str]
     failure_rate: float
     repair_s: float
     network: str
@@ -40,7 +40,7 @@ class ScenarioFields(TypedDict, total=False):
     congestion: str | float
     mix: str
     gpu: str
-    profiles: str
+    profiles: str | PathLike[str]
     trace_format: str
     strict: bool
     zone: str
@@ -72,6 +72,18 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         fields[name] = settings_of(name, value) if name == "network_settings" else convert(name, value)
     return fields
+
+
+def several(name: str, listed: Sequence[Any] | None, stated: Mapping[str, Any], usual: object) -> list[Any]:
+    """The values of `seeds` or `networks`, else the one of `seed` or `network`; InputError if both are given."""
+    if listed is None:
+        return [stated.get(name, usual)]
+    if name in stated:
+        raise InputError(f"{name} and {name}s: give one of them")
+    found = [listed] if isinstance(listed, (str, int)) else list(listed)
+    if not found:
+        raise InputError(f"{name}s: none given")
+    return [convert(name, value) for value in dict.fromkeys(found)]
 
 
 def settings_of(name: str, given: Mapping[str, object] | None) -> dict[str, str]:

@@ -57,12 +57,12 @@ class RunResult:
         """slots.parquet: samples of what could start."""
         return self._record.slots
 
-    def explain(self, job: str, until_s: float = float("inf")) -> Story:
+    def explain(self, job: str | int, until_s: float = float("inf")) -> Story:
         """The story of a job up to an instant: why it waited, what it got, what it lost."""
-        stories = self._stories
-        lines = stories.story(job, until_s)
-        slowdowns = zip(stories.tiers, stories.slowdowns(stories.job(job)), strict=False)
-        return Story(job, lines, {tier: value for tier, value in slowdowns if value > 0.0})
+        stories, job_id = self._stories, str(job)
+        lines = stories.story(job_id, until_s)
+        slowdowns = zip(stories.tiers, stories.slowdowns(stories.job(job_id)), strict=False)
+        return Story(job_id, lines, {tier: value for tier, value in slowdowns if value > 0.0})
 
     def report(self, path: str | Path | None = None) -> str:
         """The text of report.html; with a path it is also written there."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dally.api.comparison_result import ComparisonResult
-from dally.api.inputs import ClusterLike, ScenarioFields, scenario_of, settings_of
+from dally.api.inputs import ClusterLike, ScenarioFields, scenario_of, settings_of, several
 from dally.api.kept import Kept
 from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known
@@ -45,7 +45,8 @@ def whatif(
     only. Tables name `top` users and jobs.
     """
     kept = Kept(out)
-    network = fields.pop("network", "")
+    network = fields.pop("network", None) or ""
+    under = several("seed", seeds, fields, 1)
     both = [
         (current, settings_of("current_settings", current_settings)),
         (policy, settings_of("settings", settings)),
@@ -53,7 +54,7 @@ def whatif(
     with known(both) as choice:
         now, then = choice.policies
         base = scenario_of(kept, trace, cluster, now, fields)
-        posed = pose(base, network, then, list(seeds or [base.seed]), cluster_delta, new_network)
+        posed = pose(base, network, then, under, cluster_delta, new_network)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
         runs = with_folders(both_sides(posed.question, posed.topology, kept.folder), kept.folder / "runs")
         rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
