@@ -56,7 +56,7 @@ def test_a_frame_of_pandas_does_too() -> None:
 
 def test_nothing_stays_behind(tmp_path: Path) -> None:
     run = dally.simulate(JOBS, grid(2, 1, 8), "fifo", network="slow")
-    assert sorted(path.name for path in (tmp_path / "tmp").glob("*/*")) == ["cluster.toml", "trace.csv"]
+    assert sorted(path.name for path in (tmp_path / "tmp").glob("*/*")) == ["topology.toml", "trace.csv"]
     assert "started on" in str(run.explain("c"))  # which reads the cluster again
     del run
     gc.collect()

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import dally
 from dally.cli.main import app
+from dally.cluster import grid
 from tests.api.own_policies import CLUSTER, JOBS, Waiting
 
 # 8 GPUs. srtf: a 0-100, b 100-200, a again from 200, restarts for 8 s, and has 900 s left: until 1108.
@@ -63,6 +64,12 @@ def test_policies_of_this_process_on_both_sides(tmp_path: Path) -> None:
     assert found.comparison.run("Waiting-2, +1 rack").jobs["start_s"].to_list() == [0.0, 0.0, 1.0]
 
 
+def test_a_topology_and_a_larger_one() -> None:
+    drawn = dally.whatif(JOBS, grid(2, 1, 8), "fifo", cluster_delta="+1 rack")
+    named = dally.whatif(JOBS, CLUSTER, "fifo", cluster_delta="+1 rack")
+    assert drawn.summary == named.summary
+
+
 def test_what_it_shows(tmp_path: Path) -> None:
     found = dally.whatif(TRACE, "1x8", "fifo", current="srtf", network="none")
     assert repr(found) == f"<WhatIfResult: {found.verdict} Print it>"
@@ -76,6 +83,8 @@ def test_what_it_shows(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"policy": "fifo-backfill"}, "nothing would be different"),
+        ({"seed": "one"}, "seed: 'one': must be of type int"),
+        ({"seed": 1, "seeds": [1, 2]}, "seed and seeds: give one of them"),
         ({"network": "slw"}, "unknown network 'slw'"),
         ({"cluster_delta": "+1 moon"}, r"\+1 moon"),
         ({"policy": None}, "policy: NoneType: must be a name"),

@@ -105,7 +105,7 @@ def trace_file(kept: Kept, trace: TraceLike, name: str = "trace", strict: bool =
 def cluster_text(kept: Kept, cluster: ClusterLike) -> str:
     """The cluster as `--cluster` takes it."""
     if isinstance(cluster, Topology):
-        return kept.file("cluster.toml", to_toml(cluster))
+        return kept.file("topology.toml", to_toml(cluster))  # whatif writes a cluster.toml beside it
     if isinstance(cluster, (str, PathLike)):
         return fspath(cluster)
     raise InputError(f"cluster: {type(cluster).__name__}: must be a path, a text such as 4x16x8, or a Topology")

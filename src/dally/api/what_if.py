@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dally.api.comparison_result import ComparisonResult
-from dally.api.inputs import ClusterLike, ScenarioFields, scenario_of, settings_of, several
+from dally.api.inputs import ClusterLike, ScenarioFields, fields_of, scenario_of, settings_of, several
 from dally.api.kept import Kept
 from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known
@@ -46,7 +46,7 @@ def whatif(
     """
     kept = Kept(out)
     network = fields.pop("network", None) or ""
-    under = several("seed", seeds, fields, 1)
+    under = several("seed", seeds, fields_of(fields), 1)
     both = [
         (current, settings_of("current_settings", current_settings)),
         (policy, settings_of("settings", settings)),
