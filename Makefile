@@ -52,6 +52,7 @@ bench: install
 docs: install
 	$(BIN)/python scripts/cli_reference.py > docs/cli.md
 	$(BIN)/python scripts/policies_page.py > docs/policies.md
+	$(BIN)/python scripts/api_page.py > docs/api.md
 
 clean:
 	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

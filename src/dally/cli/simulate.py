@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import gc
 import json
-from math import exp
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import typer
 
 from dally.cli.given import Given, require, takes_scenario
-from dally.cli.output import print_table, progress_of
+from dally.cli.output import print_table
 from dally.errors import InputError
-from dally.report.time_text import span
+from dally.report.run_summary import summary_table
 from dally.runs.cost import cost
 from dally.runs.execute import execute
-from dally.traces.rows import told
+from dally.sweep.progress import bar_of_run
 
 EXAMPLES = """Examples:
 
@@ -58,7 +56,7 @@ def simulate(
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")
 
-    with progress_of(progress) as show:
+    with bar_of_run(progress) as show:
         record = execute(chosen, show, out)
     if out and (report or (report is None and record.summary["events"] <= MOST_EVENTS)):
         _report(out)
@@ -66,7 +64,8 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        print_summary(summary)
+        table = summary_table(summary)
+        print_table(table.headings, table.texts(), table.numbers_from)
         for what, count in record.notes.items():
             typer.echo(f"{count:,} jobs {what}")
         if record.stuck:
@@ -87,37 +86,3 @@ def _report(folder: Path) -> None:
     except KeyboardInterrupt:
         typer.echo(f"dally: interrupted; {folder} holds everything but report.html", err=True)
         raise typer.Exit(1) from None
-
-
-def print_summary(summary: dict[str, Any]) -> None:
-    """Print one run for people."""
-    tiers = ", ".join(f"{count:,} {tier}" for tier, count in summary["tier_starts"].items())
-    finished = [
-        ("makespan", f"{span(summary['makespan_s'])}  (at least {span(summary['makespan_bound_s'])})"),
-        ("mean JCT", f"{span(summary['jct_mean_s'])}  (at least {span(summary['jct_bound_s'])})"),
-        ("JCT p50 / p95 / p99", " / ".join(span(summary[f"jct_p{p}_s"]) for p in (50, 95, 99))),
-        ("waiting, mean / p99", f"{span(summary['queue_mean_s'])} / {span(summary['queue_p99_s'])}"),
-    ]
-    communication = [
-        ("exposed communication", f"{span(summary['comm_s'])}  (at least {span(summary['comm_floor_s'])})")
-    ]
-    factor = exp(summary["prediction_log_error"])
-    off = f"median {summary['prediction_error_p50']:.0%}, on average a factor of {factor:.1f}"
-    predictions = [("predicted durations are off by", off)] if summary["prediction_log_error"] else []
-    rows = [
-        ("policy", summary["policy"]),
-        ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
-        *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
-        *([("rows left out", told(summary["unused"]))] if summary["unused"] else []),
-        *(finished if summary["finished"] else []),
-        *(communication if summary["comm_s"] else []),
-        ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),
-        (
-            "preemptions, renewals, migrations",
-            ", ".join(f"{summary[name]:,}" for name in ("preemptions", "renewals", "migrations")),
-        ),
-        ("placements by tier", tiers),
-        *predictions,
-        ("events", f"{summary['events']:,} in {summary['cpu_s']:.2f} s CPU, {summary['peak_rss_mb']:.0f} MB"),
-    ]
-    print_table(["", ""], rows)

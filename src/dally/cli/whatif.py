@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from dally.cli import many, trace_options
 from dally.cli.compare import leave_report
 from dally.cli.given import Given, require, takes_scenario, with_values
+from dally.cli.output import print_table
 from dally.cli.scenario_options import option
-from dally.cli.whatif_tables import show
-from dally.cluster.links import has_links
 from dally.cluster.network_spec import read_settings
-from dally.cluster.spec import read_topology
-from dally.errors import InputError
-from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
-from dally.sweep.whatif import NO_NETWORK, Question, answer, both_sides, known_network
+from dally.sweep.whatif import answer, both_sides
+from dally.sweep.whatif_posed import pose, values_of
+from dally.sweep.whatif_tables import told
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -63,46 +60,31 @@ def whatif(
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
     base = in_use(given, current, current_settings)
-    tree = read_topology(base.cluster)
-    preset, assumed = known_network(tree, network or base.network)
-    if network == NO_NETWORK and base.network_settings:
-        raise InputError("--network none and --set-network: give one of them")
-    base.network = preset
     chosen = Chosen(policy, read_settings("--set", settings))
-    question = Question(base, chosen, given.seeds([base.seed]), cluster_delta.strip(), new_network)
-    assemble(base)  # what is wrong with the input is said before anything is run or written
+    posed = pose(base, network or "", chosen, given.seeds([base.seed]), cluster_delta, new_network)
+    question = posed.question
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or Path(temporary)
-        runs = with_folders(both_sides(question, tree, folder), folder / "runs", report=out is not None)
+        runs = with_folders(both_sides(question, posed.topology, folder), folder / "runs", report=out is not None)
         with many.open_store(out) as store:
             outcome = many.run_many(runs, many.workers_of("local", "", jobs), store, progress)
         many.end(outcome)
-        new_gpus = read_topology(runs[-1].scenario.cluster).total_gpus()
         found = answer(question, history, runs, outcome.rows, top)
-    names = question.labels()
-    values: dict[str, Any] = {
-        "current": names[0],
-        "new": names[1],
-        "network": preset,
-        "network_assumed": assumed,
-        "mix": base.mix,
-        "seeds": question.seeds,
-        "models_assumed": sum(not row.model for row in history.rows) if preset or has_links(tree) else 0,
-        "gpus": [tree.total_gpus(), new_gpus],
-        "skipped": outcome.rows[0]["skipped"],
-        "no_longer_fit": outcome.rows[-1]["skipped"] if question.changes_cluster() else 0,
-        **found.to_values(),
-    }
+        values = values_of(posed, history, runs, outcome.rows, found)
     text = json.dumps(values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
-        leave_report(out, names[0])
+        leave_report(out, question.labels()[0])
     if as_json:
         typer.echo(text)
         return
-    show(found, values, top)
+    for part in told(found, values, top):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            print_table(part.headings, part.texts(), part.numbers_from)
     if out:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
 

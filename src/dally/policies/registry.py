@@ -1,4 +1,4 @@
-"""All policies by name: ours, those of a user's file, and those that other distributions bring."""
+"""All policies by name: ours, those of a user's file or process, and those that other distributions bring."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dally.policies.base import Policy
 from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
+from dally.policies.here import find_here
 from dally.policies.settings import settings_for
 from dally.policies.user_file import load_named, split_file
 
@@ -50,6 +51,9 @@ POLICIES: Final[dict[str, NamedPolicy]] = {policy.name: policy for policy in DEC
 
 def find(name: str) -> NamedPolicy:
     """The policy of that name or of that `file.py:Class`, or an InputError that suggests the nearest name."""
+    here = find_here(name)
+    if here is not None:
+        return here
     if name in POLICIES:
         return POLICIES[name]
     if policy_file(name):
@@ -106,5 +110,8 @@ def policy_file(name: str) -> str:
 
 
 def installed_code(name: str) -> str:
-    """The digest of the code of a policy that another distribution brings; empty for all others."""
+    """What tells the code of a policy of another distribution, or of this process; empty for all others."""
+    here = find_here(name)
+    if here is not None:
+        return here.source
     return "" if name in POLICIES or policy_file(name) else code_digest(GROUP, name)

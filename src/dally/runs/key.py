@@ -15,7 +15,7 @@ from dally.runs.scenario import Scenario, file_digest
 from dally.traces.formats import installed_code
 
 # Folders above `runs`: by the rules of imports nothing that computes a run or its row can lie there.
-ABOVE = ("benchmark", "cli", "live", "report", "sweep", "testing", "web")
+ABOVE = ("api", "benchmark", "cli", "live", "report", "sweep", "testing", "web")
 
 
 def keyed(scenario: Scenario, digests: dict[str, str]) -> tuple[Scenario, str]:
