@@ -12,7 +12,7 @@ import dally
 
 def test_the_public_names() -> None:
     assert dally.__all__ == [
-        "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "is_compiled",
+        "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
         "iteration_times", "read_run", "simulate", "whatif",
     ]  # fmt: skip
     for name in dally.__all__:

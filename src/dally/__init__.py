@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dally.api import compare, read_run, simulate, whatif
+    from dally.api import compare, go_on, read_run, simulate, whatif
     from dally.cluster import Cluster
     from dally.errors import InputError
     from dally.model import Profile
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "is_compiled",
+    "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
     "iteration_times", "read_run", "simulate", "whatif",
 ]  # fmt: skip
 
@@ -25,6 +25,7 @@ _HOMES = {
     "Profile": "dally.model",
     "collective_time": "dally.perf.ask",
     "compare": "dally.api",
+    "go_on": "dally.api",
     "iteration_times": "dally.perf.ask",
     "read_run": "dally.api",
     "simulate": "dally.api",

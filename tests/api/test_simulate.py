@@ -29,7 +29,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_field_of_a_scenario_is_a_keyword() -> None:
-    own = {"trace", "cluster", "policy", "settings", "digests"}
+    own = {"trace", "cluster", "policy", "settings", "snapshot", "digests"}
     assert list(ScenarioFields.__annotations__) == [f.name for f in fields(Scenario) if f.name not in own]
 
 
@@ -172,3 +172,14 @@ def test_progress_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
     dally.simulate(JOBS, CLUSTER, "fifo", progress=True)
     assert "3/3 jobs" in capsys.readouterr().err
+
+
+def test_a_saved_run_goes_on(tmp_path: Path) -> None:
+    rows = [("a", 0, 8, 100), ("b", 0, 8, 50), ("c", 5, 8, 10)]
+    frame = pl.DataFrame(rows, ["job_id", "submit_s", "gpus", "duration_s"], orient="row")
+    whole = dally.simulate(frame, "1x1x8", "fifo", snapshot=tmp_path / "s", snapshot_at=20.0)
+    assert dally.go_on(tmp_path / "s").summary["jct_mean_s"] == whole.summary["jct_mean_s"]
+    # From 20 s on the shortest remaining job runs: c until 30, b until 80, a has 80 s left (and 8 s of a restart).
+    other = dally.go_on(tmp_path / "s", "srtf")
+    assert other.jobs["finish_s"].to_list() == [168.0, 80.0, 30.0]
+    assert dally.go_on(tmp_path / "s", until_s=60.0).summary["finished"] == 0

@@ -25,8 +25,8 @@ CELLS = {"gpu", "profiles", "until_s", "checkpoint_every_s", "failure_rate", "re
 LEFT_OUT = {
     "simulate": {"seeds"},
     "compare": {"policy", "settings"},
-    "sweep": set[str](),
-    "whatif": set[str](),
+    "sweep": {"snapshot"},
+    "whatif": {"snapshot"},
     "benchmark": set(OPTIONS) - CELLS,
     "reproduce": set(OPTIONS) - {"seed", "seeds"},
 }
@@ -58,7 +58,8 @@ def test_who_gives_one_of_those_listed_is_told_why(command: str) -> None:
     for name in LEFT_OUT[command]:
         taken = OPTIONS[name]
         value = {bool: [], list[str]: ["a=1"]}.get(taken.kind, ["1"])
-        done = CliRunner().invoke(app, [command, taken.flags[0], *value])
+        needed = ["--out", "o"] if command == "sweep" else []
+        done = CliRunner().invoke(app, [command, taken.flags[0], *value, *needed])
         assert isinstance(done.exception, InputError), name
         reason = str(done.exception).removeprefix(f"{taken.flags[0]}: ")
         assert str(done.exception) == f"{taken.flags[0]}: {reason}"

@@ -3,7 +3,7 @@
 from dally.api.comparing import compare
 from dally.api.comparison_result import ComparisonResult
 from dally.api.run_result import RunResult
-from dally.api.simulating import read_run, simulate
+from dally.api.simulating import go_on, read_run, simulate
 from dally.api.story import Story
 from dally.api.what_if import whatif
 from dally.api.what_if_result import WhatIfResult
@@ -14,6 +14,7 @@ __all__ = [
     "Story",
     "WhatIfResult",
     "compare",
+    "go_on",
     "read_run",
     "simulate",
     "whatif",

@@ -62,7 +62,8 @@ class RunResult:
         stories, job_id = self._stories, str(job)
         lines = stories.story(job_id, until_s)
         slowdowns = zip(stories.tiers, stories.slowdowns(stories.job(job_id)), strict=False)
-        return Story(job_id, lines, {tier: value for tier, value in slowdowns if value > 0.0})
+        when = [stories.stamp(line.time_s) for line in lines]
+        return Story(job_id, lines, when, {tier: value for tier, value in slowdowns if value > 0.0})
 
     def report(self, path: str | Path | None = None) -> str:
         """The text of report.html; with a path it is also written there."""

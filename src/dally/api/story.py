@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dally.report.explain import Line
-from dally.report.time_text import stamp
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,9 +15,12 @@ if TYPE_CHECKING:
 class Story:
     """What happened to a job and why, in order: print it, or take its `table`."""
 
-    def __init__(self, job_id: str, lines: Sequence[Line], slowdowns: dict[str, float]) -> None:
+    def __init__(
+        self, job_id: str, lines: Sequence[Line], when: Sequence[str], slowdowns: dict[str, float]
+    ) -> None:
         self.job_id = job_id
         self._lines = list(lines)
+        self._when = list(when)  # the lines' times in words
         self._slowdowns = slowdowns
 
     @property
@@ -35,7 +37,7 @@ class Story:
         return pl.DataFrame([(line.time_s, line.kind, line.text) for line in self._lines], kinds, orient="row")
 
     def __str__(self) -> str:
-        told = [f"  {stamp(line.time_s)}  {line.text}" for line in self._lines]
+        told = [f"  {when}  {line.text}" for when, line in zip(self._when, self._lines, strict=True)]
         return "\n".join([f"Job {self.job_id}", *told, *(f"  {text}" for text in self._expected())])
 
     def __repr__(self) -> str:
@@ -43,9 +45,9 @@ class Story:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f'<tr><td style="text-align:left;white-space:nowrap">{escape(stamp(line.time_s))}</td>'
+            f'<tr><td style="text-align:left;white-space:nowrap">{escape(when)}</td>'
             f'<td style="text-align:left">{escape(line.text)}</td></tr>'
-            for line in self._lines
+            for when, line in zip(self._when, self._lines, strict=True)
         )
         below = "".join(f"<p>{escape(text)}</p>" for text in self._expected())
         return f"<p><b>Job {escape(self.job_id)}</b></p><table>{rows}</table>{below}"

@@ -33,7 +33,7 @@ EXAMPLES = """Examples:
 
 
 SEEDS = "1,2,3"
-OF_CELLS = ("trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "mix", "scenario")
+OF_CELLS = ("trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "mix", "scenario", "snapshot")
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
     **dict.fromkeys(("network", "network_settings", "congestion"), "cells are on the networks of --networks"),

@@ -13,6 +13,7 @@ from dally.cli import many
 from dally.cli.scenario_options import OPTIONS, flag_of, option
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
+from dally.runs.going_on import saved_scenario
 from dally.runs.scenario import Scenario, read_scenario
 from dally.sweep.parameters import changed
 
@@ -30,6 +31,8 @@ class Given:
 
     def scenario(self) -> Scenario:
         """The scenario of --scenario, or an empty one, with what is given in its place."""
+        if "snapshot" in self.values:
+            return with_values(saved_scenario(Path(self.values["snapshot"])), self.values)
         base = read_scenario(self.start) if self.start else Scenario(trace="", cluster="", policy="fifo-backfill")
         return with_values(base, self.values)
 
@@ -102,6 +105,8 @@ def given_by(stated: Mapping[str, Any]) -> Given:
         if one in stated and other in stated:
             pair = f"{flag_of(one)} {stated[one]} and {flag_of(other)} {stated[other]}"
             raise InputError(f"{pair}: give one of them")
+    if "snapshot" in stated and "scenario" in stated:
+        raise InputError("--from and --scenario: give one of them; a snapshot has a scenario of its own")
     if "failures" in stated and "repair_s" in stated:
         raise InputError(f"--repair-s {stated['repair_s']:g}: the file of --failures says when machines are back")
     values = dict(stated)

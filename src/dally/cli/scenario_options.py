@@ -47,6 +47,11 @@ OPTIONS: dict[str, Taken] = {
     "scenario": Taken(
         ("--scenario",), "Start from the scenario.toml that a run left; other options change it.", "FILE", Path
     ),
+    "snapshot": Taken(
+        ("--from",),
+        "Go on from where `dally simulate --snapshot` saved a run: --policy, --set and --until may be others.",
+        "FILE",
+    ),
     "seed": Taken(("--seed",), "Seed of everything drawn at random.", "N", int),
     "seeds": Taken(("--seeds",), "Several seeds: every run once with each.", "N,…", usual="that of --seed"),
     "network": Taken(

@@ -15,6 +15,7 @@ from dally.errors import InputError
 from dally.report.run_summary import summary_table
 from dally.runs.cost import cost
 from dally.runs.execute import execute
+from dally.runs.going_on import Keep
 from dally.sweep.progress import bar_of_run
 
 EXAMPLES = """Examples:
@@ -28,6 +29,10 @@ EXAMPLES = """Examples:
   dally simulate --trace jobs.csv --cluster 4x16x8 --failure-rate 0.01 --checkpoint-every 1800 --seed 7
 
   dally simulate --scenario run1/scenario.toml --json
+
+  dally simulate --trace jobs.csv --cluster 4x16x8 --snapshot noon.snapshot --snapshot-at 43200
+
+  dally simulate --from noon.snapshot --policy srtf --out from-noon
 """
 MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer runs say --report
 
@@ -43,6 +48,12 @@ def simulate(
         None, "--report/--no-report",
         help="Write report.html too.  [default: with --out, up to 200,000 events]",
     ),
+    keep_in: Path = typer.Option(
+        None, "--snapshot", metavar="FILE", help="Save the run on its way; --from goes on from there."
+    ),
+    keep_at: float = typer.Option(
+        None, "--snapshot-at", metavar="SECONDS", help="When to save it, on the trace's own clock."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     progress: bool = typer.Option(
         None, "--progress/--no-progress", help="Show a progress bar.  [default: if stderr is a terminal]"
@@ -56,8 +67,9 @@ def simulate(
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")
 
+    stop = kept_at(keep_in, keep_at)
     with bar_of_run(progress) as show:
-        record = execute(chosen, show, out)
+        record = execute(chosen, show, out, stop)
     if out and (report or (report is None and record.summary["events"] <= MOST_EVENTS)):
         _report(out)
     summary = record.summary | cost(began)  # of the whole command
@@ -73,6 +85,15 @@ def simulate(
             typer.echo(f"Jobs still waiting when nothing more could happen: {left}")
         if out:
             typer.echo(f"Written to {out}")
+
+
+def kept_at(path: Path | None, at_s: float | None) -> Keep | None:
+    """Where and when to save the run, if that is asked for; both must be said."""
+    if path is None and at_s is None:
+        return None
+    if path is None or at_s is None or not 0.0 <= at_s < float("inf"):
+        raise InputError("--snapshot FILE and --snapshot-at SECONDS: give both, the seconds from 0 on")
+    return Keep(path, at_s)
 
 
 def _report(folder: Path) -> None:

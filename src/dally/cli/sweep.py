@@ -31,7 +31,9 @@ EXAMPLES = """Examples:
 """
 
 
-@takes_scenario()
+@takes_scenario(
+    without={"snapshot": "a sweep varies what a saved run has settled; `dally compare --from` takes one"}
+)
 def sweep(
     given: Given,
     plan: Path = typer.Argument(None, help="A TOML file with [base], [grid] and [random]."),

@@ -34,7 +34,9 @@ EXAMPLES = """Examples:
 """
 
 
-@takes_scenario()
+@takes_scenario(
+    without={"snapshot": "recorded jobs are replayed from the first on; `dally compare --from` takes one"}
+)
 def whatif(
     given: Given,
     policy: str = typer.Option("dally", metavar="NAME", help="The policy to try, by name or as FILE.py:Class."),

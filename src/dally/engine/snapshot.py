@@ -17,6 +17,8 @@ from dally.engine.state import State
 from dally.errors import InputError, at
 from dally.pickles import BUILDERS
 from dally.policies.base import Policy
+from dally.policies.part import Part
+from dally.policies.user_file import revive
 from dally.whole_file import whole_file
 
 MAGIC: Final = b"dally snapshot\n"
@@ -138,9 +140,17 @@ class _Unpickler(pickle.Unpickler):
         for builder in BUILDERS:
             if (module, name) == (builder.__module__, builder.__name__):
                 return builder
+        if (module, name) == (revive.__module__, revive.__name__):
+            return self._revive
         top, _, rest = module.partition(".")
         if top == "dally" and rest.partition(".")[0] in OURS:
             found = getattr(import_module(module), name, None)
             if isinstance(found, type):
                 return found
         raise _NotAdmittedError(f"holds {module}.{name}, which is not admitted")
+
+    def _revive(self, path: str, module: str, name: str) -> Part:
+        """An object of a user's file, if that file is admitted: no other is loaded."""
+        if module not in self._admit:
+            raise _NotAdmittedError(f"holds {name} of {path}, which is not admitted")
+        return revive(path, module, name)

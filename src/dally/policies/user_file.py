@@ -97,10 +97,10 @@ def _make_picklable(part: type[Part]) -> None:
 def _reduce(self: Part) -> tuple[Any, ...]:
     kind = type(self)
     file = sys.modules[kind.__module__].__file__
-    return _revive, (file, kind.__module__, kind.__qualname__), self.__getstate__()
+    return revive, (file, kind.__module__, kind.__qualname__), self.__getstate__()
 
 
-def _revive(path: str, module_name: str, qualname: str) -> Part:
+def revive(path: str, module_name: str, qualname: str) -> Part:
     """An empty object of that class, of the same file with the same content."""
     module = sys.modules.get(module_name) or load_file(path)
     if module.__name__ != module_name:

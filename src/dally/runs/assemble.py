@@ -21,6 +21,7 @@ from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import build
+from dally.runs.going_on import go_on
 from dally.runs.scenario import Scenario
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
@@ -31,6 +32,8 @@ Profiles = Callable[[str, int], Profile]  # by model and GPUs
 def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
     """The run, ready to go, and the trace it runs: what of it could not be used."""
     scenario.check()
+    if scenario.snapshot:
+        return go_on(scenario)
     policy = build(scenario.policy, scenario.settings)
     topology = read_topology(scenario.cluster)
     failures = _failures(scenario, topology)

@@ -14,21 +14,29 @@ from dally.metrics.summary import summarize
 from dally.runs.assemble import assemble
 from dally.runs.cost import cost
 from dally.runs.folder import prepare_folder, write_run
+from dally.runs.going_on import Keep, keep
 from dally.runs.scenario import Scenario
 
 
 def execute(
-    scenario: Scenario, progress: Callable[[Simulation], None] | None = None, out: Path | None = None
+    scenario: Scenario,
+    progress: Callable[[Simulation], None] | None = None,
+    out: Path | None = None,
+    stop: Keep | None = None,
 ) -> Simulated:
     """The record of the run, its summary included; with `out` it is also left in that folder.
 
-    `progress` is called now and then. What is wrong with the input is said before anything is written.
+    `progress` is called now and then. With `stop` the run is also saved on its way, to go on from there later.
+    What is wrong with the input is said before anything is written.
     """
     began_s, cpu_began_s = perf_counter(), process_time()
     with _collector_off():
         simulation, trace = assemble(scenario)
         if out:
             prepare_folder(out)
+        if stop:
+            simulation.go_on(min(stop.at_s, scenario.until_s), progress)
+            keep(simulation, scenario, trace, stop)
         simulation.run(scenario.until_s, progress)
         record = Simulated(simulation, scenario, trace.skipped, trace.unused, trace.notes)
         record.summary = {

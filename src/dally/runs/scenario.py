@@ -41,6 +41,7 @@ class Scenario:
     trace_format: str = "auto"  # told by the trace's content
     strict: bool = False  # rows of the trace that cannot be used are errors
     zone: str = "UTC"  # of local times in the trace
+    snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
 
     def check(self) -> None:
@@ -60,14 +61,17 @@ class Scenario:
 
     def files(self) -> list[str]:
         """The files it reads."""
-        named = [self.trace, self.failures, self.profiles, policy_file(self.policy), *cluster_files(self.cluster)]
+        named = [policy_file(self.policy), *cluster_files(self.cluster)]
+        if self.snapshot:  # it holds all that was read from the others
+            return [self.snapshot, *(name for name in named if name)]
+        named += [self.trace, self.failures, self.profiles]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 
     def file_fields(self) -> dict[str, str]:
         """The fields that name a file, and the file that each names."""
         files = {*self.files()}
-        fields = {name: getattr(self, name) for name in ("trace", "cluster", "failures", "profiles")}
+        fields = {name: getattr(self, name) for name in ("trace", "cluster", "failures", "profiles", "snapshot")}
         fields["policy"] = policy_file(self.policy)
         return {name: file for name, file in fields.items() if file in files}
 
@@ -97,10 +101,18 @@ def _moved(value: str, file: str) -> str:
 def read_scenario(path: Path) -> Scenario:
     """The scenario that the file describes."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_scenario(path, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def parse_scenario(path: Path, text: str) -> Scenario:
+    """The scenario that a text in that file describes."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
     known = {item.name: item.type for item in fields(Scenario)}
     for name, value in values.items():
