@@ -132,12 +132,18 @@ def test_catches_impossible_actions(policy: type[Policy]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "name"), [(SharedState, "repeat"), (Unpicklable, "pickle"), (Oversleeps, "idle"), (Counts, "idle")]
+    ("policy", "names"),
+    [
+        (SharedState, ["repeat"]),
+        (Unpicklable, ["pickle"]),
+        (Oversleeps, ["idle", "future"]),  # also: a job that comes later wakes it
+        (Counts, ["idle"]),
+    ],
 )
-def test_catches_bad_habits(policy: type[Policy], name: str) -> None:
+def test_catches_bad_habits(policy: type[Policy], names: list[str]) -> None:
     with pytest.raises(InvariantError) as caught:
         check_policy(policy, examples=50)
-    assert caught.value.name == name
+    assert caught.value.name in names
 
 
 def test_catches_a_look_into_the_future() -> None:

@@ -86,6 +86,7 @@ class EasyBackfill(Policy):
         self._lengths: dict[int, LengthTree] = {}  # by demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
+        self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -120,8 +121,15 @@ class EasyBackfill(Policy):
         if job.status == CANCELLED:
             self._guesses.forget(job)
 
+    def next_wakeup(self, now: float) -> float:
+        # A job that outlasts its prediction moves the reservation, and with it who may start before that.
+        if self._guesses.exact or not self._waiting or len(self._ends) == 0:
+            return INFINITY
+        return self._ends.key(self._ends.first())
+
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if len(queue) == 0:
+        self._waiting = len(queue) > 0
+        if not self._waiting:
             return []
         if not self._guesses.exact:
             self._revise(now)
@@ -132,6 +140,7 @@ class EasyBackfill(Policy):
             head = queue.best()
             if head is None:
                 self.reasons.reserved(None, INFINITY)
+                self._waiting = False
                 return
             allocation = self._placement.place(head, now, cluster)
             if allocation is None:

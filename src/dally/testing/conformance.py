@@ -33,6 +33,7 @@ def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> Non
         deadline=None,
         derandomize=True,
         database=None,
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
     @given(cases())
