@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.label_presets import PRESETS
 from dally.cluster.formats.to_toml import to_toml
