@@ -23,6 +23,7 @@ COMPILED = [
     "perf/adadual.py",
     "perf/adadual_sharing.py",
     "perf/closest.py",
+    "perf/least.py",
     "perf/network_model.py",
     "policies/part.py",
     "policies/queue.py",
@@ -73,7 +74,15 @@ COMPILED = [
     "engine/failures.py",
     "engine/cycle.py",
     "engine/simulate.py",
-    "metrics/bounds.py",
+    "metrics/bounds/workload.py",
+    "metrics/bounds/makespan.py",
+    "metrics/bounds/one_machine.py",
+    "metrics/bounds/grid.py",
+    "metrics/bounds/busy_time.py",
+    "metrics/bounds/choice.py",
+    "metrics/bounds/prices.py",
+    "metrics/bounds/ascent.py",
+    "metrics/bounds/jct.py",
 ]
 
 

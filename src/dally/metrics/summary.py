@@ -20,6 +20,7 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
     gpus = topology.total_gpus()
     speed = simulation.state.speed
     done = [job for job in jobs if job.status == FINISHED]
+    slowdowns = [speed.least_slowdown(job) for job in done]
     first_s = jobs[0].submit_s if jobs else 0.0
     jct = sorted(job.finish_s - job.submit_s for job in done)
     queued = sorted(max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done)
@@ -49,8 +50,8 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
         "tier_starts": tier_starts(simulation),
         **prediction_errors(done),
         "fragmentation_mean": fragmentation_mean(simulation),
-        "makespan_bound_s": makespan_bound_s(done, gpus),
-        "jct_bound_s": jct_bound_s(done, gpus),
+        "makespan_bound_s": makespan_bound_s(done, gpus, slowdowns),
+        "jct_bound_s": jct_bound_s(done, gpus, slowdowns),
         "events": len(simulation.state.log),
     }
 

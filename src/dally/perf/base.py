@@ -55,6 +55,10 @@ class SpeedModel:
         """`duration_s` of a job of which only the compute time is known."""
         return compute_s
 
+    def least_slowdown(self, job: Job) -> float:
+        """How many times its `duration_s` the job needs at least, wherever it is placed; 1 or more."""
+        return 1.0
+
     def comm_floor_s(self, job: Job) -> float:
-        """Exposed communication the job cannot avoid: alone, at its closest placement, in seconds."""
+        """Exposed communication the job cannot avoid: alone, at its best placement, in seconds."""
         return 0.0
