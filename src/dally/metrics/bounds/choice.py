@@ -64,7 +64,7 @@ class Choice:
             self._end_s += seconds
             left_s -= seconds
             self.visits += 1
-            if price > dearest:
+            if price > dearest and seconds > 0.0:
                 dearest = price
             if left_s <= 0.0:
                 return dearest

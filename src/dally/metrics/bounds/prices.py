@@ -1,4 +1,4 @@
-"""Mean JCT, bound (c): every job chooses its cheapest time under prices on GPU-seconds; better prices are sought."""
+"""Mean JCT, bound (c): every job chooses its cheapest time under prices on GPU-seconds."""
 
 from __future__ import annotations
 
