@@ -23,9 +23,9 @@ ROWS = st.lists(
     max_size=12,
 ).map(lambda rows: sorted(rows, key=lambda row: row[0]))
 # Whole seconds: the best schedule is found by trying all of them.
-TINY = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(1, GPUS), st.integers(1, 4)), min_size=1, max_size=5
-).map(lambda rows: sorted(rows, key=lambda row: row[0]))
+TINY = st.lists(st.tuples(st.integers(0, 3), st.integers(1, GPUS), st.integers(1, 4)), min_size=1, max_size=5).map(
+    lambda rows: sorted(rows, key=lambda row: row[0])
+)
 
 
 def jobs(rows: list[Row]) -> list[Job]:

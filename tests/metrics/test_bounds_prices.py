@@ -12,11 +12,20 @@ from dally.metrics.bounds.busy_time import busy_time_total_s
 from dally.metrics.bounds.choice import Choice
 from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.makespan import least_makespan_s
-from dally.metrics.bounds.prices import priced
+from dally.metrics.bounds.prices import Market, Ruling
+from dally.metrics.bounds.workload import Workload
 from dally.testing.optimal import Ask
 from tests.metrics.test_bounds import GPUS, ROWS, TINY, Row, floats, optimal_total_s, workload
 
 PRICES = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 2.0]), min_size=1, max_size=12)
+
+
+def priced(jobs: Workload, grid: Grid) -> Ruling:
+    """What the grid's prices come to."""
+    price, grid.price = grid.price, vec[float]([0.0] * int(grid.bins))
+    market = Market(jobs, grid)
+    grid.price = price
+    return market.ruling()
 
 
 def charged(prices: list[float], width_s: float) -> Grid:
@@ -27,8 +36,9 @@ def charged(prices: list[float], width_s: float) -> Grid:
 
 def tried_s(grid: Grid, submit: int, gpus: int, duration: int) -> float:
     """The least cost over every finish at a whole second: the cheapest seconds before it."""
-    last = submit + duration + int(grid.bins * grid.width_s) + 1
-    seconds = [grid.price[int(s // grid.width_s)] if s // grid.width_s < grid.bins else 0.0 for s in range(last)]
+    prices, width = list(grid.price), int(grid.width_s)
+    last = submit + duration + len(prices) * width + 1
+    seconds = [prices[second // width] if second // width < len(prices) else 0.0 for second in range(last)]
     return min(
         end - submit + gpus * sum(sorted(seconds[submit:end])[:duration]) for end in range(submit + duration, last)
     )
@@ -59,7 +69,9 @@ def test_any_prices_are_sound(asks: list[Ask], prices: list[float], width_s: flo
 
 
 @given(ROWS, PRICES, PRICES)
-def test_what_is_overdrawn_says_how_the_bound_changes(rows: list[Row], one: list[float], other: list[float]) -> None:
+def test_what_is_overdrawn_says_how_the_bound_changes(
+    rows: list[Row], one: list[float], other: list[float]
+) -> None:
     # The bound is concave in the prices: everywhere below the plane through one point.
     jobs = workload(rows, 8)
     bins = min(len(one), len(other))
@@ -72,7 +84,7 @@ def test_what_is_overdrawn_says_how_the_bound_changes(rows: list[Row], one: list
 
 
 @given(ROWS, PRICES, st.integers(8, 20))
-def test_more_gpus_never_raise_the_bound_of_the_same_prices(rows: list[Row], prices: list[float], gpus: int) -> None:
+def test_more_gpus_never_raise_the_bound_at_given_p(rows: list[Row], prices: list[float], gpus: int) -> None:
     grid = charged(prices, 5.0)
     assert priced(workload(rows, gpus + 1), grid).total_s <= priced(workload(rows, gpus), grid).total_s
 

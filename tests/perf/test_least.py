@@ -50,7 +50,8 @@ def networks(draw: st.DrawFn) -> Network:
         default_tiers(above + 2), [Machine(path, f"m{place}", gpus) for place, (path, gpus) in enumerate(machines)]
     )
     links = PRESETS[draw(st.sampled_from(sorted(PRESETS)))]._replace(
-        ideal=draw(st.booleans()), algorithms=draw(st.sampled_from(["ring", "hierarchical", "tree nvls", "ring tree"]))
+        ideal=draw(st.booleans()),
+        algorithms=draw(st.sampled_from(["ring", "hierarchical", "tree nvls", "ring tree"])),
     )
     shares = {tier: draw(st.sampled_from([0.0, 0.3, 0.9])) for tier in topology.tiers[:-1]}
     return connect(topology, links, shares)

@@ -8,7 +8,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.metrics.bounds.grid import Grid
-from dally.metrics.bounds.prices import Ruling, priced
+from dally.metrics.bounds.prices import Market, Ruling
 from dally.metrics.bounds.workload import Workload
 
 STEPS: Final = 60
@@ -25,20 +25,22 @@ def best_priced_total_s(workload: Workload, grid: Grid) -> float:
     """
     waiting = grid.price
     grid.price = vec[float]([0.0] * int(grid.bins))
-    free = priced(workload, grid)
+    market = Market(workload, grid)
+    free = market.ruling()
     if _push(grid, free.overdrawn, 0.0) == 0.0:
         return free.total_s  # everybody runs at once
     for place in range(grid.bins):
         grid.price[place] = waiting[place] / workload.gpus
-    first = priced(workload, grid)
+    first = market.ruling()
     if free.total_s > first.total_s:
         grid.price = vec[float]([0.0] * int(grid.bins))
         first = free
-    return _climb(workload, grid, first)
+    return _climb(market, first)
 
 
-def _climb(workload: Workload, grid: Grid, best: Ruling) -> float:
+def _climb(market: Market, best: Ruling) -> float:
     """Polyak's subgradient steps, back to the best prices when they lead nowhere."""
+    grid = market.grid
     best_price = _copy(grid.price)
     here = best
     hope = HOPE
@@ -49,7 +51,7 @@ def _climb(workload: Workload, grid: Grid, best: Ruling) -> float:
         if norm == 0.0 or visits > MOST_VISITS:
             break
         _push(grid, here.overdrawn, (best.total_s * (1.0 + hope) - here.total_s) / norm)
-        here = priced(workload, grid)
+        here = market.ruling()
         visits += here.visits
         if here.total_s > best.total_s:
             best = here
