@@ -26,6 +26,7 @@ COMPILED = [
     "perf/candidates.py",
     "perf/adadual_sharing.py",
     "perf/closest.py",
+    "perf/least.py",
     "perf/network_model.py",
     "policies/view.py",
     "policies/part.py",
@@ -81,7 +82,15 @@ COMPILED = [
     "engine/handover.py",
     "engine/cycle.py",
     "engine/simulate.py",
-    "metrics/bounds.py",
+    "metrics/bounds/workload.py",
+    "metrics/bounds/makespan.py",
+    "metrics/bounds/one_machine.py",
+    "metrics/bounds/grid.py",
+    "metrics/bounds/busy_time.py",
+    "metrics/bounds/choice.py",
+    "metrics/bounds/prices.py",
+    "metrics/bounds/ascent.py",
+    "metrics/bounds/jct.py",
 ]
 
 
