@@ -12,6 +12,7 @@ from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.closest import TIER, at_tier
 from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
@@ -135,7 +136,9 @@ class AdaptiveSrpt(Policy):
 
 
 def _a_srpt(settings: Settings) -> Policy:
-    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
+    return AdaptiveSrpt(
+        make_predictor(settings["predictor"]), at_tier(HeavyEdge(), settings["tier"]), settings["early"]
+    )
 
 
 PAPER: Final = (
@@ -144,5 +147,5 @@ PAPER: Final = (
 EARLY: Final = Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished")
 A_SRPT: Final = NamedPolicy(
     "a-srpt", _a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", PAPER,
-    (PREDICTOR._replace(default="forest"), EARLY),
+    (PREDICTOR._replace(default="forest"), EARLY, TIER),
 )  # fmt: skip

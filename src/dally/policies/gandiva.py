@@ -17,6 +17,7 @@ from dally.policies.ordering.round_robin import RoundRobin
 from dally.policies.placement.affinity import AffinityPlacement
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
+from dally.policies.placement.closest import TIER, at_tier
 from dally.policies.preemption.base import Preemption
 from dally.policies.preemption.slices import SlicePreemption
 from dally.policies.queue import Queue
@@ -78,10 +79,11 @@ def closer_place(job: Job, cluster: Cluster, closest: i64) -> Allocation | None:
 
 
 def _gandiva(settings: Settings) -> Policy:
-    return GandivaPolicy(RoundRobin(), AffinityPlacement(), SlicePreemption(settings["slice_s"]))
+    placement = at_tier(AffinityPlacement(), settings["tier"])
+    return GandivaPolicy(RoundRobin(), placement, SlicePreemption(settings["slice_s"]))
 
 
 GANDIVA: Final = NamedPolicy(
     "gandiva", _gandiva, "taking turns", "machines by gang size", "time slices, migration", NOTHING,
-    "Xiao et al., Gandiva, OSDI 2018", (Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3),),
+    "Xiao et al., Gandiva, OSDI 2018", (Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3), TIER),
 )  # fmt: skip

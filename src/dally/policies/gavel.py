@@ -16,6 +16,7 @@ from dally.policies.declaration import BEST_FIT, NOTHING, NamedPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.closest import TIER, at_tier
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
 from dally.policies.view import View
@@ -141,10 +142,10 @@ def _rank(row: tuple[float, int, Job]) -> tuple[float, int]:
 def _gavel(settings: Settings) -> Policy:
     if find_spec("scipy") is None:
         raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
-    return GavelPolicy(BestFit(), settings["round_s"])
+    return GavelPolicy(at_tier(BestFit(), settings["tier"]), settings["round_s"])
 
 
 GAVEL: Final = NamedPolicy(
     "gavel", _gavel, "time due over time had", BEST_FIT, "rounds", NOTHING, "Narayanan et al., Gavel, OSDI 2020",
-    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),),
+    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3), TIER),
 )  # fmt: skip

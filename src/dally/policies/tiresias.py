@@ -13,6 +13,7 @@ from dally.policies.declaration import NamedPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.discrete_las import DiscreteLas, GittinsLas
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.closest import TIER, at_tier, holds_closest
 from dally.policies.placement.skew import SkewPlacement
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.settings import Settings, numbers
@@ -25,6 +26,7 @@ PARAMS: Final = (
         "promote", 8.0, "a job that waited so many times as long as it ran returns to the first queue; inf: never"
     ),
     Param("skew", 0.5, "largest tensor ÷ model from which on gangs stay together; above 1: none do"),
+    TIER,
 )
 LEARN_FROM: Final = Param("learn_from", 10, "finished jobs from which on indices are used", 1)
 
@@ -35,9 +37,10 @@ def _tiresias(order: Callable[[list[float], Settings], Order]) -> Callable[[Sett
         if sorted(set(limits)) != limits or not 0.0 < limits[0] <= limits[-1] < float("inf"):
             raise InputError(f"--set limits={settings['limits']}: must rise from above 0, and be finite")
         ranks = order(limits, settings)
-        if settings["skew"] > 1.0:
+        if settings["skew"] > 1.0 and not holds_closest(settings["tier"]):
             return ComposedPolicy(ranks, BestFit(), EventPreemption())
-        return ConsolidatingPolicy(ranks, SkewPlacement(settings["skew"]), EventPreemption())
+        placement = at_tier(SkewPlacement(settings["skew"]), settings["tier"])
+        return ConsolidatingPolicy(ranks, placement, EventPreemption())
 
     return make
 
