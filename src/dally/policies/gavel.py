@@ -116,6 +116,8 @@ class GavelPolicy(Policy):
             allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
+        if len(cluster.running) == 0:
+            self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
 
     def _has_worked(self, job: Job, now: float) -> bool:
         """For half a round since it was placed; until then it keeps its GPUs, or a long restart would never end."""
