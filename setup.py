@@ -48,6 +48,7 @@ COMPILED = [
     "policies/placement/groups.py",
     "policies/placement/best_fit.py",
     "policies/placement/closest.py",
+    "policies/placement/tier_bids.py",
     "policies/placement/least_workload.py",
     "policies/placement/heavy_edge.py",
     "policies/preemption/base.py",

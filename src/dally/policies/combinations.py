@@ -23,6 +23,7 @@ from dally.policies.placement.closest import TIER, at_tier, holds_closest
 from dally.policies.placement.least_workload import KAPPA, LeastWorkload
 from dally.policies.placement.pods import PodPlacement
 from dally.policies.placement.switches import SwitchesPlacement
+from dally.policies.placement.tier_bids import TierBids
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.preemption.base import NoPreemption, Preemption
@@ -90,7 +91,8 @@ def _themis(settings: Settings) -> Policy:
     if settings["fairness"] > 1.0:
         raise InputError(f"--set fairness={settings['fairness']:g}: must be a share from 0 to 1")
     order = FinishTimeFairness(settings["lease_s"], settings["fairness"])
-    return ConsolidatingPolicy(order, at_tier(BestFit(), settings["tier"]), SlicePreemption(settings["lease_s"]))
+    placement = at_tier(TierBids(settings["lease_s"]), settings["tier"])
+    return ConsolidatingPolicy(order, placement, SlicePreemption(settings["lease_s"]))
 
 
 TEXTBOOK: Final = "textbook"
@@ -112,8 +114,8 @@ SJF: Final = NamedPolicy("sjf", _predicted(ShortestJob), "duration", FIT, "never
 SRTF: Final = NamedPolicy("srtf", _predicted(ShortestRemaining, _any_event), "remaining time", FIT, "every event", DURATIONS, SCHRAGE, (PREDICTOR, TIER))
 SRSF: Final = NamedPolicy("srsf", _predicted(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", DURATIONS, TIRESIAS, (PREDICTOR, TIER))
 LAS: Final = NamedPolicy("las", _composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", NOTHING, TIRESIAS, (LEASE, TIER))
-THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", FIT, "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS, TIER))
-SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one leaf switch, for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
+THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", "best fit, bids by tier", "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS, TIER))
+SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one machine, or one leaf switch for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
 KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (WANTED_TIER,))
 KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (WANTED_TIER,))
 LWF: Final = NamedPolicy("lwf", _lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", DURATIONS, WANG, (KAPPA, TIER))

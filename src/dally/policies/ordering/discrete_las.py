@@ -216,7 +216,7 @@ class GittinsTable:
     """Services of finished jobs in rising order, and their sums from the first on."""
 
     def __init__(self, services: list[float]) -> None:
-        self._services: list[float] = services
+        self._services: list[float] = sorted(services)
         self._sums: list[float] = list(accumulate(self._services, initial=0.0))
 
     def index(self, attained: float, width: float) -> float:
