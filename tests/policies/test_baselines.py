@@ -104,8 +104,8 @@ TABLE: list[tuple[str, str, dict[str, str], list[list[int]], list[Asked], list[t
     # and lacks less than they do; at 30 all have had their due.
     ("shares", "gavel", {"round_s": "10"}, ONE, [(0, 8, 20), (0, 4, 30), (0, 4, 30)],
      [(0, 40, ["0:8", "0:8"]), (10, 50, ["0:4", "0:4"]), (10, 50, ["0:4", "0:4"])]),
-    # Two switches of three machines. From 1 on job 2, larger than a machine, is offered GPUs under both; it waits 5 s
-    # for one switch, then takes them.
+    # Two switches of three machines. From 1 on job 2, larger than a machine, is offered GPUs under both; it waits
+    # 5 s for one switch, then takes them.
     ("switches", "slurm-switches", {"max_wait_s": "5"}, [[2, 2, 2], [2, 2, 2]], [(0, 4, 20), (0, 4, 30), (1, 3, 4)],
      [(0, 20, ["0:2+1:2"]), (0, 30, ["3:2+4:2"]), (6, 10, ["2:2+5:1"])]),
     # A gang that fits a machine was asked for with --nodes=1: no wait makes it go on two.
