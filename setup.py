@@ -49,6 +49,7 @@ COMPILED = [
     "policies/placement/best_fit.py",
     "policies/placement/closest.py",
     "policies/placement/tier_bids.py",
+    "policies/placement/hold_out.py",
     "policies/placement/least_workload.py",
     "policies/placement/heavy_edge.py",
     "policies/preemption/base.py",

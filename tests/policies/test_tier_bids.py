@@ -1,4 +1,4 @@
-"""Themis and Gavel on a network: what a place is worth depends on its tier."""
+"""Themis, Gavel and A-SRPT on a network: what a place is worth depends on its tier."""
 
 from __future__ import annotations
 
@@ -70,3 +70,13 @@ def test_gavel_repacks_small_gangs_for_a_large_one() -> None:
     outcome = run("gavel", {"round_s": "10"}, [[4, 4]], [(0, 3, 6), (0, 2, 60), (0, 1, 60), (1, 4, 5)])
     assert outcome[3].start_s == 10
     assert [outcome[3].places, outcome[1].places, outcome[2].places] == [["0:4"], ["1:2"], ["0:1", "1:1"]]
+
+
+@pytest.mark.parametrize(("patience", "finish_s"), [("0", 26.0), ("1", 36.0), ("2", 46.0), ("9", 50.0)])
+def test_a_srpt_waits_as_long_as_a_place_would_cost(patience: str, finish_s: float) -> None:
+    # One GPU is free on each machine until 40. The virtual machine, as fast as 8 GPUs, has done jobs 0 to 2 (12, 12
+    # and 2.5 s of it) when it gets to them; early, all are offered GPUs at once. Split, the gang of two would take
+    # 20 s for its 10: it waits 10 s times its patience from 6 on, but not beyond 40.
+    settings = {"predictor": "oracle", "early": "on", "patience": patience}
+    jobs = [(0.0, 3, 40.0), (0.0, 3, 40.0), (6.0, 2, 10.0)]
+    assert finishes("a-srpt", settings, jobs)[2] == finish_s
