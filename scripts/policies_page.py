@@ -25,6 +25,12 @@ comparison is fair by construction. A policy is an order, a placement and a rule
 used by several policies. `dally policies` prints the same table, and [results](results.md) what they reach. This
 page is written by `make docs`: change the code, not the page.
 
+Most published policies send a gang wherever there is room. On slow networks that alone makes them lose, whatever
+their idea: so each that has no rule of its own about tiers takes `--set tier=closest`, which holds its gangs at the
+closest tier that could hold them, and empties a domain of that tier where it preempts. `dally compare` and
+`dally benchmark` run both forms of what `all` stands for, and their tables show the one with the lower mean JCT,
+labelled `srsf:tier=closest` if it is the held one. Name both (`--policies srsf,srsf:tier=closest`) to see both.
+
 """
 PARTS = ("order", "placement", "preemption")
 

@@ -64,6 +64,19 @@ def test_a_contest_per_workload_and_network() -> None:
     assert [one.baseline for one in found] == ["fifo", ""], "the second lacks it"
 
 
+def test_the_better_form_of_a_policy_stands_for_it() -> None:
+    usual = [row("srsf", seed, jct_s, form_of="srsf") for seed, jct_s in ((1, 50.0), (2, 10.0))]
+    held = [row("srsf:tier=closest", seed, 20.0, form_of="srsf") for seed in (1, 2)]
+    found = contest(row("las", 1, 5.0), *usual, *held)
+    assert [entry.label for entry in found.entries] == ["las", "srsf:tier=closest"]
+    assert (found.form("srsf"), found.form("las")) == ("srsf:tier=closest", "las")
+    # Who left jobs unfinished is no better for it; the baseline is there in any case; asked for by name, both are.
+    stuck = [{**one, "finished": one["jobs"] - 1} for one in held]
+    assert [entry.label for entry in contest(*usual, *stuck).entries] == ["srsf"]
+    assert len(contest(*usual, *held, baseline="srsf").entries) == 2
+    assert len(contest(row("srsf", 1, 9.0), row("srsf:tier=closest", 1, 2.0)).entries) == 2
+
+
 def test_ratios_pair_the_seeds() -> None:
     """4 -> 2 is half, 6 -> 6 is 1: 0.75 on average, though the means say 4/5."""
     found = contest(*PAIRS, baseline="fifo").entries[1].standings["jct_mean_s"]

@@ -25,7 +25,7 @@ def test_every_name_builds() -> None:
             {"lease": "5"},
             "--set lease=5: policy 'las' has no parameter 'lease'; did you mean 'lease_s'?",
         ),
-        ("fifo", {"x": "5"}, "--set x=5: policy 'fifo' has no parameter 'x'; it takes none"),
+        ("fifo", {"x": "5"}, "--set x=5: policy 'fifo' has no parameter 'x'; it takes tier"),
         ("las", {"lease_s": "soon"}, "--set lease_s=soon: must be a number"),
         ("las", {"lease_s": "0"}, "--set lease_s=0: must be at least 0.001"),
         ("las", {"lease_s": "nan"}, "--set lease_s=nan: must be at least 0.001"),

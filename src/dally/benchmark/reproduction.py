@@ -70,7 +70,7 @@ def percent(change: float) -> str:
 
 def gains(contests: Iterable[Contest], baseline: str, metric: Metric) -> list[Gain]:
     """What `dally` gains in each cell, best first."""
-    found = [(contest.ratio(OURS, baseline, metric), contest) for contest in contests]
+    found = [(contest.ratio(OURS, contest.form(baseline), metric), contest) for contest in contests]
     return sorted(Gain(ratio.mean - 1.0, one.workload, one.network) for ratio, one in found if ratio)
 
 
@@ -108,7 +108,7 @@ def winners(contests: Sequence[Contest]) -> str:
 
 def _best_other(contest: Contest) -> Entry | None:
     """The lowest mean JCT of the others that do not know durations; who left jobs unfinished only if all did."""
-    others = [entry for entry in contest.entries if entry.label not in KNOWING]
+    others = [entry for entry in contest.entries if entry.label.partition(":")[0] not in KNOWING]
     return favourite(replace(contest, baseline=OURS, entries=others))
 
 

@@ -31,6 +31,8 @@ Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion ti
 submission to finish. The best in each column, {AS_GOOD}, is bold. Figures that
 have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.
 {UNFINISHED_NOTE}.
+Policies that can hold gangs at their closest tier were run in both forms; the table has the better one, and
+`:tier=closest` says that it is that.
 Jobs are real, but no trace says which model a job trained: models are drawn by seed and size (mix
 `benchmark`), except in the paper's own workloads."""
 
@@ -67,7 +69,7 @@ def benchmark_runs(
             {
                 "workload": cell.workload,
                 "network": cell.network,
-                "policy": chosen.label(),
+                **chosen.labels(),
                 "restart": restart,
                 **changes,
                 "seed": cell.seed,

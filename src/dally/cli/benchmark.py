@@ -20,7 +20,7 @@ from dally.metrics.comparison import compare_rows, unfinished
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
-from dally.sweep.policy_list import read_policies
+from dally.sweep.policy_list import both_forms
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 
@@ -100,7 +100,7 @@ def run_cells(
     progress: bool | None,
 ) -> Outcome:
     """Every policy in every cell, as the options name them."""
-    chosen = read_policies(policies)
+    chosen = both_forms(policies)
     every = cells(many.names(workloads), many.names(networks), seeds_of(given))
     where = shared or shared_folder()
     check_traces(many.names(workloads), where)

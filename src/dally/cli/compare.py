@@ -26,7 +26,7 @@ from dally.report.comparison_tables import absolute, notes, relative, to_values
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.compared_runs import comparison_runs, trace_loads
-from dally.sweep.policy_list import Chosen, read_policies
+from dally.sweep.policy_list import Chosen, both_forms
 from dally.sweep.workers import Workers
 
 EXAMPLES = """Examples:
@@ -92,7 +92,7 @@ def compare(
     """Run many policies on the same workloads side by side, and say which is best at what."""
     if report and not out:
         raise InputError("--report: say where with --out DIR")
-    chosen = read_policies(policies)
+    chosen = both_forms(policies)
     base = given.scenario()
     cells = many.names(workloads)
     comparison = Comparison(

@@ -13,6 +13,7 @@ from dally.metrics.spread import Spread, paired_ratios, spread
 
 Groups = dict[str, list[Row]]  # the runs of each entry, by its label
 NOISE = 0.03  # differences below that say nothing: see the benchmark's rules
+FORM_OF = "form_of"  # the label of runs of which tables show the better form only: the policy they are forms of
 USUAL_BASELINES = ("fifo-backfill", "fifo", "easy-backfill")
 
 
@@ -61,6 +62,11 @@ class Contest:
         """The entry of that label."""
         return next((entry for entry in self.entries if entry.label == label), None)
 
+    def form(self, policy: str) -> str:
+        """The label under which that policy stands: its own, or that of its better form."""
+        forms = (entry.label for entry in self.entries if entry.rows[0].get(FORM_OF) == policy)
+        return policy if self.entry(policy) else next(forms, policy)
+
     def ratio(self, label: str, to: str, metric: Metric) -> Spread | None:
         """One entry's figure over another's, seed by seed; None if either has none."""
         own, base = self.standing(label, metric), self.standing(to, metric)
@@ -88,12 +94,33 @@ class Contest:
 
 
 def compare_rows(rows: Iterable[Row], baseline: str) -> list[Contest]:
-    """A contest per workload and network, of rows with one run each; runs without figures do not count."""
+    """A contest per workload and network, of rows with one run each; runs without figures do not count.
+
+    Of a policy that was run in two forms the better one stands in it, under the label that says which.
+    """
     done = [row for row in rows if row.get(JCT_MEAN.key) is not None]
     return [
-        contest_of(groups_of(here, "policy"), baseline, workload=workload or "", network=network or "")
+        contest_of(
+            _better_forms(groups_of(here, "policy"), baseline),
+            baseline,
+            workload=workload or "",
+            network=network or "",
+        )
         for (workload, network), here in by_label(done, "workload", "network").items()
     ]
+
+
+def _better_forms(groups: Groups, baseline: str) -> Groups:
+    """Of the forms of one policy the one with the lowest mean completion time; the baseline stays in any case."""
+    best: dict[str, tuple[bool, float, str]] = {}
+    for label, rows in groups.items():
+        form_of = rows[0].get(FORM_OF)
+        if form_of:
+            mean_s = sum(row[JCT_MEAN.key] for row in rows) / len(rows)
+            rank = (any(_left(row) for row in rows), mean_s, label)
+            best[form_of] = min(rank, best.get(form_of, rank))
+    kept = {baseline, *(label for *_, label in best.values())}
+    return {label: rows for label, rows in groups.items() if not rows[0].get(FORM_OF) or label in kept}
 
 
 def contest_of(

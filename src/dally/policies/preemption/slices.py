@@ -53,8 +53,8 @@ class SlicePreemption(Preemption):
         return [here[place] for place in places]
 
     def wakeup_s(self, now: float, waiting: bool) -> float:
-        if not waiting:
-            self._round_s = INFINITY
+        if not waiting or not self._running:
+            self._round_s = INFINITY  # with nobody to preempt, who waits fits nowhere: no round would help
         elif now >= self._round_s or self._round_s == INFINITY:
             self._round_s = next_round_s(now, self._slice_s)
         return self._round_s
