@@ -94,7 +94,7 @@ def test_so_it_is_with_short_rounds_and_early_learning(policy: str, parameters: 
     same_when_shifted(policy, parameters, 150)
 
 
-def log_of(policy: str, folder: Path, from_s: int) -> tuple[list[float], list[tuple[int, ...]], list[float]]:
+def log_of(policy: str, folder: Path, from_s: int) -> tuple[list[float], list[tuple[object, ...]], list[float]]:
     """Times of events, what they are, and times of slot samples; the jobs are submitted from `from_s` on."""
     trace = folder / f"{from_s}.csv"
     rows = generate(find_recipe("venus-like"), Ask(seed=1, jobs=300, load=1.2, gpus=64)).jobs

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 # Three seeds say where figures lay; a standard deviation of three is itself off by half.
-MEANING = "half the range over seeds"
+MEANING = "half the range over seeds and replications"
 
 
 class Spread(NamedTuple):
