@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dally.errors import InputError
+from dally.metrics.comparison import REPLICATION
 from dally.runs.key import keyed
 from dally.sweep.run import Run
 
@@ -21,7 +22,7 @@ def replicated(runs: Sequence[Run], count: int, option: str = "--replications") 
 
 
 def _replication(run: Run, number: int, digests: dict[str, str]) -> Run:
-    labels = {**run.labels, "replication": number}
+    labels = {**run.labels, REPLICATION: number}
     if number == 0:
         return replace(run, labels=labels)
     scenario, key = keyed(replace(run.scenario, jitter=run.scenario.jitter + number), digests)
