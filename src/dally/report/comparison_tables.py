@@ -187,4 +187,4 @@ def _percent(found: Standing | None) -> str:
     ratio: Spread | None = found.ratio if found else None
     if ratio is None:
         return NOTHING
-    return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() > 0 else "")
+    return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() >= 0.0005 else "")
