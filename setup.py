@@ -80,6 +80,7 @@ COMPILED = [
     "engine/log.py",
     "engine/rates.py",
     "engine/state.py",
+    "engine/draws.py",
     "engine/failures.py",
     "engine/executor.py",
     "engine/handover.py",

@@ -275,6 +275,8 @@ class Costs(NamedTuple):
     restart_s: float = 0.0
     restart_per_gpu_s: float = 1.0
     checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
+    jitter: int = 0  # number of the replication: restarts differ by up to 1 µs; 0: by nothing
+    seed: int = 1  # of the jitter
 
     def gang_restart_s(self, gpus: int) -> float:
         """Seconds until a gang of that size works again."""

@@ -44,7 +44,7 @@ of ours.
 ## Who wins where
 
 Mean JCT of `dally` over that of the best other policy which does not know durations, and over its own consolidated
-variant; below 1 `dally` is better. Under 3 % is noise.
+variant; below 1 `dally` is better.
 
 """
 KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == DURATIONS)  # as no live scheduler does

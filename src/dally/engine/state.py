@@ -8,6 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.slots import fragmentation, gang_sizes, slot_table
+from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
 from dally.errors import PolicyError
@@ -372,7 +373,11 @@ class State:
         self.refused.append(job)
 
     def _restart_s(self, job: Job) -> float:
-        return self.costs.gang_restart_s(int(job.gpus))
+        costs = self.costs
+        restart_s = costs.gang_restart_s(int(job.gpus))
+        if costs.jitter == 0:
+            return restart_s
+        return max(0.0, restart_s + jitter_s(costs.seed, costs.jitter, job.index))
 
     def _suspend_s(self, job: Job) -> float:
         return self.policy.suspend_s(job, self._restart_s(job))

@@ -7,7 +7,7 @@ from math import ceil, log
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import CANCELLED, RUNNING, Job
+from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.policies.ordering.base import Order
 from dally.policies.rounds import next_round_s
 
@@ -31,7 +31,8 @@ class FinishTimeFairness(Order):
     def __init__(self, lease_s: float, fairness: float) -> None:
         self._lease_s: float = lease_s
         self._fairness: float = fairness  # f
-        self._next_s: float = 0.0  # auction
+        self._first_s: float = INFINITY  # the first submission, from which auctions count
+        self._next_s: float = -INFINITY  # auction
         self._jobs: dict[int, Job] = {}  # in the system
         self._ranks: dict[int, tuple[float, float]] = {}  # from the latest auction
         self._gpus: float = 1.0  # of the cluster, known from the first pass on
@@ -67,9 +68,9 @@ class FinishTimeFairness(Order):
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         self._gpus = float(cluster.topology.total_gpus())
-        if now < self._next_s:
+        if now < self._next_s or self._first_s == INFINITY:
             return []
-        self._next_s = next_round_s(now, self._lease_s)
+        self._next_s = next_round_s(now, self._lease_s, self._first_s)
         self._auction(now)
         return list(self._jobs.values())
 
@@ -88,6 +89,9 @@ class FinishTimeFairness(Order):
                 self._ranks[index] = (BIDDER, -gain / float(job.gpus))
 
     def queued(self, job: Job, now: float) -> None:
+        if self._first_s == INFINITY:
+            self._first_s = now
+            self._since_s = now
         if int(job.index) not in self._jobs:
             self._change_demand(float(job.gpus), now)
             self._jobs[int(job.index)] = job
