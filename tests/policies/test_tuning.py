@@ -181,8 +181,7 @@ def test_the_window_is_a_parameter_counted_in_leases() -> None:
 def test_it_says_when_time_alone_changes_the_timers() -> None:
     timers = noted(noted(tuned(), 0, [8.0], now=0.0), 1, [15.0], now=5.0)
     # Just after these are 24 s old. Tier 1 rests on waits for tier 0 (until 24) and, as no tier is refused for a
-    # farther one, on those
-    # for tier 1 (until 29); tier 2 on the latter alone.
+    # farther one, on those for tier 1 (until 29); tier 2 on the latter alone.
     first_s, second_s = nextafter(24.0, INF), nextafter(29.0, INF)
     assert (timers.changes_s(1, 2, 8, 5.0), timers.changes_s(2, 2, 8, 5.0)) == (first_s, second_s)
     assert timers.changes_s(1, 2, 8, 24.0) == first_s
