@@ -73,7 +73,7 @@ COMPILED = [
     "policies/gandiva.py",
     "policies/gavel.py",
     "policies/ada_srsf.py",
-    "policies/dally.py",
+    "policies/paper_dally.py",
     "policies/virtual_machine.py",
     "policies/a_srpt.py",
     "policies/backfill.py",

@@ -8,6 +8,7 @@ from dally.errors import InputError
 from dally.policies.base import Param
 from dally.policies.registry import POLICIES, build
 from dally.policies.settings import settings_for
+from dally.sweep.policy_list import read_policies
 
 
 def test_every_name_builds() -> None:
@@ -19,6 +20,9 @@ def test_every_name_builds() -> None:
     ("name", "given", "message"),
     [
         ("fif", {}, "unknown policy 'fif'; did you mean 'fifo'?"),
+        ("dally-manual", {}, "unknown policy 'dally-manual'; did you mean 'dally-paper-manual'?"),
+        ("dally-nowait", {}, "unknown policy 'dally-nowait'; did you mean 'dally-paper-nowait'?"),
+        ("dally-consolidated", {}, "unknown policy 'dally-consolidated'; did you mean 'dally-paper-consolidated'?"),
         ("zzz", {}, "unknown policy 'zzz'; known: fifo, "),
         (
             "las",
@@ -35,6 +39,17 @@ def test_errors(name: str, given: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         build(name, given)
     assert message in str(caught.value)
+
+
+def test_an_alias_is_the_policy_it_names() -> None:
+    aliases = {name: row for name, row in POLICIES.items() if row.alias_of}
+    assert {name: row.alias_of for name, row in aliases.items()} == {"dally": "dally-paper"}
+    for name, row in aliases.items():
+        assert row == POLICIES[row.alias_of]._replace(name=name, alias_of=row.alias_of)
+
+
+def test_all_names_each_policy_once() -> None:
+    assert [chosen.name for chosen in read_policies(["all"])] == [name for name in POLICIES if name != "dally"]
 
 
 def test_kinds_of_parameters() -> None:

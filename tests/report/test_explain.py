@@ -402,6 +402,6 @@ def test_a_job_that_still_waits_when_the_clock_stops_is_told_until_when(tmp_path
 
 def test_one_who_waits_for_nothing_says_so(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
-    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-nowait"))
+    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper-nowait"))
     started = next(line.text for line in records.story("c") if line.kind == "start")
     assert started.startswith("started on one rack after waiting 0.0 s, it does not wait for closer:")

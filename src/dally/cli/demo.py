@@ -25,7 +25,7 @@ NETWORK = "slow"
 BASELINE = "fifo-backfill"
 POLICIES = (
     "fifo", "fifo-backfill", "slurm-switches", "kueue-preferred", "kueue-required", "srtf", "las", "tiresias",
-    "themis", "dally", "dally-consolidated",
+    "themis", "dally-paper", "dally-paper-consolidated",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import InputError, unknown
-from dally.policies import combinations, dally_variants, tiresias
+from dally.policies import combinations, paper_dally_variants, tiresias
 from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
 from dally.policies.backfill import EASY
@@ -41,10 +41,11 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
-    dally_variants.DALLY,
-    dally_variants.DALLY_MANUAL,
-    dally_variants.DALLY_NOWAIT,
-    dally_variants.DALLY_CONSOLIDATED,
+    paper_dally_variants.DALLY,
+    paper_dally_variants.DALLY_PAPER,
+    paper_dally_variants.DALLY_PAPER_MANUAL,
+    paper_dally_variants.DALLY_PAPER_NOWAIT,
+    paper_dally_variants.DALLY_PAPER_CONSOLIDATED,
 )
 POLICIES: Final[dict[str, NamedPolicy]] = {policy.name: policy for policy in DECLARED}
 

@@ -32,11 +32,11 @@ class Chosen(NamedTuple):
 
 
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
-    """The policies of all texts in order, checked against the registry; `all` stands for every one of ours."""
+    """The policies of all texts in order, checked against the registry; `all` stands for each of ours."""
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
-            for name in POLICIES if part == "all" else [part]:
+            for name in _all() if part == "all" else [part]:
                 chosen = _read(name)
                 found.setdefault(chosen.label(), chosen)
     if not found:
@@ -62,6 +62,11 @@ def _forms(chosen: Chosen) -> list[Chosen]:
     if TIER not in POLICIES[chosen.name].params:
         return [chosen]
     return [Chosen(chosen.name, given, chosen.name) for given in ({}, {TIER.name: CLOSEST})]
+
+
+def _all() -> list[str]:
+    """Our policies, each under one name."""
+    return [name for name, row in POLICIES.items() if not row.alias_of]
 
 
 def _split(text: str) -> list[str]:
