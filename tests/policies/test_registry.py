@@ -8,7 +8,6 @@ from dally.errors import InputError
 from dally.policies.base import Param
 from dally.policies.registry import POLICIES, build
 from dally.policies.settings import settings_for
-from dally.sweep.policy_list import read_policies
 
 
 def test_every_name_builds() -> None:
@@ -46,10 +45,6 @@ def test_an_alias_is_the_policy_it_names() -> None:
     assert {name: row.alias_of for name, row in aliases.items()} == {"dally": "dally-paper"}
     for name, row in aliases.items():
         assert row == POLICIES[row.alias_of]._replace(name=name, alias_of=row.alias_of)
-
-
-def test_all_names_each_policy_once() -> None:
-    assert [chosen.name for chosen in read_policies(["all"])] == [name for name in POLICIES if name != "dally"]
 
 
 def test_kinds_of_parameters() -> None:
