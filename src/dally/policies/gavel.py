@@ -178,7 +178,9 @@ class GavelPolicy(Policy):
         due = self.fractions(cluster.topology.total_gpus())
         rows: list[tuple[float, int, Job]] = []
         for job in [*cluster.running.values(), *queue.jobs()]:
-            had_s = job.done_s(now) * self.view.best(job)
+            had_s = job.done_s(now)
+            if had_s > 0.0:
+                had_s *= self.view.best(job)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
             rows.append((-lack, int(job.index), job))
             if job.status != RUNNING:
