@@ -146,7 +146,7 @@ def test_what_a_comparison_shows(tmp_path: Path) -> None:
     found = dally.compare(EXAMPLE, "2x2x8", ["fifo", "dally"], network="slow")
     assert repr(found) == "<ComparisonResult: 10 runs; mean JCT of dally -40.7% against fifo; print it>"
     lines = str(found).splitlines()
-    assert lines[0] == "jobs, network slow: 6 jobs, seed 1"
+    assert lines[0] == "jobs, network slow: 6 jobs, seed 1, 5 replications"
     assert lines[2].split()[:3] == ["fifo", "85.17", "2.13"]
     assert any(line.startswith("dally") and "-40.7%" in line for line in lines)
     html = found._repr_html_()
