@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 
 from dally import is_compiled
 from dally.cluster.bitset import Buckets
-from dally.cluster.capacity import Cluster
+from dally.cluster.free_gpus import FreeGpus
 from dally.engine import state
 from dally.model import FAIL, Costs
 from dally.policies.registry import build
@@ -151,7 +151,7 @@ def test_a_spoilt_record_is_noticed(plant: Callable[[RunRows], None], name: str)
 # Only possible where the parts are Python; what the compiled build does is the same to the byte.
 ENGINE_BUGS: list[tuple[str, object, str, Callable[..., Any]]] = [
     ("capacity is not given back at the rack", Buckets, "move", lambda self, index, free: None),
-    ("a taken GPU stays free", Cluster, "_change", lambda self, domain, gpus: None),
+    ("a taken GPU stays free", FreeGpus, "change", lambda self, domain, gpus: None),
     ("restarts are free", state, "begin", lambda job, now: _begin_without_restart(job, now)),
     ("progress is counted twice", state, "advance", lambda job, now, every: _advance_twice(job, now)),
     (
