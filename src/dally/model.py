@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
@@ -90,7 +90,7 @@ class Profile:
 
     __slots__ = (
         "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "last_bucket_bytes", "name",
-        "nbytes", "overlap", "tensor_parallel",
+        "nbytes", "overlap", "skew", "tensor_parallel",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +105,7 @@ class Profile:
         name: str = "",
         all_to_all_gpus: i64 = 0,
         tensor_parallel: i64 = 1,
+        skew: float = 0.0,
     ) -> None:
         for field, value in (
             ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
@@ -126,6 +127,7 @@ class Profile:
         self.all_to_all_bytes: float = all_to_all_bytes  # never hidden
         self.all_to_all_gpus: i64 = all_to_all_gpus  # that exchange with each other; 0: the whole gang
         self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
+        self.skew: float = skew  # largest tensor ÷ model
 
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""
@@ -137,7 +139,7 @@ class Profile:
     def __reduce__(self) -> tuple[object, ...]:
         facts = (
             0.0, self.nbytes, self.overlap, self.forward_s, self.backward_s, self.last_bucket_bytes,
-            self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel),
+            self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel), self.skew,
         )  # fmt: skip
         return (Profile, facts)
 
@@ -179,7 +181,7 @@ class Job:
         self.priority: float = priority
         self.name: str = name  # what its user calls it: jobs run again and again share one
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
-        self.kind: i64 = 0  # what the policy tells apart among jobs of one size, below 16
+        self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING
@@ -250,6 +252,18 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.job_id}, {int(self.gpus)} GPUs, {STATUS_NAMES[self.status]})"
+
+
+class Costs(NamedTuple):
+    """What losing GPUs costs a gang."""
+
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
+
+    def gang_restart_s(self, gpus: int) -> float:
+        """Seconds until a gang of that size works again."""
+        return self.restart_s + self.restart_per_gpu_s * float(gpus)
 
 
 class Action:

@@ -17,10 +17,10 @@ from dally.cluster.spec import cluster_files, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.errors import InputError
-from dally.model import Profile
+from dally.model import Costs, Profile
 from dally.perf.base import SpeedModel
+from dally.perf.catalogue import Catalogue
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
@@ -80,11 +80,12 @@ class Scenario:
 
     def _speed(self, topology: Topology, network: Network | None, trace: Trace, sharing: str) -> SpeedModel:
         """The speed model; it also turns what the trace says of a job's length into its duration."""
-        if network is None and trace.length == "duration_s":
-            return SpeedModel()
         profiles = self._profiles()
-        assign_models(trace.jobs, self.mix, self.seed)
         speed = SpeedModel()
+        speed.profiles = profiles
+        if network is None and trace.length == "duration_s":
+            return speed
+        assign_models(trace.jobs, self.mix, self.seed)
         if network is not None:
             quiet_network = quiet(topology, self.network, self.network_settings)
             assert quiet_network is not None
@@ -123,12 +124,15 @@ class Scenario:
         return found
 
     def _profiles(self) -> Callable[[str, int], Profile]:
-        """(model, GPUs) to profile, each worked out once."""
-        catalogue = load_profiles(Path(self.profiles)) if self.profiles else shipped()
+        """(model, GPUs) to profile, each worked out once; the catalogue is read when first asked."""
+
+        @cache
+        def catalogue() -> Catalogue:
+            return load_profiles(Path(self.profiles)) if self.profiles else shipped()
 
         @cache
         def profile_of(model: str, gpus: int) -> Profile:
-            return find_profile(model, self.gpu, catalogue=catalogue).step(gpus)
+            return find_profile(model, self.gpu, catalogue=catalogue()).step(gpus)
 
         return profile_of
 

@@ -9,9 +9,8 @@ import pytest
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.errors import PolicyError
-from dally.model import Action, Job, Migrate, Preempt, Start, make_allocation
+from dally.model import Action, Costs, Job, Migrate, Preempt, Start, make_allocation
 from dally.perf.base import Speed, SpeedModel
 from dally.policies.base import Policy
 from dally.policies.placement.best_fit import BestFit
@@ -181,6 +180,9 @@ def test_runs_with_random_failures_end() -> None:
 
 class Idle(Policy):
     """Never starts anything."""
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> list[Action]:
+        return []
 
 
 @pytest.mark.parametrize("failures", [Failures(), RandomFailures(24.0, 60.0, 1)])

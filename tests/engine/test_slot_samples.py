@@ -7,8 +7,7 @@ import pytest
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import Job
+from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from dally.engine.state import Costs
 from dally.metrics.tables import decisions_frame
+from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing.strategies import Case
 

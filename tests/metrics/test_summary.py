@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dally.engine.state import Costs
 from dally.metrics.summary import quantile, summarize
 from dally.metrics.tables import events_frame, jobs_csv, seconds
+from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing.strategies import Case
 

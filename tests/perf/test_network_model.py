@@ -10,10 +10,9 @@ from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.metrics.summary import summarize
 from dally.metrics.tables import events_frame, jobs_csv
-from dally.model import Job
+from dally.model import Costs, Job
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile
 from dally.policies.registry import build

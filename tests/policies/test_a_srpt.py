@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dally.engine.state import Costs
-from dally.model import START
+from dally.model import START, Costs
 from dally.policies.prediction.named import PREDICTORS
 from dally.policies.registry import build
 from dally.policies.virtual_machine import VirtualMachine

@@ -10,9 +10,9 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import MIGRATE, START, Job
+from dally.model import MIGRATE, START, Costs, Job
 from dally.perf.base import SpeedModel
+from dally.perf.profiles import find_profile
 from dally.policies.registry import build
 
 Asked = tuple[float, int, float] | tuple[float, int, float, str]  # submit, GPUs, duration, model
@@ -40,8 +40,10 @@ def run(
         for index, job in enumerate(jobs)
     ]
     cluster = Cluster(Topology(default_tiers(3), machines))
+    speed = SpeedModel()
+    speed.profiles = lambda model, gpus: find_profile(model).step(gpus)
     simulation = Simulation(
-        waiting, cluster, build(policy, settings), SpeedModel(), Costs(restart_s, 0.0, 0.0), Failures()
+        waiting, cluster, build(policy, settings), speed, Costs(restart_s, 0.0, 0.0), Failures()
     )
     simulation.run(until_s=LONG_S)
     log = simulation.state.log

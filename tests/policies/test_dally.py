@@ -10,9 +10,8 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
 from dally.errors import InputError
-from dally.model import FINISHED, RUNNING, WAITING, Job
+from dally.model import FINISHED, RUNNING, WAITING, Costs, Job
 from dally.perf.base import Speed, SpeedModel
 from dally.policies.dally import DallyPolicy
 from dally.policies.ordering.network_sensitivity import NetworkSensitivity

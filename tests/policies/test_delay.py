@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
-from dally.engine.state import Costs
-from dally.model import INFINITY, WAITING, Job, make_allocation
+from dally.model import INFINITY, WAITING, Costs, Job, make_allocation
 from dally.policies.dally import DallyPolicy
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.delay import DelayPlacement

@@ -10,8 +10,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import Job, make_allocation
+from dally.model import Costs, Job, make_allocation
 from dally.perf.base import SpeedModel
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.registry import POLICIES, build

@@ -10,8 +10,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import RUNNING, Job, Profile, make_allocation
+from dally.model import RUNNING, Costs, Job, Profile, make_allocation
 from dally.perf.contention import slowdown
 from dally.perf.network_model import NetworkModel
 from dally.policies.placement.least_workload import LeastWorkload, machine_loads

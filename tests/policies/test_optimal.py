@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dally.engine.state import Costs
+from dally.model import Costs
 from dally.policies.base import Policy
 from dally.policies.registry import POLICIES, build
 from dally.testing.invariants import check_record

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dally.engine.state import Costs
-from dally.model import MIGRATE, START, Job
+from dally.model import MIGRATE, START, Costs, Job
 from dally.policies.consolidating import ConsolidatingPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.ordering.discrete_las import GittinsTable

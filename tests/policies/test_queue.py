@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dally.errors import PolicyError
 from dally.model import RUNNING, WAITING, Job
-from dally.policies.queue import Queue
+from dally.policies.queue import Queue, demand
 
 
 def waiting(index: int, gpus: int) -> Job:
@@ -52,3 +54,40 @@ def test_jobs_set_aside_come_back_unless_started() -> None:
     queue.end_pass()
     assert list(queue) == [second]
     assert queue.key(second) == 2.0
+
+
+def test_kinds_and_groups_of_one_size_never_share_a_class() -> None:
+    # Kind 16 in groups of 1 was once the same number as kind 0 in groups of 2.
+    seen = set()
+    for gpus in (1, 8, 64):
+        for group in (1, 2, 16):
+            for kind in (0, 1, 15, 16, 255, 1_048_575):
+                job = waiting(0, gpus)
+                job.group, job.kind = group, kind
+                seen.add(demand(job))
+    assert len(seen) == 3 * 3 * 6
+
+
+@pytest.mark.parametrize("kind", [-1, 1_048_576])
+def test_a_kind_beyond_its_bounds_is_refused(kind: int) -> None:
+    job = waiting(0, 1)
+    job.kind = kind
+    with pytest.raises(PolicyError, match=rf"kind {kind}: must be from 0 to 1048575"):
+        Queue().add(job, 0.0, 0.0)
+
+
+def test_closed_classes_can_be_opened_again_within_a_pass() -> None:
+    queue = Queue()
+    small, large, aside = waiting(0, 1), waiting(1, 8), waiting(2, 8)
+    for job in (small, large, aside):
+        queue.add(job, float(job.index), 0.0)
+    queue.take(aside)
+    queue.close(small)
+    queue.close(large)
+    assert queue.best() is None
+    queue.reopen()
+    assert [queue.best(), queue.best(1.0)] == [small, small]
+    queue.close(small)
+    assert queue.best() is large
+    queue.end_pass()
+    assert len(queue) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dally.engine.state import Costs
+from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing.strategies import Case
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from dally.engine.state import Costs
+from dally.model import Costs
 from dally.policies.dally import DallyPolicy
 from dally.policies.registry import build
 from dally.policies.tuning import Timers, TunedTimers

@@ -13,8 +13,7 @@ from dally import is_compiled
 from dally.cluster.bitset import Buckets
 from dally.cluster.capacity import Cluster
 from dally.engine import state
-from dally.engine.state import Costs
-from dally.model import FAIL
+from dally.model import FAIL, Costs
 from dally.policies.registry import build
 from dally.testing import InvariantError, Record, check_record, record_of, strategies
 from dally.testing.record import EventRow

@@ -157,6 +157,11 @@ class Buckets:
         found = self.bits.at_least(need * self.count)
         return found % self.count if found >= 0 else -1
 
+    def next_fit(self, index: i64) -> i64:
+        """The domain that follows `index` in order of fewest free GPUs first, or -1."""
+        found = self.bits.at_least(self.free[index] * self.count + index + 1)
+        return found % self.count if found >= 0 else -1
+
     def emptiest(self) -> i64:
         """The domain with the most free GPUs."""
         return self._first_in(self.bits.at_most((self.top + 1) * self.count - 1) // self.count)

@@ -5,44 +5,29 @@ from __future__ import annotations
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.cluster.bitset import Buckets
+from dally.cluster.free_gpus import FreeGpus
 from dally.cluster.links import Links, Network, connect
 from dally.cluster.topology import Topology, grid
+from dally.cluster.trial import Trial
 from dally.errors import PolicyError
 from dally.model import Allocation, Job
 
 
-class Cluster:
-    """Free GPUs of every domain, in buckets per tier; who runs; which machines are down.
+class Cluster(FreeGpus):
+    """What is free, who runs, and which machines are down.
 
-    Policies read it; the engine calls `take`, `give_back`, `fail` and `repair`.
+    Policies read it and try things out in a `trial`; the engine calls `take`, `give_back`, `fail` and `repair`.
     """
 
-    __slots__ = (
-        "children", "down", "free", "free_gpus", "jobs_on", "network", "root",
-        "running", "tier_buckets", "topology",
-    )  # fmt: skip
+    __slots__ = ("_trial", "down", "jobs_on", "network", "running")
 
     def __init__(self, topology: Topology, network: Network | None = None) -> None:
-        self.topology: Topology = topology
+        super().__init__(topology)
         self.network: Network | None = network  # None: nothing is known of the links
-        self.root: i64 = len(topology.tiers) - 1
-        self.free_gpus: i64 = topology.total_gpus()
-        self.free: list[vec[i64]] = [vec[i64](gpus) for gpus in topology.gpus]
         self.down: vec[i64] = vec[i64]([0] * topology.machine_count())
         self.running: dict[int, Job] = {}  # by index, in order of start
         self.jobs_on: list[list[Job]] = [[] for _ in range(topology.machine_count())]
-        # Which domain of a tier fits best, and which child of a domain does.
-        self.tier_buckets: list[Buckets] = [Buckets(self.free[tier]) for tier in range(self.root)]
-        self.children: list[list[Buckets]] = [[]]
-        for tier in range(1, self.root + 1):
-            below = self.free[tier - 1]
-            rows: list[Buckets] = []
-            for domain in range(len(topology.names[tier])):
-                first = topology.first_children[tier][domain]
-                count = topology.child_counts[tier][domain]
-                rows.append(Buckets(vec[i64](below[first : first + count])))
-            self.children.append(rows)
+        self._trial: Trial | None = None  # the latest
 
     @staticmethod
     def grid(
@@ -77,18 +62,22 @@ class Cluster:
         )
         return Cluster(topology, connect(topology, links))
 
-    def free_on(self, machine: i64) -> i64:
-        """Free GPUs of one machine."""
-        return self.free[0][machine]
+    def trial(self) -> Trial:
+        """A trial: what is taken and given back in it shows in the cluster's counts until it is undone."""
+        self._check_no_trial("another trial")
+        self._trial = Trial(self)
+        return self._trial
 
-    def best_domain(self, tier: i64, gpus: i64) -> i64:
-        """The domain of that tier with the fewest free GPUs that still has `gpus`, or -1."""
-        if tier == self.root:
-            return 0 if self.free_gpus >= gpus else -1
-        return self.tier_buckets[tier].best_fit(gpus)
+    def _check_no_trial(self, what: str) -> None:
+        if self._trial is not None:
+            if self._trial.open:
+                raise PolicyError(f"{what} while a trial is open: undo it first")
+            self._trial = None
 
     def take(self, job: Job, allocation: Allocation) -> None:
         """Hand these GPUs to the job, whole gang or not at all."""
+        if self._trial is not None:
+            self._check_no_trial(f"job {job.job_id} is placed")
         if allocation.total() != job.gpus:
             raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
         machines = allocation.machines
@@ -98,13 +87,15 @@ class Cluster:
             if machine < 0 or machine >= len(self.down) or gpus < 1 or self.free[0][machine] < gpus:
                 self._undo(allocation, part)
                 raise PolicyError(f"job {job.job_id}: {allocation!r} takes GPUs that are not free")
-            self._change(machine, -gpus)
+            self.change(machine, -gpus)
         for machine in machines:
             self.jobs_on[machine].append(job)
         self.running[int(job.index)] = job
 
     def give_back(self, job: Job, allocation: Allocation) -> None:
         """Take the job's GPUs from it."""
+        if self._trial is not None:
+            self._check_no_trial(f"job {job.job_id} loses its GPUs")
         self._undo(allocation, len(allocation.machines))
         for machine in allocation.machines:
             self.jobs_on[machine].remove(job)
@@ -112,26 +103,16 @@ class Cluster:
 
     def fail(self, machine: i64) -> None:
         """Take a machine, already emptied of jobs, out of service."""
+        self._check_no_trial("a machine fails")
         self.down[machine] = 1
-        self._change(machine, -self.free[0][machine])
+        self.change(machine, -self.free[0][machine])
 
     def repair(self, machine: i64) -> None:
         """Bring an empty machine back."""
+        self._check_no_trial("a machine is repaired")
         self.down[machine] = 0
-        self._change(machine, self.topology.gpus[0][machine])
+        self.change(machine, self.topology.gpus[0][machine])
 
     def _undo(self, allocation: Allocation, parts: i64) -> None:
         for part in range(parts):
-            self._change(allocation.machines[part], allocation.gpus[part])
-
-    def _change(self, domain: i64, gpus: i64) -> None:
-        """Add GPUs to a machine and to every domain above it."""
-        for tier in range(self.root):
-            parent = self.topology.parents[tier][domain]
-            free = self.free[tier][domain] + gpus
-            self.tier_buckets[tier].move(domain, free)
-            first = self.topology.first_children[tier + 1][parent]
-            self.children[tier + 1][parent].move(domain - first, free)
-            domain = parent
-        self.free_gpus += gpus
-        self.free[self.root][0] = self.free_gpus
+            self.change(allocation.machines[part], allocation.gpus[part])

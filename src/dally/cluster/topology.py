@@ -143,6 +143,16 @@ class Topology:
                 return tier
         return -1
 
+    def machines_of(self, tier: i64, domain: i64) -> tuple[i64, i64]:
+        """The first machine of a domain, and the one after its last."""
+        first = domain
+        last = domain
+        while tier > 0:
+            first = self.first_children[tier][first]
+            last = self.first_children[tier][last] + self.child_counts[tier][last] - 1
+            tier -= 1
+        return first, last + 1
+
     def tier_of(self, machines: vec[i64]) -> i64:
         """The closest tier of which one domain holds all these machines."""
         tier: i64 = 0

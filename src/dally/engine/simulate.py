@@ -9,9 +9,9 @@ from mypy_extensions import i64
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
 from dally.engine.failures import Failures
-from dally.engine.state import SAMPLE_EVERY_S, Costs, State
+from dally.engine.state import SAMPLE_EVERY_S, State
 from dally.heap import IndexedHeap
-from dally.model import FAIL, INFINITY, LEASE, REPAIR, SUBMIT, TIMER, Event, Job
+from dally.model import FAIL, INFINITY, LEASE, REPAIR, SUBMIT, TIMER, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 

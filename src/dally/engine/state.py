@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -31,6 +31,7 @@ from dally.model import (
     WAITING,
     Action,
     Allocation,
+    Costs,
     Event,
     Job,
     Migrate,
@@ -40,16 +41,9 @@ from dally.model import (
 from dally.perf.base import Speed, SpeedModel
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
+from dally.policies.view import View
 
 SAMPLE_EVERY_S: Final = 3600.0  # between two samples of the slots
-
-
-class Costs(NamedTuple):
-    """What losing GPUs costs a gang."""
-
-    restart_s: float = 0.0
-    restart_per_gpu_s: float = 1.0
-    checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
 
 
 class State:
@@ -84,6 +78,7 @@ class State:
         self.sample_from_s: float = 0.0  # the first cycle
         self.sample_due_s: float = -INFINITY
         self.sample_sizes: list[int] = gang_sizes(cluster)
+        policy.begin(View(speed, costs))
 
     # What happens to us.
 
@@ -212,7 +207,7 @@ class State:
         self._enqueue(job, kind, now)
 
     def _restart_s(self, job: Job) -> float:
-        return self.costs.restart_s + self.costs.restart_per_gpu_s * float(job.gpus)
+        return self.costs.gang_restart_s(int(job.gpus))
 
     def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self.cluster.take(job, allocation)

@@ -73,6 +73,27 @@ class AdaDualContention(Contention):
                         other.guest_s = guest_s
         return flow.demand.alone_s + waits_s + (guests_s if guests_s < most_guests_s else most_guests_s)
 
+    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None) -> float:
+        waits_s: dict[int, float] = {}  # what each other costs it, on the link where that is most
+        guests_s: dict[int, float] = {}
+        most_guests_s = 0.0
+        links = flow.demand.cost.links
+        for place in range(len(links)):
+            own_s = flow.demand.cost.seconds[place]
+            most_guests_s = max(most_guests_s, own_s / (2.0 * THRESHOLD))
+            present = [other for other in self.members[links[place]] if other is not flow and other is not leaving]
+            if joining is not None:
+                present.append(joining)
+            for other in present:
+                other_s = _seconds_on(other, links[place])
+                if other_s <= 0.0:
+                    continue
+                job = int(other.job)
+                waits_s[job] = max(waits_s.get(job, 0.0), _wait_s(other, other_s, own_s))
+                if other_s < THRESHOLD * own_s:
+                    guests_s[job] = max(guests_s.get(job, 0.0), _guest_s(other, other_s, own_s))
+        return flow.demand.alone_s + sum(waits_s.values()) + min(sum(guests_s.values()), most_guests_s)
+
     def _spread(self, flow: Flow, following: list[Flow]) -> None:
         for link in flow.demand.cost.links:
             self._call(link, following)
@@ -83,6 +104,15 @@ class AdaDualContention(Contention):
             cost = flow.demand.cost
             seconds = append(seconds, cost.seconds[place_of(cost.links, link)])
         self.seconds[link] = seconds
+
+
+def _seconds_on(flow: Flow, link: i64) -> float:
+    """Seconds alone of a flow's transfer on that link; 0 if it does not use it."""
+    links = flow.demand.cost.links
+    for place in range(len(links)):
+        if links[place] == link:
+            return flow.demand.cost.seconds[place]
+    return 0.0
 
 
 def _wait_s(other: Flow, other_s: float, own_s: float) -> float:

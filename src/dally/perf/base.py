@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mypy_extensions import i64, mypyc_attr
 
-from dally.model import Job
+from dally.errors import InputError
+from dally.model import Allocation, Job, Profile
 
 
 class Speed:
@@ -35,6 +38,8 @@ class SpeedModel:
     This base is the model `none`: a job takes exactly its `duration_s` anywhere.
     """
 
+    profiles: Callable[[str, int], Profile] | None = None  # of (model, GPUs)
+
     def placed(self, job: Job) -> list[Speed]:
         """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
         return []
@@ -54,6 +59,25 @@ class SpeedModel:
     def closest_s(self, job: Job, compute_s: float) -> float:
         """`duration_s` of a job of which only the compute time is known."""
         return compute_s
+
+    # What policies may ask (policies/view.py).
+
+    def best(self, job: Job) -> float:
+        """The slowdown alone at the closest placement, beside the background load."""
+        return 1.0
+
+    def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
+        """(own, inflicted) if the job sat there; nothing changes by asking."""
+        return 1.0, 0.0
+
+    def profile(self, job: Job) -> Profile | None:
+        """The profile of the job's model at its size, or None."""
+        if self.profiles is None or not job.model:
+            return None
+        try:
+            return self.profiles(job.model, int(job.gpus))
+        except InputError:
+            return None
 
     def comm_floor_s(self, job: Job) -> float:
         """Exposed communication the job cannot avoid: alone, at its closest placement, in seconds."""

@@ -116,6 +116,39 @@ class Contention:
             busy += demand.cost.seconds[place_of(demand.cost.links, link)] / demand.iteration_s(flow.comm_s)
         return busy if busy < 1.0 else 1.0
 
+    def others(self, flow: Flow, leaving: Flow | None) -> list[Flow]:
+        """Those who use a link of that flow, it and `leaving` aside, each once."""
+        found: dict[int, Flow] = {}
+        for link in flow.demand.cost.links:
+            for other in self.members[link]:
+                if other is not flow and other is not leaving:
+                    found[int(other.job)] = other
+        return list(found.values())
+
+    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None) -> float:
+        """Communication seconds of a flow, here or not, if one came and another went; one step, nothing changes."""
+        demand = flow.demand
+        busiest = demand.cost.private_s
+        here = self.flows.get(int(flow.job)) is flow
+        for place in range(len(demand.cost.links)):
+            link = demand.cost.links[place]
+            meets = self.meets[link]
+            variance = self.variance[link]
+            for other, sign in ((flow if here else None, -1.0), (leaving, -1.0), (joining, 1.0)):
+                if other is not None:
+                    weight = weight_on(other, link)
+                    meets += sign * weight * other.duty
+                    variance += sign * weight * weight * other.duty * (1.0 - other.duty)
+            if meets <= 0.0:
+                meets = 0.0
+                variance = 0.0
+            elif variance < 0.0:
+                variance = 0.0
+            seconds = demand.cost.seconds[place] * slowdown(self.kappa * meets, variance)
+            if seconds > busiest:
+                busiest = seconds
+        return demand.cost.fixed_s + busiest
+
     def _settle(self, links: vec[i64], newcomer: Flow | None) -> list[int]:
         """Re-rate from these links outwards until nobody's time changes any more."""
         self.changes += 1
@@ -205,6 +238,15 @@ def place_of(links: vec[i64], link: i64) -> i64:
     while links[place] != link:
         place += 1
     return place
+
+
+def weight_on(flow: Flow, link: i64) -> float:
+    """How much of a fair share the flow takes of that link; 0 if it does not use it."""
+    links = flow.demand.cost.links
+    for place in range(len(links)):
+        if links[place] == link:
+            return flow.weights[place]
+    return 0.0
 
 
 def _number(flow: Flow) -> int:

@@ -12,6 +12,7 @@ from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
 from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
+from dally.perf.candidates import Candidates
 from dally.perf.closest import closest_placement
 from dally.perf.contention import Contention
 from dally.perf.gang import gang_on
@@ -40,6 +41,11 @@ class Kind:
         self.closest_s: float = closest.iteration_s(closest.alone_s)
         self.exposed_s: float = self.closest_s - closest.compute_s()
 
+    def slowdown(self, iteration_s: float) -> float:
+        """How many times longer than at the closest placement; at least 1, as the rate is at most 1."""
+        found = iteration_s / self.closest_s if self.closest_s > 0.0 else 1.0
+        return found if found > 1.0 else 1.0
+
 
 class NetworkModel(SpeedModel):
     """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
@@ -53,9 +59,11 @@ class NetworkModel(SpeedModel):
         """
         self._network: Network = network
         self._quiet: Network = quiet
-        self._profiles: Callable[[str, int], Profile] = profiles
+        self.profiles = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
         self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
+        self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
+        self._candidates: Candidates = Candidates(network)
         self._contention: Contention = contention_of(sharing, network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
@@ -66,7 +74,8 @@ class NetworkModel(SpeedModel):
         key = (job.model, int(job.gpus))
         found = self._kinds.get(key)
         if found is None:
-            profile = self._profiles(job.model, int(job.gpus))
+            assert self.profiles is not None
+            profile = self.profiles(job.model, int(job.gpus))
             closest = closest_placement(self._quiet, job.gpus)
             found = Kind(profile, demand_of(self._quiet, closest, profile))
             self._kinds[key] = found
@@ -79,9 +88,7 @@ class NetworkModel(SpeedModel):
         assert allocation is not None
         if len(allocation.machines) == 1:
             return [self._on_one_machine(job, allocation)]
-        kind = self.kind(job)
-        gang = gang_on(self._network, allocation.machines, allocation.gpus)
-        demand = demand_of(self._network, gang, kind.profile)
+        demand = self._candidates.demand(job, allocation, self.kind(job).profile)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
         return self._speeds(self._contention.add(job.index, demand))
@@ -105,6 +112,38 @@ class NetworkModel(SpeedModel):
         del self._sharing[int(job.index)]
         self._touch(self._contention.flows[int(job.index)].demand.cost.links)
         return self._speeds(self._contention.remove(job.index))
+
+    # What policies may ask.
+
+    def best(self, job: Job) -> float:
+        key = (job.model, int(job.gpus))
+        found = self._best.get(key)
+        if found is None:
+            kind = self.kind(job)
+            closest = demand_of(self._network, closest_placement(self._network, job.gpus), kind.profile)
+            found = kind.slowdown(closest.iteration_s(closest.alone_s))
+            self._best[key] = found
+        return found
+
+    def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
+        if job.gpus == 1:
+            return 1.0, 0.0
+        if len(allocation.machines) == 1:
+            return 1.0 / self._on_one_machine(job, allocation).rate, 0.0
+        kind = self.kind(job)
+        flow = self._candidates.flow(job, allocation, kind.profile)
+        leaving = self._contention.flows.get(int(job.index))
+        others = self._contention.others(flow, leaving)
+        flow.comm_s = self._contention.comm_if_s(flow, None, leaving) if others else flow.demand.alone_s
+        flow.duty = flow.demand.duty(flow.comm_s)
+        inflicted = 0.0
+        for other in others:
+            before_s = other.demand.iteration_s(self._contention.comm_if_s(other, None, leaving))
+            after_s = other.demand.iteration_s(self._contention.comm_if_s(other, flow, leaving))
+            neighbour = self._sharing[int(other.job)]
+            theirs = self.kind(neighbour)
+            inflicted += (theirs.slowdown(after_s) - theirs.slowdown(before_s)) * float(neighbour.gpus)
+        return kind.slowdown(flow.demand.iteration_s(flow.comm_s)), inflicted / float(job.gpus)
 
     def _speeds(self, changed: list[int]) -> list[Speed]:
         found: list[Speed] = []

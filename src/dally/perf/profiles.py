@@ -74,6 +74,7 @@ class ModelProfile:
             all_to_all_bytes=float(own.all_to_all_bytes),
             all_to_all_gpus=own.all_to_all_gpus,
             tensor_parallel=own.tensor_parallel,
+            skew=own.skew,
         )
 
     def on(self, gpus: int) -> ModelProfile:

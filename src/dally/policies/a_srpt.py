@@ -12,6 +12,7 @@ from dally.policies.base import Policy
 from dally.policies.placement.base import Placement
 from dally.policies.prediction.base import Predictor
 from dally.policies.queue import Queue
+from dally.policies.view import View
 from dally.policies.virtual_machine import VirtualMachine
 
 LEFT = 0.0  # keys: jobs that left the virtual machine come before
@@ -41,6 +42,10 @@ class AdaptiveSrpt(Policy):
         self._arrived: list[Job] = []
         self._places: dict[int, float] = {}  # in the order of leaving it, of jobs that have not finished
         self._gone: float = 0.0  # jobs that left it
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._placement.begin(view)
 
     def predict_s(self, job: Job, now: float) -> float:
         return self._predictor.predict_s(job, now)

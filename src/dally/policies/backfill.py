@@ -16,6 +16,7 @@ from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
+from dally.policies.view import View
 
 
 class LengthTree:
@@ -87,6 +88,10 @@ class EasyBackfill(Policy):
         self._lengths: dict[int, LengthTree] = {}  # by demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._placement.begin(view)
 
     def predict_s(self, job: Job, now: float) -> float:
         return self._guesses.predictor.predict_s(job, now)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.errors import PolicyError
 from dally.model import INFINITY, NEVER, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
@@ -43,7 +44,7 @@ class Policy(Part):
         return 0.0
 
     def kind(self, job: Job) -> int:
-        """A number below 16: jobs of one size and kind must be equally easy to place. Asked at submission."""
+        """A number below 2^20: jobs of one size and kind must be equally easy to place. Asked at submission."""
         return 0
 
     def lease_s(self) -> float:
@@ -56,7 +57,7 @@ class Policy(Part):
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""
-        return []
+        raise PolicyError(f"policy {type(self).__name__}: schedule(now, queue, cluster) is missing")
 
     def next_wakeup(self, now: float) -> float:
         """When to be asked again even if nothing happens until then; infinity: not needed."""

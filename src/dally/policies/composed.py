@@ -13,6 +13,7 @@ from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.preemption.base import Preemption
 from dally.policies.queue import Queue
+from dally.policies.view import View
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -27,6 +28,12 @@ class ComposedPolicy(Policy):
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
         self._waiting: bool = False  # whether somebody was left waiting by the latest pass
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self.order.begin(view)
+        self.placement.begin(view)
+        self.preemption.begin(view)
 
     def predict_s(self, job: Job, now: float) -> float:
         return self.order.predict_s(job, now)

@@ -29,6 +29,7 @@ from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.queue import Queue, demand
+from dally.policies.view import View
 
 
 class DelayClass:
@@ -115,6 +116,11 @@ class DallyPolicy(Policy):
         self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
         self._wakeup_s: float = INFINITY
         self._decisions: list[Decision] = []
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self.order.begin(view)
+        self.placement.begin(view)
 
     def save(self) -> dict[str, Any]:
         return {"waits": self.placement.timers.samples()}

@@ -12,6 +12,7 @@ from dally.policies.base import Policy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.queue import Queue
+from dally.policies.view import View
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -33,6 +34,10 @@ class GavelPolicy(Policy):
         self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
         self._sizes: dict[int, int] = {}  # how many of each gang size
         self._solved: dict[tuple[tuple[int, int], ...], dict[int, float]] = {}
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self.placement.begin(view)
 
     def queued(self, job: Job, now: float) -> None:
         if int(job.index) not in self._jobs:

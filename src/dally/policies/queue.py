@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from mypy_extensions import i64
 
+from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+
+MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
 
 
 def demand(job: Job) -> int:
     """What the job asks for as one number that rises with its GPUs: those, how they are grouped, its kind."""
-    return int(job.gpus * 1048576 + job.group * 16 + job.kind)
+    return int(job.gpus * 68719476736 + job.group * MOST_KINDS + job.kind)  # groups share a machine: below 2^16
 
 
 class DemandClass:
@@ -71,6 +75,8 @@ class Queue:
     def add(self, job: Job, key: float, tie: float) -> None:
         group = self.class_of(job)
         if job.slot < 0:
+            if job.kind < 0 or job.kind >= MOST_KINDS:
+                raise PolicyError(f"{job!r}: kind {int(job.kind)}: must be from 0 to {MOST_KINDS - 1}")
             job.slot = len(group.jobs)
             group.jobs.append(job)
         group.heap.put(job.slot, key, tie)
@@ -123,6 +129,10 @@ class Queue:
     def close(self, job: Job) -> None:
         """Offer nothing more to jobs that ask for the same as this one in this pass."""
         self.class_of(job).closed = self._pass
+
+    def reopen(self) -> None:
+        """Open every class again, for another round of offers in the same pass; jobs set aside stay aside."""
+        self._pass += 1
 
     def is_closed(self, group: DemandClass) -> bool:
         return group.closed == self._pass

@@ -11,8 +11,7 @@ from dally.cluster.network_spec import connect_topology, quiet
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import ListedFailures
 from dally.engine.simulate import Simulation
-from dally.engine.state import Costs
-from dally.model import Job
+from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile

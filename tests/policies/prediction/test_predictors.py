@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dally.engine.state import Costs
 from dally.errors import InputError
 from dally.metrics.summary import summarize
-from dally.model import NEVER, Job
+from dally.model import NEVER, Costs, Job
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.forest import FIRST_FIT, Forest
 from dally.policies.prediction.history import History

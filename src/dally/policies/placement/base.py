@@ -17,7 +17,7 @@ class Placement(Part):
         raise NotImplementedError
 
     def kind(self, job: Job) -> int:
-        """A number below 16 that tells apart jobs of one size that are not equally easy to place."""
+        """A number below 2^20 that tells apart jobs of one size that are not equally easy to place."""
         return 0
 
     def widest(self, job: Job, cluster: Cluster) -> i64:

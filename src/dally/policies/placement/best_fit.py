@@ -31,6 +31,11 @@ def best_fit(cluster: Cluster, tier: i64, gpus: i64, group: i64 = 1) -> Allocati
     domain = cluster.best_domain(tier, gpus)
     if domain < 0:
         return None
+    return fit_into(cluster, tier, domain, gpus)
+
+
+def fit_into(cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> Allocation:
+    """That many of the domain's free GPUs, which it must have, on as few children as possible."""
     allocation = Allocation(tier)
     fill(cluster, tier, domain, gpus, allocation)
     return allocation

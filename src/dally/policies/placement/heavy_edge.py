@@ -40,7 +40,7 @@ def machines_needed(cluster: Cluster, tier: i64, domain: i64, gpus: i64, group: 
     """The fewest machines of the domain that have room for the gang, or -1."""
     most = cluster.topology.largest[0]
     counts = vec[i64]([0] * int(most + 1))  # machines by how many GPUs they can give
-    first, last = machines_of(cluster, tier, domain)
+    first, last = cluster.topology.machines_of(tier, domain)
     free = cluster.free[0]
     for machine in range(first, last):
         counts[free[machine] - free[machine] % group] += 1
@@ -54,17 +54,6 @@ def machines_needed(cluster: Cluster, tier: i64, domain: i64, gpus: i64, group: 
         gpus -= here * room
         room -= 1
     return -1
-
-
-def machines_of(cluster: Cluster, tier: i64, domain: i64) -> tuple[i64, i64]:
-    """The first machine of a domain, and the one after its last."""
-    first = domain
-    last = domain
-    while tier > 0:
-        first = cluster.topology.first_children[tier][first]
-        last = cluster.topology.first_children[tier][last] + cluster.topology.child_counts[tier][last] - 1
-        tier -= 1
-    return first, last + 1
 
 
 def _fullest(cluster: Cluster, tier: i64, gpus: i64, group: i64, fewest: i64) -> i64:
@@ -84,7 +73,7 @@ def _fill(cluster: Cluster, tier: i64, domain: i64, gpus: i64, group: i64) -> Al
     free = cluster.free[0]
     racks = cluster.topology.parents[0]
     rack_free = cluster.free[1]
-    first, last = machines_of(cluster, tier, domain)
+    first, last = cluster.topology.machines_of(tier, domain)
     rows: list[tuple[int, int, int, int]] = []  # emptiest first, in the emptiest racks first
     for machine in range(first, last):
         room = free[machine] - free[machine] % group

@@ -5,9 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.errors import InputError
 from dally.model import Allocation, Job
-from dally.perf.profiles import find_profile
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
 
@@ -28,7 +26,8 @@ class SkewPlacement(Placement):
         """Whether the gang has to stay together."""
         found = self._known.get(job.model)
         if found is None:
-            found = _skew_of(job.model) >= self._skew
+            profile = self.view.profile(job)
+            found = profile is not None and profile.skew >= self._skew
             self._known[job.model] = found
         return found
 
@@ -46,10 +45,3 @@ class SkewPlacement(Placement):
             if found is not None:
                 return found
         return None
-
-
-def _skew_of(model: str) -> float:
-    try:
-        return find_profile(model).skew
-    except InputError:
-        return 0.0

@@ -1,0 +1,60 @@
+"""Places that policies ask about, again and again: what a gang would ask of the network there."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from dally.cluster.links import Network
+from dally.model import Allocation, Job, Profile
+from dally.perf.contention import Flow
+from dally.perf.gang import gang_on
+from dally.perf.iteration import Demand, demand_of
+
+MOST_KEPT = 10_000  # places; then all are forgotten
+ASKED: i64 = -1  # the number of a flow that is not there
+
+
+class Candidates:
+    """Flows by model and place, worked out when first asked for.
+
+    Working one out costs far more than rating it among those who run, and policies ask about the same
+    domains at every pass.
+    """
+
+    __slots__ = ("_flows", "_network")
+
+    def __init__(self, network: Network) -> None:
+        self._network: Network = network
+        self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
+
+    def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
+        """The flow that the job would be on that place; the caller may set its time and duty."""
+        key = _key(job, allocation)
+        found = self._flows.get(key)
+        if found is None:
+            if len(self._flows) >= MOST_KEPT:
+                self._flows.clear()
+            found = Flow(ASKED, self._work_out(allocation, profile))
+            self._flows[key] = found
+        return found
+
+    def demand(self, job: Job, allocation: Allocation, profile: Profile) -> Demand:
+        """What the job asks for on the place it got; kept only where a policy asked before."""
+        if self._flows:
+            found = self._flows.get(_key(job, allocation))
+            if found is not None:
+                return found.demand
+        return self._work_out(allocation, profile)
+
+    def _work_out(self, allocation: Allocation, profile: Profile) -> Demand:
+        gang = gang_on(self._network, allocation.machines, allocation.gpus)
+        return demand_of(self._network, gang, profile)
+
+
+def _key(job: Job, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
+    """The model, and machines and GPUs in turn: with these the job's size is known."""
+    numbers: list[int] = []
+    for part in range(len(allocation.machines)):
+        numbers.append(int(allocation.machines[part]))
+        numbers.append(int(allocation.gpus[part]))
+    return job.model, tuple(numbers)

@@ -1,0 +1,53 @@
+"""What a policy may ask of the world beyond queue and cluster: speeds, costs, profiles."""
+
+from __future__ import annotations
+
+from math import floor
+
+from dally.model import Allocation, Costs, Job, Profile
+from dally.perf.base import SpeedModel
+
+
+class View:
+    """Handed to the policy once, in `begin`. Asking changes nothing.
+
+    Slowdowns are against the job alone at its closest placement on a quiet network: `1 / rate`.
+    """
+
+    __slots__ = ("_costs", "_speed")
+
+    def __init__(self, speed: SpeedModel, costs: Costs) -> None:
+        self._speed: SpeedModel = speed
+        self._costs: Costs = costs
+
+    def best(self, job: Job) -> float:
+        """The least slowdown to hope for: alone at its closest placement, beside the background load."""
+        return self._speed.best(job)
+
+    def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
+        """(own, inflicted): the job's slowdown there under today's loads, and what it adds to others' slowdowns.
+
+        Those count by their GPUs ÷ the job's. A running job's own load is taken off its links first. One step:
+        how others would adapt in turn is left out.
+        """
+        return self._speed.slowdown(job, allocation)
+
+    def restart_s(self, job: Job) -> float:
+        """Seconds it takes the gang to work again after it lost its GPUs."""
+        return self._costs.gang_restart_s(int(job.gpus))
+
+    def at_risk_s(self, job: Job, now: float) -> float:
+        """Seconds of work that a failure would undo now; 0 where failures undo nothing."""
+        every_s = self._costs.checkpoint_every_s
+        if every_s <= 0.0:
+            return 0.0
+        since_s = job.done_s(now) - job.saved_work_s
+        return since_s - float(floor(since_s / every_s)) * every_s
+
+    def profile(self, job: Job) -> Profile | None:
+        """How the job's model computes and communicates; None where that is not known."""
+        return self._speed.profile(job)
+
+    def queue_of(self, job: Job) -> str:
+        """The name of the queue it was submitted to."""
+        return ""
