@@ -113,6 +113,15 @@ def _dally(settings: Settings) -> Policy:
     return DallyPolicy(ORDERS[settings["order"]](), DelayPlacement(timers), lease_s)
 
 
+def _next(settings: Settings) -> Policy:
+    from dally.policies.ordering.gittins import GittinsOrder
+    from dally.policies.prediction.hazard import HazardTable
+    from dally.policies.priced.limits import Limits
+    from dally.policies.priced.policy import PricedPolicy
+
+    return PricedPolicy(GittinsOrder(HazardTable()), Limits())
+
+
 def _numbers(name: str, text: str, meaning: str) -> list[float]:
     """Numbers separated by commas, none negative."""
     try:
@@ -250,6 +259,7 @@ POLICIES: dict[str, NamedPolicy] = {
     "ada-srsf": NamedPolicy(_ada_srsf, "remaining GPU-time", "least loaded machines (LWF-κ), links by AdaDUAL", "never", KNOWN, WANG, (KAPPA,)),
     "a-srpt": NamedPolicy(_a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", A_SRPT, _a_srpt_params()),
     "dally": NamedPolicy(_dally, "network sensitivity", "delay, tuned timers", "lease end", ANY, DALLY, _dally_params(True, "6,12")),
+    "dally-next": NamedPolicy(_next, "Gittins rank", "closest tier", "every event", ANY, DALLY, ()),
     "dally-manual": NamedPolicy(_dally, "network sensitivity", "delay, fixed timers", "lease end", ANY, DALLY, _dally_params(False, "6,12")),
     "dally-nowait": NamedPolicy(_dally, "network sensitivity", "delay, no timers", "lease end", ANY, DALLY, _dally_params(False, "0")),
     "dally-consolidated": NamedPolicy(_dally, "network sensitivity", "closest tier only", "lease end", ANY, DALLY, _dally_params(False, "inf")),
