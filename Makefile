@@ -37,9 +37,12 @@ lint: $(VENV)/packages
 browser:
 	./scripts/system-packages test
 
+# What runs compiled code is also run as plain Python; the rest (readers, pages, commands) is the same either way.
+BOTH_WAYS := tests/cluster tests/engine tests/metrics tests/perf tests/policies tests/runs tests/testing tests/test_heap.py
+
 test: browser install lint
 	@echo "== uncompiled"
-	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2
+	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
 
@@ -52,6 +55,8 @@ bench: install
 docs: install
 	$(BIN)/python scripts/cli_reference.py > docs/cli.md
 	$(BIN)/python scripts/policies_page.py > docs/policies.md
+	$(BIN)/python scripts/architecture_figure.py > docs/images/architecture.svg
+	$(BIN)/python scripts/api_page.py > docs/api.md
 
 clean:
 	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

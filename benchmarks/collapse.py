@@ -16,8 +16,8 @@ import polars as pl
 
 from dally.benchmark.cells import Cell, prepare
 from dally.cli.output import print_table
-from dally.engine.simulate import Simulation
-from dally.metrics.tables import decisions_frame, events_frame
+from dally.metrics.simulated import Simulated
+from dally.runs.execute import execute
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRETCH_S = 5 * 86400.0
@@ -25,19 +25,16 @@ STRETCHES = 8
 WORKLOAD, NETWORK, SEED = "venus80", "congested", 1
 
 
-def run(policy: str, folder: Path) -> Simulation:
+def run(policy: str, folder: Path) -> Simulated:
     """The cell under one policy."""
     prepared = prepare(WORKLOAD, SEED, SHARED, folder)
-    simulation, _ = Cell(WORKLOAD, NETWORK, SEED).scenario(prepared, policy, {}).simulation()
-    simulation.run()
-    return simulation
+    return execute(Cell(WORKLOAD, NETWORK, SEED).scenario(prepared, policy, {}))
 
 
-def stretches(simulation: Simulation) -> list[list[str]]:
+def stretches(record: Simulated) -> list[list[str]]:
     """One row per stretch of time."""
-    events = events_frame(simulation).with_columns(pl.col("kind").cast(pl.String))
-    decisions = decisions_frame(simulation).with_columns(pl.col("kind").cast(pl.String))
-    accepts = decisions.filter(pl.col("kind") == "accept", pl.col("gpus") > 1)
+    events = record.all_events
+    accepts = record.decisions.filter(pl.col("kind") == "accept", pl.col("gpus") > 1)
     rows = []
     for number in range(STRETCHES):
         first_s, last_s = number * STRETCH_S, (number + 1) * STRETCH_S
@@ -51,7 +48,7 @@ def stretches(simulation: Simulation) -> list[list[str]]:
                 f"{mean_load(events, 'machine ', first_s, last_s):.0%}",
                 f"{mean_load(events, 'rack ', first_s, last_s):.0%}",
                 f"{waiting(events, last_s):,}",
-                f"{slowdown(simulation, first_s, last_s):.2f}",
+                f"{slowdown(record, first_s, last_s):.2f}",
             ]
         )
     return rows
@@ -76,10 +73,10 @@ def waiting(events: pl.DataFrame, at_s: float) -> int:
     return begun - len(past.filter(pl.col("kind") == "start"))
 
 
-def slowdown(simulation: Simulation, first_s: float, last_s: float) -> float:
+def slowdown(record: Simulated, first_s: float, last_s: float) -> float:
     """Mean slowdown of multi-GPU jobs that finished in the stretch, by GPU-seconds of work."""
     work = time = 0.0
-    for job in simulation.jobs:
+    for job in record.outcomes:
         if job.gpus > 8 and first_s <= job.finish_s < last_s:
             work += job.work_s * int(job.gpus)
             time += (job.compute_s + job.comm_s) * int(job.gpus)

@@ -138,7 +138,7 @@ def _check_rows(history: History) -> None:
         assert row.job_id, row
         assert min(row.gpus, row.line) >= 1, row
         assert last_s <= row.submit_s < inf, row
-        assert 0.0 <= row.duration_s < inf, row
+        assert 0.0 <= row.stated < inf, row
         assert row.wait_s == NOT_KNOWN or 0.0 <= row.wait_s < inf, row
         ids.add(row.job_id)
         last_s = row.submit_s

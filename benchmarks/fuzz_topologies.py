@@ -13,7 +13,7 @@ from time import process_time
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import FORMATS, detect
 from dally.cluster.formats.node_gpus import GpuCounts, attach, read_config, read_scontrol
 from dally.cluster.formats.slurm_conf import read_slurm

@@ -23,7 +23,8 @@ from pathlib import Path
 from dally import is_compiled
 from dally.engine.simulate import Simulation
 from dally.model import PREEMPT, RENEW, START, TIMER
-from dally.scenario import Scenario
+from dally.runs.assemble import assemble
+from dally.runs.scenario import Scenario
 
 LENGTHS = (1_000, 10_000, 100_000)
 EVENTS = {"fresh": 300, "returning": 3_000, "timers": 3_000}
@@ -67,7 +68,7 @@ def filled(kind: str, jobs: int) -> Simulation:
         trace = Path(folder) / "batch.csv"
         trace.write_text("job_id,submit_s,gpus,duration_s\n" + "\n".join(rows(kind, jobs)) + "\n")
         settings = {"floors": "1,2", "order": "fifo"} if kind == "timers" else {}
-        simulation, _ = Scenario(str(trace), "4x16x8", "dally", settings, network="slow").simulation()
+        simulation, _ = assemble(Scenario(str(trace), "4x16x8", "dally", settings, network="slow"))
     while len(simulation.state.queue) < jobs // 2:
         simulation.step()  # they all come in
     while kind == "returning" and any(job.start_s < 0.0 for job in simulation.jobs):

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from dally.cluster import Cluster
 from dally.model import INFINITY, Action, Start
-from dally.policies.base import Policy
+from dally.policies.base import Param, Policy
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import Queue
 
 
 class Patient(Policy):
     """Declines a placement farther than the closest possible one until it has waited `patience_s`."""
+
+    PARAMS = (Param("patience_s", 600.0, "seconds that a gang waits for a closer place"),)
 
     def __init__(self, patience_s: float = 600.0) -> None:
         self.patience_s = patience_s

@@ -16,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "dally"
-WIDTH, ROW, TOP, LEFT, ARCS = 880, 34, 14, 16, 700
+WIDTH, ROW, TOP, LEFT, ARCS = 900, 34, 14, 16, 740
+
+LONGEST = 90  # letters that fit a box
 
 Edges = set[tuple[str, str]]
 
@@ -52,7 +54,8 @@ def about(name: str) -> str:
     folder = SOURCE / name
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0].split(". ")[0].rstrip(".")
+    first = text.split("\n")[0].split(". ")[0].rstrip(".")
+    return first if len(first) <= LONGEST else first.split(": ")[0]
 
 
 def imports(names: list[str]) -> Edges:
@@ -127,7 +130,7 @@ def picture() -> str:
         lines += [
             f'  <rect class="box" x="{LEFT}" y="{y - 14:.1f}" width="{ARCS - LEFT}" height="28" rx="5"/>',
             f'  <text class="name" x="{LEFT + 10}" y="{y + 5:.1f}">{escape(name)}</text>',
-            f'  <text class="about" x="{LEFT + 110}" y="{y + 4.5:.1f}">{escape(about(name))}</text>',
+            f'  <text class="about" x="{LEFT + 124}" y="{y + 4.5:.1f}">{escape(about(name))}</text>',
         ]
     return "\n".join([*lines, "</svg>"]) + "\n"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from textwrap import fill
 
 from dally.cli.policies import shown
+from dally.policies.declaration import NamedPolicy
 from dally.policies.part import Part
-from dally.policies.registry import POLICIES, NamedPolicy, build
+from dally.policies.registry import POLICIES, build
 
 SOURCES = Path(__file__).parent.parent / "src"
 WIDTH = 116

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dally.metrics.summary import summarize
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,7 @@ def run(
     """The summary of that many jobs on 512 GPUs with free preemption."""
     maker = shared / "tools" / "common_workload.py"
     subprocess.run([sys.executable, maker, str(jobs), trace, "1.1"], check=True, stdout=subprocess.DEVNULL)
-    simulation, _ = Scenario(str(trace), "4x16x8", policy, settings or {}, restart_per_gpu_s=0.0).simulation()
-    simulation.run()
-    return summarize(simulation)
+    return execute(Scenario(str(trace), "4x16x8", policy, settings or {}, restart_per_gpu_s=0.0)).summary
 
 
 def test_tiresias_is_near_its_authors_simulator(shared: Path, tmp_path: Path) -> None:

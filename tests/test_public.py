@@ -12,7 +12,8 @@ import dally
 
 def test_the_public_names() -> None:
     assert dally.__all__ == [
-        "Cluster", "Profile", "__version__", "collective_time", "is_compiled", "iteration_times",
+        "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
+        "iteration_times", "read_run", "simulate", "whatif",
     ]  # fmt: skip
     for name in dally.__all__:
         assert getattr(dally, name) is not None

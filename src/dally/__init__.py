@@ -6,19 +6,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dally.api import compare, go_on, read_run, simulate, whatif
     from dally.cluster import Cluster
+    from dally.errors import InputError
     from dally.model import Profile
     from dally.perf.ask import collective_time, iteration_times
 
 __version__ = "0.1.0"
-__all__ = ["Cluster", "Profile", "__version__", "collective_time", "is_compiled", "iteration_times"]
+__all__ = [
+    "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
+    "iteration_times", "read_run", "simulate", "whatif",
+]  # fmt: skip
 
 # Imported when first asked for: `dally --help` needs none of them.
 _HOMES = {
     "Cluster": "dally.cluster",
+    "InputError": "dally.errors",
     "Profile": "dally.model",
     "collective_time": "dally.perf.ask",
+    "compare": "dally.api",
+    "go_on": "dally.api",
     "iteration_times": "dally.perf.ask",
+    "read_run": "dally.api",
+    "simulate": "dally.api",
+    "whatif": "dally.api",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from librt.vecs import append, pop, vec
 from mypy_extensions import i64
 
+from dally.pickles import picklable
+
 
 class IndexedHeap:
     """Items 0, 1, 2 … ordered by (key, tie, item), each in the heap at most once.
@@ -20,10 +22,6 @@ class IndexedHeap:
         self.places: vec[i64] = vec[i64]()
         self.keys: vec[float] = vec[float]()
         self.ties: vec[float] = vec[float]()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        rows = [(int(i), self.keys[i], self.ties[i]) for i in self.items]
-        return (rebuild, (rows, self.largest_first))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -134,9 +132,4 @@ class IndexedHeap:
         places[item] = place
 
 
-def rebuild(rows: list[tuple[int, float, float]], largest_first: bool) -> IndexedHeap:
-    """The heap that holds these (item, key, tie) rows: how a heap is unpickled."""
-    heap = IndexedHeap(largest_first)
-    for item, key, tie in rows:
-        heap.put(item, key, tie)
-    return heap
+picklable(IndexedHeap)

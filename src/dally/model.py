@@ -8,6 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.errors import InputError
+from dally.pickles import picklable
 
 INFINITY: Final = float("inf")
 NEVER: Final = -1.0  # a time that has not come yet, e.g. the start of a job that still waits
@@ -17,10 +18,12 @@ PENDING: Final = 0  # not submitted yet
 WAITING: Final = 1
 RUNNING: Final = 2
 FINISHED: Final = 3
-STATUS_NAMES: Final = ("pending", "waiting", "running", "finished")
+CANCELLED: Final = 4
+HELD: Final = 5  # waits, and is not offered GPUs until it is released
+STATUS_NAMES: Final = ("pending", "waiting", "running", "finished", "cancelled", "held")
 
 # Event kinds, in the order in which events of one instant are handled: GPUs come back before leases
-# are judged, and newcomers are seen last.
+# are judged, and newcomers are seen last. `engine.cycle.turn_of` says where the later kinds belong.
 FINISH: Final = 0
 FAIL: Final = 1
 REPAIR: Final = 2
@@ -34,9 +37,18 @@ EVICT: Final = 8  # lost its GPUs to a machine failure
 RENEW: Final = 9
 MIGRATE: Final = 10
 LINK: Final = 11  # the load of a link changed
+# What people and backends bring about.
+CANCEL: Final = 12  # its user no longer wants the job
+HOLD: Final = 13
+RELEASE: Final = 14  # of a job on hold
+START_FAILED: Final = 15  # the backend could not start the job, at once or as it turned out later
+PREEMPT_FAILED: Final = 16  # these two: the job keeps its GPUs
+MIGRATE_FAILED: Final = 17
+ADOPT: Final = 18  # a job found waiting or running by an engine that did not start it
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",
+    "cancel", "hold", "release", "start_failed", "preempt_failed", "migrate_failed", "adopt",
 )  # fmt: skip
 
 
@@ -69,8 +81,8 @@ class Allocation:
         where = "+".join(f"m{machine}:{gpus}" for machine, gpus in self.parts())
         return f"Allocation(tier={int(self.tier)}, {where})"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (make_allocation, (int(self.tier), self.parts()))
+
+picklable(Allocation, 0)
 
 
 def make_allocation(tier: int, parts: list[tuple[int, int]]) -> Allocation:
@@ -254,6 +266,9 @@ class Job:
         return f"Job({self.job_id}, {int(self.gpus)} GPUs, {STATUS_NAMES[self.status]})"
 
 
+picklable(Job, 0, "", 0.0, 1, 0.0)
+
+
 class Costs(NamedTuple):
     """What losing GPUs costs a gang."""
 
@@ -306,34 +321,45 @@ class Migrate(Action):
 
 # Decision.kind
 WAITS: Final = 0  # the job begins to wait
-OFFER: Final = 1  # what jobs of one demand are offered changed, or their timers did
+OFFER: Final = 1  # what jobs of one demand (or this job) are offered changed, or their timers did
 ACCEPT: Final = 2  # the job took what it was offered
 LOSE: Final = 3  # the job's GPUs went to another
-DECISION_NAMES: Final = ("wait", "offer", "accept", "lose")
+RANK: Final = 4  # a waiting job's rank changed
+HEAD: Final = 5  # the job is first in line, does not fit, and nobody behind it is offered anything
+RESERVE: Final = 6  # GPUs are kept for the job, from some moment on; no job: for nobody any more
+ROUND: Final = 7  # GPUs are shared out next at some moment
+DEFER: Final = 8  # the job is not offered anything yet
+ADMIT: Final = 9  # from now on it is
+DECISION_NAMES: Final = ("wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit")
 
 
 class Decision:
     """Why a policy did what it did. The policy hands these out; `explain` reads them."""
 
-    __slots__ = ("gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
+    __slots__ = ("demand_kind", "gpus", "group", "job", "kind", "other", "tier", "timers_s", "value")
 
-    def __init__(self, kind: i64, job: Job | None, gpus: i64, group: i64) -> None:
+    def __init__(self, kind: i64, job: Job | None, gpus: i64 = 0, group: i64 = 1, demand_kind: i64 = 0) -> None:
         self.kind: i64 = kind
         self.job: i64 = job.index if job is not None else -1
-        self.gpus: i64 = gpus
-        self.group: i64 = group
+        self.gpus: i64 = gpus if job is None else job.gpus
+        self.group: i64 = group if job is None else job.group
+        self.demand_kind: i64 = demand_kind if job is None else job.kind  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
-        self.value: float = 0.0  # wait: its rank; accept: how long it had to wait for that tier at least
+        self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
         self.other: i64 = -1  # lose: the job that got the GPUs
         self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
+
+
+picklable(Decision, 0, None, 0, 0)
 
 
 class Event:
     """Something that happened at one instant: to a job, or to a machine."""
 
-    __slots__ = ("job", "kind", "machine")
+    __slots__ = ("job", "kind", "machine", "reason")
 
-    def __init__(self, kind: i64, job: Job | None = None, machine: i64 = -1) -> None:
+    def __init__(self, kind: i64, job: Job | None = None, machine: i64 = -1, reason: str = "") -> None:
         self.kind: i64 = kind
         self.job = job
         self.machine: i64 = machine
+        self.reason: str = reason  # why, if anybody said

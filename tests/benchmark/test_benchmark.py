@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from dally.benchmark.cells import cells
-from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
+from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder
+from dally.metrics.comparison import compare_rows
+from dally.metrics.row import Row
 from dally.sweep.policy_list import read_policies
-from dally.sweep.row import Row
 
 FIGURES = {
     "jobs": 2, "finished": 2, "makespan_s": 7200.0, "makespan_bound_s": 3600.0, "jct_mean_s": 3600.0,
     "jct_bound_s": 1800.0, "jct_p50_s": 3600.0, "jct_p99_s": 3600.0, "jct_1_gpu_s": None,
     "jct_2_to_8_gpus_s": 3600.0, "jct_over_8_gpus_s": 3600.0, "comm_s": 360.0, "comm_floor_s": 36.0,
-    "preemptions": 3, "migrations": 0, "cpu_s": 0.5,
+    "preemptions": 3, "migrations": 0, "cpu_s": 0.5, "comm_gpu_s": 360.0,
 }  # fmt: skip
 
 
@@ -25,7 +26,11 @@ def row(policy: str, seed: int, **figures: Any) -> Row:
     return {**labels, **FIGURES, **figures}
 
 
-ROWS = [row("las:lease_s=1800", 1), row("las:lease_s=1800", 2, makespan_s=14400.0), row("srsf", 1)]
+ROWS = [
+    row("las:lease_s=1800", 1),
+    row("las:lease_s=1800", 2, makespan_s=14400.0),
+    row("srsf", 1, makespan_s=5400.0),
+]
 
 
 def test_every_policy_runs_in_every_cell(shared: Path, tmp_path: Path) -> None:
@@ -42,19 +47,19 @@ def test_every_policy_runs_in_every_cell(shared: Path, tmp_path: Path) -> None:
 
 
 def test_a_table_has_a_line_per_policy_and_a_column_per_network() -> None:
-    lines = block_table(ROWS, ["fast", "slow"])
+    lines = block_table(compare_rows(ROWS, ""), ["fast", "slow"])
     assert lines[2].split() == ["fast", "slow"]
     place = lines.index("makespan, h")
     assert [line.split() for line in lines[place + 1 : place + 4]] == [
         ["las:lease_s=1800", "-", "3.00", "±1.00"],
-        ["srsf", "-", "2.00"],
+        ["srsf", "-", "1.50"],
         ["at", "least", "-", "1.00"],
     ]
     assert lines[1] == "jobs 2; restart 62 s; seeds 1, 2; dally 0.1.0"
 
 
 def test_the_page_says_how_it_was_written_and_marks_the_best() -> None:
-    text = page(ROWS, "dally benchmark --seeds 1")
+    text = page(compare_rows(ROWS, ""), "dally benchmark --seeds 1")
     assert "Written by `dally benchmark --seeds 1`" in text
     assert "### venus80, slow" in text
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
@@ -65,12 +70,15 @@ def test_the_page_says_how_it_was_written_and_marks_the_best() -> None:
         "preemptions", "migrations",
     ]  # fmt: skip
     assert lines[2][:3] == ["| `las:lease_s=1800`", "3.00 ±1.00", "3.00"]
-    assert lines[3][:3] == ["| `srsf`", "**2.00**", "2.00"]
+    assert lines[3][:3] == ["| `srsf`", "**1.50**", "1.50"]
     assert lines[4][:2] == ["| at least", "1.00"]
 
 
 def test_unfinished_jobs_are_told() -> None:
-    assert unfinished([*ROWS, row("fifo", 3, finished=1)], "policy", "seed") == ["fifo, 3: 1 jobs never finished"]
+    lines = block_table(compare_rows([*ROWS, row("fifo", 1, finished=1, makespan_bound_s=9.0)], ""), ["slow"])
+    place = lines.index("makespan, h")
+    assert lines[place + 3].split() == ["fifo", "2.00", "†"]
+    assert lines[place + 4].split() == ["at", "least", "1.00"]
 
 
 def test_where_the_traces_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,10 @@ from dally.benchmark.lingjun_scaled import Tree, read_tree, scaled, to_toml
 from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.metrics.summary import summarize
-from dally.sweep.comparison import Prepared
-from dally.sweep.row import row_of
+from dally.metrics.row import row_of
+from dally.runs.assemble import assemble
+from dally.runs.execute import execute
+from dally.sweep.compared_runs import Prepared
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 DAY_S = 86400.0
@@ -207,7 +208,7 @@ def test_the_papers_jobs_keep_their_models_and_compute_time(stand_in: Path, tmp_
     made = prepare("paper-batch", 1, stand_in, tmp_path)
     assert column(made, "compute_s") == [158314.25, 2.5, 3600.0]
     assert [row["model"] for row in rows(made)] == ["MobileNetV3", "BERT", "VGG"]
-    simulation, _ = Cell("paper-batch", "slow", 1).scenario(made, "fifo-backfill", {}).simulation()
+    simulation, _ = assemble(Cell("paper-batch", "slow", 1).scenario(made, "fifo-backfill", {}))
     assert [job.model for job in simulation.jobs] == ["MobileNetV3", "BERT", "VGG"]
     assert simulation.jobs[1].duration_s == 2.5, "one GPU has nobody to talk to"
     assert simulation.jobs[2].duration_s > 3600.0
@@ -227,13 +228,14 @@ def test_a_row_says_what_the_benchmark_reports(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("job_id,submit_s,gpus,compute_s,model\na,0,1,100,vgg16\nb,10,2,50,vgg16\n")
     scenario = Cell("venus80", "slow", 1).scenario(Prepared(trace, "1x2"), "fifo-backfill", {})
-    simulation, _ = scenario.simulation()
-    simulation.run()
-    row = row_of(simulation, summarize(simulation))
-    last_s = 90.0 + simulation.jobs[1].duration_s
+    record = execute(scenario)
+    row = row_of(record)
+    last_s = 90.0 + record.outcomes[1].duration_s
     sizes = ["jct_1_gpu_s", "jct_2_to_8_gpus_s", "jct_over_8_gpus_s"]
     tiers = ["starts_machine", "starts_network"]
-    assert list(row) == [*(name for name in SUMMARY_KEYS if name != "tier_starts"), *sizes, *tiers]
+    counts = ["skipped", "cpu_s", "unused"]
+    named = [name for name in SUMMARY_KEYS if name != "tier_starts"]
+    assert list(row) == ["policy", "seed", *named, *counts, *sizes, *tiers]
     assert row["makespan_s"] == pytest.approx(10.0 + last_s)
     assert row["jct_mean_s"] == pytest.approx((100.0 + last_s) / 2)
     assert (row["jct_1_gpu_s"], row["jct_over_8_gpus_s"]) == (pytest.approx(100.0), None)
@@ -284,6 +286,6 @@ def test_the_real_lingjun_tree(shared: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "jobs"), [("paper-batch", 500), ("paper-poisson", 411)])
 def test_the_real_papers_jobs_can_be_run(name: str, jobs: int, shared: Path, tmp_path: Path) -> None:
     made = prepare(name, 1, shared, tmp_path)
-    simulation, skipped = Cell(name, "normal", 1).scenario(made, "fifo-backfill", {}).simulation()
-    assert (len(simulation.jobs), skipped) == (jobs, 0)
+    simulation, trace = assemble(Cell(name, "normal", 1).scenario(made, "fifo-backfill", {}))
+    assert (len(simulation.jobs), trace.skipped) == (jobs, 0)
     assert all(job.model for job in simulation.jobs)

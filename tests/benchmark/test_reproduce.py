@@ -11,9 +11,11 @@ import pytest
 from dally.benchmark.cells import cells
 from dally.benchmark.reproduction import CLAIMED, gains, headline, percent, results_page, winners
 from dally.benchmark.tables_page import benchmark_runs
-from dally.sweep.figures import JCT_MEAN
+from dally.metrics.comparison import Contest, compare_rows
+from dally.metrics.metric_list import JCT_MEAN
+from dally.metrics.row import Row
 from dally.sweep.policy_list import read_policies
-from dally.sweep.run import execute
+from dally.sweep.run import make_row
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results.md"
 SAMPLE = "fifo-backfill,las,tiresias,dally,dally-consolidated"
@@ -22,7 +24,7 @@ SAMPLE = "fifo-backfill,las,tiresias,dally,dally-consolidated"
 def row(policy: str, network: str, seed: int, jct_s: float, workload: str = "paper-batch") -> dict[str, Any]:
     return {
         "workload": workload, "network": network, "policy": policy, "seed": seed, "jct_mean_s": jct_s,
-        "makespan_s": 2 * jct_s, "comm_s": 10.0,
+        "makespan_s": 2 * jct_s, "comm_s": 10.0, "comm_gpu_s": 10.0, "jobs": 5, "finished": 5,
     }  # fmt: skip
 
 
@@ -35,15 +37,19 @@ ROWS = [
 ]  # fmt: skip
 
 
+def contests(rows: list[Row]) -> list[Contest]:
+    return compare_rows(rows, "")
+
+
 def test_gains_are_means_over_seeds_of_ratios_best_first() -> None:
     # Slow: (1800/3600 + 1620/1800) / 2 = 0.7; normal: 1.1.
-    found = gains([row for row in ROWS if row["workload"] == "paper-batch"], "tiresias", JCT_MEAN)
+    found = gains(contests(ROWS[:6]), "tiresias", JCT_MEAN)
     assert [gain.network for gain in found] == ["slow", "normal"]
     assert [gain.change for gain in found] == pytest.approx([-0.3, 0.1])
 
 
 def test_the_headline_counts_the_papers_workloads_only() -> None:
-    text = headline(ROWS)
+    text = headline(contests(ROWS))
     assert "| up to −69 % | up to −83 % | up to −98 % |" in text
     assert text.count("−30 % (paper-batch, slow)") == 2  # makespan and mean JCT
     assert "venus80" not in text
@@ -52,8 +58,13 @@ def test_the_headline_counts_the_papers_workloads_only() -> None:
 
 
 def test_winners_leave_out_those_who_know_durations() -> None:
-    line = next(line for line in winners(ROWS).splitlines() if line.startswith("| venus80"))
+    line = next(line for line in winners(contests(ROWS)).splitlines() if line.startswith("| venus80"))
     assert line == "| venus80 | slow | `dally-consolidated` | 0.20 | 0.10 | 0.50 | 0.50 |"
+
+
+def test_winners_finish_their_jobs() -> None:
+    quitter = {**row("las", "slow", 1, 1.0, "venus80"), "finished": 4}
+    assert winners(contests([*ROWS, quitter])) == winners(contests(ROWS))
 
 
 @pytest.mark.parametrize(("change", "text"), [(-0.831, "−83 %"), (0.001, "0 %"), (0.1, "+10 %")])
@@ -66,7 +77,7 @@ def test_the_committed_page_is_what_runs_give(shared: Path, tmp_path: Path) -> N
     runs = benchmark_runs(
         cells(["paper-poisson"], ["normal"], [1, 2, 3]), read_policies([SAMPLE]), shared, tmp_path, None
     )
-    page = results_page([{**run.labels, **execute(run)} for run in runs], "", "")
+    page = results_page(contests([{**run.labels, **make_row(run)} for run in runs]), "", "")
     committed = figures_of(RESULTS.read_text(encoding="utf-8"))
     now = figures_of(page)
     assert set(now) == {*SAMPLE.split(","), "at least"}

@@ -45,7 +45,7 @@ def test_a_story_as_json(dally: Run, run: str) -> None:
     assert [(event["time_s"], event["kind"]) for event in told["events"]] == [
         (0, "submit"), (0, "start"), (10, "preempt"), (10, "offer"), (15, "start"), (17, "finish"),
     ]  # fmt: skip
-    assert told["events"][2]["text"] == "preempted in favour of job-d; waits again"
+    assert told["events"][2]["text"] == "preempted in favour of job-d (rank 0 against 1); waits again"
     outcome = told["outcome"]
     assert (outcome["finish_s"], outcome["queue_s"], outcome["run_s"], outcome["preemptions"]) == (17, 5, 12, 1)
 
@@ -53,7 +53,7 @@ def test_a_story_as_json(dally: Run, run: str) -> None:
 def test_how_things_stand_at_an_instant(dally: Run, run: str) -> None:
     lines = dally("explain", "job-d", "--run", run, "--at", "6").stdout.splitlines()
     assert lines[-2:] == [
-        "  Waits at that instant: 1 ahead of it: job-c.",
+        "  Waits at that instant: 1 ahead of it: job-c; 6 GPUs free, it asks for 8; held by job-a (5), job-b (5).",
         "  On offer: nothing. As far as it goes now: machine, rack from day 0 00:00:09 (9 s) on.",
     ]
     told = json.loads(dally("explain", "job-d", "--run", run, "--at", "6", "--json").stdout)
@@ -61,6 +61,7 @@ def test_how_things_stand_at_an_instant(dally: Run, run: str) -> None:
     assert told["waiting"] == {
         "job_id": "job-d", "gpus": 8, "since_s": 5, "place": 2, "offered": "nothing",
         "accepts": "machine", "next_tier": "rack", "next_s": 9,
+        "why": "1 ahead of it: job-c; 6 GPUs free, it asks for 8; held by job-a (5), job-b (5)",
     }  # fmt: skip
     # At 12 it runs.
     running = json.loads(dally("explain", "job-d", "--run", run, "--at", "12", "--json").stdout)
@@ -118,15 +119,19 @@ def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
     assert larger["rack"] == 1.0
 
 
-def test_a_run_without_reasons(dally: Run, tmp_path: Path) -> None:
+def test_a_run_without_timers(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
     assert dally("simulate", "--trace", "t.csv", "--cluster", "1x1x8", "--out", "one").returncode == 0
     done = dally("explain", "job-b", "--run", "one")
     assert (done.returncode, done.stderr) == (0, "")
     # fifo-backfill: job-a until 12, job-b after it.
-    assert "  day 0 00:00:12 (12 s)  started on one machine after waiting 12.0 s: rack0-m0:5" in done.stdout
+    assert (
+        "  day 0 00:00:12 (12 s)  started on one machine after waiting 12.0 s, as close as it can be: "
+        in done.stdout
+    )
     waiting = dally("explain", "--waiting", "--run", "one", "--at", "1")
     assert (waiting.returncode, waiting.stdout.splitlines()[0]) == (0, "Waiting on day 0 00:00:01 (1 s): 1")
+    assert "first in line; 3 GPUs free, it asks for 5; held by job-a (5)" in waiting.stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -110,3 +111,18 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_a_run_that_stopped_early_is_not_the_best(dally: Run, tmp_path: Path) -> None:
+    """Until 600 s the long job is left out of the mean, which is lower for that."""
+    (tmp_path / "long.csv").write_text("job_id,submit_s,gpus,duration_s\na,0,8,100\nb,0,8,9000\n")
+    done = dally(
+        "sweep", "--trace", "long.csv", "--cluster", "2x8", "--policy", "fifo", "--vary", "until_s=600,99999",
+        "--out", "swept", "--jobs", "1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if re.match(r" *[12] +(†|\d)", line)]
+    assert [line[:-7] for line in lines[:2]] == [["1", "99999.0"], ["2", "†", "600.0"]], done.stdout
+    assert dally("report", "swept").returncode == 0
+    page = (tmp_path / "swept" / "report.html").read_text()
+    assert re.search(r"Lowest mean JCT: 75\.8\smin with until_s\s=\s99999", page)

@@ -171,7 +171,7 @@ def test_jobs_that_no_longer_fit(dally: Run) -> None:
     ("arguments", "message"),
     [
         (["--topology", "1x8"], "--trace is missing"),
-        (["--trace", "t.csv"], "--topology is missing"),
+        (["--trace", "t.csv"], "--cluster is missing"),
         (["--trace", "no.csv", "--topology", "1x8"], "no.csv: cannot be read"),
         (["--trace", "t.csv", "--topology", "no.conf"], "cluster 'no.conf': neither RxMxG"),
         (["--trace", "t.csv", "--topology", "1x4"], "asks for 8 GPUs and the cluster has 4"),

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.label_presets import PRESETS
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.outline import draw
 from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
 
 AWS = "topology.k8s.aws/network-node-layer-"
 
@@ -79,10 +80,9 @@ def test_500_nodes_are_imported_simulated_and_drawn(tmp_path: Path) -> None:
     runs = []
     for cluster in ("nodes.json", "cluster.toml"):
         scenario = Scenario(str(tmp_path / "jobs.csv"), str(tmp_path / cluster), "dally", network="slow")
-        simulation, skipped = scenario.simulation()
-        simulation.run()
-        assert (int(simulation.state.finished), skipped) == (100, 0)
-        runs.append([job.finish_s for job in simulation.jobs])
+        record = execute(scenario)
+        assert (record.summary["finished"], record.skipped) == (100, 0)
+        runs.append([job.finish_s for job in record.outcomes])
     assert runs[0] == runs[1]
 
 

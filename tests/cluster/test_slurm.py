@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.node_gpus import gres_gpus, read_config, read_scontrol, tres_gpus
 from dally.cluster.spec import cluster_files, read_topology

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology

@@ -9,7 +9,7 @@ from benchmarks.fuzz_topologies import SEEDS, check, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dally.cluster.formats.assemble import ImportOptions
+from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.hostlist import expand_list, fold
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.to_slurm import to_slurm

@@ -174,7 +174,10 @@ def test_example_cluster_is_the_one_in_the_docs() -> None:
     assert f"```toml\n{text}```" in (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("script", "page"), [("cli_reference.py", "cli.md"), ("policies_page.py", "policies.md")])
+@pytest.mark.parametrize(
+    ("script", "page"),
+    [("cli_reference.py", "cli.md"), ("policies_page.py", "policies.md"), ("api_page.py", "api.md")],
+)
 def test_generated_page_is_up_to_date(tmp_path: Path, script: str, page: str) -> None:
     done = run([sys.executable, str(ROOT / "scripts" / script)], tmp_path)
     assert done.returncode == 0, done.stdout

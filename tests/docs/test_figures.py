@@ -21,3 +21,9 @@ def test_timers_figure(tmp_path: Path) -> None:
         subprocess.run([sys.executable, *command], cwd=tmp_path, check=True, capture_output=True)
     committed = (ROOT / "docs/images/timers.svg").read_bytes()
     assert (tmp_path / "timers.svg").read_bytes() == committed, "run the commands in docs/dally.md again"
+
+
+def test_architecture_figure() -> None:
+    command = [sys.executable, str(ROOT / "scripts/architecture_figure.py")]
+    drawn = subprocess.run(command, check=True, capture_output=True).stdout
+    assert drawn == (ROOT / "docs/images/architecture.svg").read_bytes(), "draw it again: see docs/architecture.md"

@@ -1,64 +1,138 @@
-"""Runs side by side: means over seeds, the best, the baseline, what a parameter does."""
+"""The one comparison: means over seeds, pairs, ties, unfinished runs, bounds; worked out by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dally.errors import InputError
 from dally.metrics.comparison import (
-    METRICS,
-    best_labels,
-    change,
+    Contest,
     choose_baseline,
-    entries,
-    label_of,
+    compare_rows,
+    contest_of,
+    favourite,
+    groups_of,
     lost_to_network,
+    unfinished,
+    within_noise,
 )
+from dally.metrics.metric_list import COMM, JCT_MEAN, KEYS, LOST_TO_NETWORK, METRICS, PREEMPTIONS, Metric
+from dally.metrics.row import Row
+from dally.metrics.spread import Spread, paired_ratios, spread
 from dally.metrics.sweeping import is_number, mean_by, varied_columns
 
-JCT = METRICS[0]
 COMPUTING = next(metric for metric in METRICS if metric.key == "goodput")
 HELD = next(metric for metric in METRICS if metric.key == "utilization")
 
 
-def row(policy: str, jct_s: float | None, **more: Any) -> dict[str, Any]:
-    found = {
-        "policy": policy,
-        "settings": "",
-        "seed": 1,
-        "jct_mean_s": jct_s,
-        "comm_gpu_s": 1.0,
-        "compute_gpu_s": 3.0,
-    }
-    return {**found, "jct_bound_s": 2.0, **more}
+def row(policy: str, seed: int, jct_s: float | None, **more: Any) -> Row:
+    labels = {"workload": "w", "network": "slow", "policy": policy, "seed": seed}
+    figures = {"jobs": 4, "finished": 4, "jct_mean_s": jct_s, "jct_bound_s": 2.0, "comm_gpu_s": 1.0}
+    return {**labels, **figures, "compute_gpu_s": 3.0, **more}
+
+
+def contest(*rows: Row, baseline: str = "") -> Contest:
+    (found,) = compare_rows(rows, baseline)
+    return found
+
+
+def best(found: Contest, metric: Metric = JCT_MEAN) -> list[str]:
+    return [entry.label for entry in found.entries if entry.standings[metric.key].best]
+
+
+PAIRS = [row("fifo", 1, 4.0), row("fifo", 2, 6.0), row("las", 1, 2.0), row("las", 2, 6.0)]
 
 
 def test_entries_are_means_over_seeds_in_order_of_appearance() -> None:
-    found = entries([row("b", 4.0), row("a", 6.0), row("b", 8.0, seed=2), row("a", None)])
-    assert [(one.label, one.runs) for one in found] == [("b", 2), ("a", 1)]
-    assert found[0].means["jct_mean_s"] == 6.0
-    assert found[0].spreads["jct_mean_s"] == pytest.approx(8**0.5)
-    assert found[1].spreads["jct_mean_s"] == 0.0
-    assert found[0].over_bound(JCT) == 3.0
-    assert found[0].means["lost_to_network"] == 0.25
+    found = contest(row("b", 1, 4.0), row("a", 1, 6.0), row("b", 2, 8.0), row("a", 2, None))
+    assert [(entry.label, len(entry.rows)) for entry in found.entries] == [("b", 2), ("a", 1)]
+    b = found.entries[0].standings["jct_mean_s"]
+    assert (b.spread, b.spread.half(), b.values) == ((6.0, 4.0, 8.0), 2.0, {1: 4.0, 2: 8.0})
+    assert b.times_bound == (3.0, 2.0, 4.0)
+    assert found.entries[0].mean(LOST_TO_NETWORK) == 0.25
+    assert found.entries[0].mean(COMM) is None
 
 
-def test_settings_make_another_label() -> None:
-    assert label_of(row("las", 1.0, settings="lease_s=5")) == "las lease_s=5"
-    assert label_of(row("las", 1.0, settings={"lease_s": "5", "other": None})) == "las lease_s=5"
-    assert label_of(row("las", 1.0, settings=None)) == label_of(row("las", 1.0, settings="{}")) == "las"
-    assert len(entries([row("las", 1.0), row("las", 2.0, settings="lease_s=5")])) == 2
+def test_a_contest_per_workload_and_network() -> None:
+    found = compare_rows([*PAIRS, {**row("las", 1, 2.0), "network": ""}], "fifo")
+    assert [one.title() for one in found] == ["w, network slow: 4 jobs, seeds 1, 2", "w: 4 jobs, seed 1"]
+    assert [one.name() for one in found] == ["w, slow", "w"]
+    assert [one.baseline for one in found] == ["fifo", ""], "the second lacks it"
 
 
-def test_the_best_of_a_column() -> None:
-    found = entries([row("a", 4.0, goodput=0.5), row("b", 3.0, goodput=0.4), row("c", 3.0, goodput=0.5)])
-    assert best_labels(found, JCT) == ["b", "c"]
-    assert best_labels(entries([row("a", 3.01), row("b", 3.0), row("c", 3.1)]), JCT) == ["a", "b"]  # a tie
-    assert best_labels(found, COMPUTING) == ["a", "c"]
-    assert best_labels(found, HELD) == []  # fewer GPUs held may be fewer GPUs wasted
-    assert best_labels(found[1:], JCT) == []  # all the same: nobody is best
+def test_ratios_pair_the_seeds() -> None:
+    """4 -> 2 is half, 6 -> 6 is 1: 0.75 on average, though the means say 4/5."""
+    found = contest(*PAIRS, baseline="fifo").entries[1].standings["jct_mean_s"]
+    assert found.ratios == {1: 0.5, 2: 1.0}
+    assert found.ratio == (0.75, 0.5, 1.0)
+    assert found.change() == -0.25
+    assert contest(*PAIRS).ratio("las", "fifo", JCT_MEAN) == (0.75, 0.5, 1.0)
+    assert contest(*PAIRS).ratio("las", "nobody", JCT_MEAN) is None
+
+
+def test_nothing_is_so_many_times_zero() -> None:
+    """Seed 2 alone would say that 500 and 10 preemptions are as good as 0 and 10."""
+    assert paired_ratios({1: 500.0, 2: 10.0}, {1: 0.0, 2: 10.0}) == {}
+    rows = [row(name, seed, 9.0, preemptions=count) for name, seed, count in
+            (("a", 1, 0), ("a", 2, 10), ("b", 1, 500), ("b", 2, 10))]  # fmt: skip
+    found = contest(*rows, baseline="a")
+    assert found.entries[1].standings["preemptions"].change() is None
+    assert best(found, PREEMPTIONS) == ["a"]
+
+
+def test_the_best_of_a_column_and_who_is_as_good() -> None:
+    rows = [row("a", 1, 4.0, goodput=0.5, utilization=0.9), row("b", 1, 3.0, goodput=0.4, utilization=0.8)]
+    found = contest(*rows, row("c", 1, 3.08, goodput=0.5, utilization=0.7))
+    assert best(found) == ["b", "c"], "3.08 is within 3 % of 3"
+    assert best(found, COMPUTING) == ["a", "c"]
+    assert best(found, HELD) == [], "fewer GPUs held may be fewer GPUs wasted"
+    assert best(contest(row("a", 1, 3.0), row("b", 1, 3.01))) == [], "all the same: nobody is best"
+
+
+def test_who_left_jobs_unfinished_is_never_best_and_has_no_times_bound() -> None:
+    quitter = [row("quitter", 1, 0.1, finished=3, jct_bound_s=0.05), row("quitter", 2, 6.0)]
+    found = contest(*PAIRS, *quitter, baseline="quitter")
+    assert best(found) == ["las"]
+    assert found.entries[2].unfinished == {1: 1}
+    assert [entry.standings["jct_mean_s"].times_bound is None for entry in found.entries] == [False, False, True]
+    assert favourite(found) == found.entries[1]
+    assert unfinished(found.rows(), "policy", "seed") == ["quitter, 1: 1 jobs never finished"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_bounds_are_those_of_all_jobs_whoever_stopped_early(place: int) -> None:
+    """The bound of fewer jobs is left out, be its run the first, the middle or the last, the baseline or not."""
+    rows = [row("a", 1, 9.0), row("b", 1, 8.0), row("c", 1, 7.0)]
+    rows[place] |= {"finished": 3, "jct_bound_s": 5.0}
+    for baseline in "abc":
+        assert contest(*rows, baseline=baseline).bounds["jct_mean_s"] == Spread(2.0, 2.0, 2.0)
+
+
+def test_no_bound_if_nobody_finished() -> None:
+    found = contest(row("a", 1, 9.0, finished=1), row("b", 1, 8.0, finished=2))
+    assert found.bounds == {}
+    assert favourite(found) == found.entries[1]
+
+
+@given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=5))
+def test_a_mean_lies_in_its_range_and_pairs_with_itself(values: list[float]) -> None:
+    found = contest(*(row("a", seed, value) for seed, value in enumerate(values)), baseline="a")
+    standing = found.entries[0].standings["jct_mean_s"]
+    assert standing.spread.low <= standing.spread.mean * (1 + 1e-12)
+    assert standing.spread.mean <= standing.spread.high * (1 + 1e-12)
+    assert standing.change() == 0.0
+    assert within_noise(standing, standing)
+
+
+def test_runs_of_a_sweep_pair_by_what_they_share() -> None:
+    rows = [{**row(name, 1, jct_s), "set.x": x} for name, x, jct_s in
+            (("a", 1, 4.0), ("a", 2, 6.0), ("b", 2, 3.0), ("b", 1, 4.0))]  # fmt: skip
+    found = contest_of(groups_of(rows, "policy"), "a", ["seed", "set.x"])
+    assert found.entries[1].standings["jct_mean_s"].ratio == (0.75, 0.5, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +153,15 @@ def test_an_unknown_baseline_is_refused() -> None:
         choose_baseline(["dally", "fifo"], "daly")
 
 
-def test_changes_and_shares_without_a_base() -> None:
-    assert change(3.0, 4.0) == -0.25
-    assert change(3.0, 0.0) is None
+def test_shares_of_nothing() -> None:
     assert lost_to_network({"comm_gpu_s": 0.0, "compute_gpu_s": 0.0}) == 0.0
+    assert spread([]) is None
+    assert spread([None]) is None
+
+
+def test_every_metric_is_there_once() -> None:
+    assert len(set(KEYS)) == len(KEYS)
+    assert len({metric.title for metric in METRICS}) == len(METRICS)
 
 
 def test_varied_columns_and_means_by_value() -> None:

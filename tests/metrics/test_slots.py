@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 
+from dally.metrics.simulated import Simulated
 from dally.metrics.slot_samples import fragmentation_mean, slots_frame
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
@@ -18,7 +19,7 @@ COLUMNS = ["time_s", "free_gpus", "fragmentation", "gpus", "tier", "slots"]
 def test_the_slot_table(tmp_path: Path) -> None:
     # Machines of 4 and 2 in one rack. The gang of 3 leaves 1 + 2 free from 0, until its end at 5000.
     case = Case([(("r",), 4), (("r",), 2)], [(0.0, 3, 5000.0)])
-    slots_frame(case.run(build("fifo"))).write_parquet(tmp_path / "s.parquet")
+    slots_frame(Simulated(case.run(build("fifo")))).write_parquet(tmp_path / "s.parquet")
     table = pl.read_parquet(tmp_path / "s.parquet")
     assert table.columns == COLUMNS
     assert table.rows() == [
@@ -59,20 +60,20 @@ def test_the_slot_table(tmp_path: Path) -> None:
 )
 def test_the_mean_fragmentation(name: str, jobs: list[tuple[float, int, float]], mean: float) -> None:
     simulation = Case([(("r",), 4), (("r",), 4)], jobs).run(build("fifo"))
-    assert fragmentation_mean(simulation) == pytest.approx(mean), name
+    assert fragmentation_mean(Simulated(simulation)) == pytest.approx(mean), name
 
 
 def test_a_run_without_a_cycle_has_no_samples() -> None:
     simulation = Case([(("r",), 4)], [(5.0, 1, 1.0)]).simulation(build("fifo"))
-    assert fragmentation_mean(simulation) == 0.0
-    table = slots_frame(simulation)
+    assert fragmentation_mean(Simulated(simulation)) == 0.0
+    table = slots_frame(Simulated(simulation))
     assert (table.columns, table.height) == (COLUMNS, 0)
 
 
 @given(cases())
 def test_what_holds_of_every_run(case: Case) -> None:
     simulation = case.run(build("fifo-backfill"))
-    table = slots_frame(simulation)
+    table = slots_frame(Simulated(simulation))
     tiers = simulation.state.cluster.topology.tiers
     assert table.filter(pl.col("slots") * pl.col("gpus") > pl.col("free_gpus")).is_empty()
     assert table.filter(
@@ -81,4 +82,4 @@ def test_what_holds_of_every_run(case: Case) -> None:
     for _, rows in table.group_by("time_s", "gpus"):
         assert rows["tier"].to_list() == tiers
         assert rows["slots"].is_sorted()
-    assert 0.0 <= fragmentation_mean(simulation) <= 1.0
+    assert 0.0 <= fragmentation_mean(Simulated(simulation)) <= 1.0

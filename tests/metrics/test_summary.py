@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dally.metrics.simulated import Simulated
 from dally.metrics.summary import quantile, summarize
 from dally.metrics.tables import events_frame, jobs_csv, seconds
 from dally.model import Costs
@@ -49,7 +50,7 @@ def test_a_run_by_hand() -> None:
     # which ends at 6; job 0 restarts until 8 and works its last 6 s until 14.
     case = Case([(("r",), 4), (("r",), 4)], [(0.0, 8, 10.0), (4.0, 4, 2.0)], costs=Costs(2.0, 0.0, 0.0))
     simulation = case.run(build("srtf"))
-    summary = summarize(simulation)
+    summary = summarize(Simulated(simulation))
     assert list(summary) == KEYS
     assert summary["jct_mean_s"] == (14 + 2) / 2
     assert summary["makespan_s"] == 14.0
@@ -60,7 +61,7 @@ def test_a_run_by_hand() -> None:
     assert summary["goodput"] == pytest.approx(88 / (8 * 14))
     assert summary["tier_starts"] == {"machine": 1, "rack": 2, "network": 0}
     assert (summary["preemptions"], summary["events"]) == (1, 8)
-    assert "".join(jobs_csv(simulation)).splitlines() == [
+    assert "".join(jobs_csv(Simulated(simulation))).splitlines() == [
         "job_id,submit_s,start_s,finish_s,gpus,model,jct_s,queue_s,run_s,compute_s,comm_s,preemptions,tier,status,slowdown",
         "j0,0,0,14,8,,14,2,12,10,0,1,rack,finished,1.0000",
         "j1,4,4,6,4,,2,0,2,2,0,0,machine,finished,1.0000",
@@ -69,7 +70,7 @@ def test_a_run_by_hand() -> None:
 
 def test_the_event_table(tmp_path: Path) -> None:
     case = Case([(("r",), 4), (("r",), 4)], [(0.0, 6, 10.0)], outages=[(1, 3.0, 5.0)], costs=Costs(0.0, 0.0, 0.0))
-    events_frame(case.run(build("fifo"))).write_parquet(tmp_path / "e.parquet")
+    events_frame(Simulated(case.run(build("fifo")))).write_parquet(tmp_path / "e.parquet")
     rows = pl.read_parquet(tmp_path / "e.parquet").rows()
     placed = (["m0", "m1"], [4, 2])
     assert [row[:7] for row in rows] == [
@@ -87,12 +88,12 @@ def test_the_event_table(tmp_path: Path) -> None:
 def test_an_unfinished_run() -> None:
     case = Case([(("r",), 4)], [(0.0, 4, 20.0), (5.0, 4, 9.0), (90.0, 4, 1.0)], until_s=8.0)
     simulation = case.run(build("fifo"))
-    assert "".join(jobs_csv(simulation)).splitlines()[1:] == [
+    assert "".join(jobs_csv(Simulated(simulation))).splitlines()[1:] == [
         "j0,0,0,,4,,,0,8,8,0,0,machine,running,1.0000",
         "j1,5,,,4,,,3,0,0,0,0,,waiting,",
         "j2,90,,,4,,,0,0,0,0,0,,pending,",
     ]
-    summary = summarize(simulation)
+    summary = summarize(Simulated(simulation))
     assert (summary["finished"], summary["jct_mean_s"], summary["jct_bound_s"]) == (0, 0.0, 0.0)
     assert summary["utilization"] == 1.0
 

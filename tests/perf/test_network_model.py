@@ -10,6 +10,7 @@ from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.metrics.tables import events_frame, jobs_csv
 from dally.model import Costs, Job
@@ -50,7 +51,7 @@ def test_a_gang_across_machines_is_slowed_only_beyond_its_closest_placement() ->
     simulation = run(ideal(), jobs, Profile(compute_s=1.0, nbytes=1e9, overlap=0.0))
     assert jobs[0].finish_s == pytest.approx(100.0, rel=1e-4)
     assert jobs[0].comm_s == pytest.approx(50.0, rel=1e-4)
-    assert summarize(simulation)["comm_floor_s"] == pytest.approx(50.0, rel=1e-4)
+    assert summarize(Simulated(simulation))["comm_floor_s"] == pytest.approx(50.0, rel=1e-4)
 
 
 def scattered(*late: Job) -> list[Job]:
@@ -66,7 +67,7 @@ def test_a_scattered_gang_pays_for_it() -> None:
     assert late.finish_s == pytest.approx(220.0, rel=1e-4)
     assert late.compute_s == pytest.approx(100.0, rel=1e-4)
     assert late.comm_s == pytest.approx(100.0, rel=1e-4)
-    header, *rows = "".join(jobs_csv(simulation)).splitlines()
+    header, *rows = "".join(jobs_csv(Simulated(simulation))).splitlines()
     assert header.endswith(",status,slowdown")
     assert [row.rsplit(",", 1)[1] for row in rows] == ["1.0000"] * 4 + ["2.0000"]
 
@@ -84,7 +85,9 @@ def test_gangs_on_the_same_links_slow_each_other_and_speed_up_again() -> None:
     second_finish_s = 40.0 + 30.0 * shared_s
     assert second.finish_s == pytest.approx(second_finish_s, rel=1e-3)
     assert first.finish_s == pytest.approx(second_finish_s + 120.0, rel=1e-3)
-    loads = events_frame(simulation).filter(pl.col("kind") == "link", pl.col("link") == "machine rack0-m1")
+    loads = events_frame(Simulated(simulation)).filter(
+        pl.col("kind") == "link", pl.col("link") == "machine rack0-m1"
+    )
     both = 2.0 / shared_s
     assert loads["load"].to_list() == [pytest.approx(x, rel=1e-3) for x in (0.5, both, 0.5)] + [0.0]
     assert loads["time_s"].to_list()[:2] == [20.0, 40.0]

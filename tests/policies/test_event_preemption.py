@@ -16,7 +16,7 @@ from dally.policies.placement.best_fit import BestFit
 from dally.policies.prediction.named import make_predictor
 from dally.policies.queue import Queue
 from dally.policies.registry import build
-from dally.testing.record import record_of
+from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
 
 

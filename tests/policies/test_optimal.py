@@ -11,7 +11,7 @@ from dally.policies.base import Policy
 from dally.policies.registry import POLICIES, build
 from dally.testing.invariants import check_record
 from dally.testing.optimal import Ask, OptimalTiny, best_schedule
-from dally.testing.record import record_of
+from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case
 
 INSTANCES = 500

@@ -6,7 +6,8 @@ import pytest
 
 from dally.errors import InputError
 from dally.policies.base import Param
-from dally.policies.registry import POLICIES, build, settings_for
+from dally.policies.registry import POLICIES, build
+from dally.policies.settings import settings_for
 
 
 def test_every_name_builds() -> None:

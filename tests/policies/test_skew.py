@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), re.DOTALL)[0]
@@ -22,13 +23,10 @@ def test_the_users_catalogue_counts(tmp_path: Path, skew: str, start_s: float) -
     assert "value = 0.08" in EXAMPLE
     (tmp_path / "mine.toml").write_text(EXAMPLE.replace("value = 0.08", f"value = {skew}"))
     scenario = Scenario(str(tmp_path / "t.csv"), "1x2x4", "tiresias", profiles=str(tmp_path / "mine.toml"))
-    simulation, _ = scenario.simulation()
-    simulation.run()
-    assert simulation.jobs[2].start_s == start_s
+    assert execute(scenario).outcomes[2].start_s == start_s
 
 
 def test_a_model_that_nobody_knows_is_not_skewed(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    simulation, _ = Scenario(str(tmp_path / "t.csv"), "1x2x4", "tiresias").simulation()
-    simulation.run()
-    assert simulation.jobs[2].start_s == 1.0
+    scenario = Scenario(str(tmp_path / "t.csv"), "1x2x4", "tiresias")
+    assert execute(scenario).outcomes[2].start_s == 1.0

@@ -41,7 +41,8 @@ def gang(index: int, parts: list[tuple[int, int]]) -> tuple[Job, Allocation]:
 
 
 def place(speed: NetworkModel, index: int, parts: list[tuple[int, int]]) -> Job:
-    job, job.allocation = gang(index, parts)
+    job, allocation = gang(index, parts)
+    job.allocation = allocation
     for change in speed.placed(job):
         change.job.rate = change.rate
     return job
@@ -60,9 +61,9 @@ def test_best_counts_the_background() -> None:
     # 1 s of compute and 1 s of exchange on the quiet network; 2 s of it where half of the NICs is taken.
     four, allocation = gang(0, [(0, 2), (1, 2)])
     assert view.best(four) == pytest.approx(3.0 / 2.0, rel=1e-3)
-    assert view.slowdown(four, allocation) == (pytest.approx(3.0 / 2.0, rel=1e-3), 0.0)
+    assert view.slowdown(four, allocation) == pytest.approx((3.0 / 2.0, 0.0), rel=1e-3)
     two, inside = gang(1, [(0, 2)])
-    assert (view.best(two), view.slowdown(two, inside)[0]) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert (view.best(two), view.slowdown(two, inside)[0]) == pytest.approx((1.0, 1.0))
 
 
 def test_harm_is_weighed_by_gpus_and_a_move_takes_its_own_load_along() -> None:
@@ -76,11 +77,11 @@ def test_harm_is_weighed_by_gpus_and_a_move_takes_its_own_load_along() -> None:
     assert own > 2.2
     assert inflicted == pytest.approx(own - 2.0, rel=0.35)
     apart = make_allocation(1, [(2, 1), (3, 1)])
-    assert view.slowdown(job, apart) == (pytest.approx(2.0, rel=1e-3), 0.0)
+    assert view.slowdown(job, apart) == pytest.approx((2.0, 0.0), rel=1e-3)
     # Where it runs already, asking about its own place counts it once.
     moved = place(speed, 1, [(0, 1), (1, 1)])
     assert view.slowdown(moved, beside)[0] == pytest.approx(1.0 / moved.rate, rel=0.1)
-    assert view.slowdown(moved, apart) == (pytest.approx(2.0, rel=1e-3), 0.0)
+    assert view.slowdown(moved, apart) == pytest.approx((2.0, 0.0), rel=1e-3)
 
 
 def test_restarts_and_work_at_risk() -> None:

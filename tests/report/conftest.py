@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from tests.report.folders import ROOT, demo_trace, make_comparison, make_run, make_sweep
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from dally.metrics.summary import summarize
-from dally.report.run_folder import write_run
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,19 +26,13 @@ def demo_trace(folder: Path, jobs: int) -> str:
 
 def make_run(folder: Path, scenario: Scenario) -> dict[str, Any]:
     """A run's folder and its summary."""
-    simulation, skipped = scenario.simulation()
-    simulation.run(scenario.until_s)
-    summary = {"policy": scenario.policy, "seed": scenario.seed, **summarize(simulation), "skipped": skipped}
-    summary |= {"wall_s": 0.1, "cpu_s": 0.1, "peak_rss_mb": 1.0, "compiled": False}
-    folder.mkdir(parents=True, exist_ok=True)
-    write_run(folder, simulation, summary, scenario.to_toml())
-    return summary
+    return execute(scenario, out=folder).summary
 
 
 def flat(summary: dict[str, Any]) -> dict[str, Any]:
     """The summary as columns of results.parquet."""
     tiers = {f"tier_starts.{name}": count for name, count in summary["tier_starts"].items()}
-    return {**{name: value for name, value in summary.items() if name != "tier_starts"}, **tiers}
+    return {**{name: value for name, value in summary.items() if not isinstance(value, dict)}, **tiers}
 
 
 def make_comparison(
@@ -78,10 +71,8 @@ def make_sweep(folder: Path, trace: str, leases_s: Sequence[int], restarts_s: Se
         for lease_s in leases_s:
             for restart_s in restarts_s:
                 scenario = replace(base, policy=policy, settings={"lease_s": str(lease_s)}, restart_s=restart_s)
-                simulation, _ = scenario.simulation()
-                simulation.run()
                 row = {"policy": policy, "seed": 1, "set.lease_s": lease_s, "restart_s": restart_s}
-                rows.append({**row, **flat(summarize(simulation))})
+                rows.append({**row, **flat(execute(scenario).summary)})
     failed = {**dict.fromkeys(rows[0]), **{name: rows[0][name] for name in ("policy", "seed")}}
     folder.mkdir(parents=True, exist_ok=True)
     pl.DataFrame([*rows, failed], infer_schema_length=None).write_parquet(folder / "results.parquet")

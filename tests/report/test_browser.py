@@ -95,9 +95,10 @@ def test_the_slider_moves_the_map(reports: dict[str, Path], open_page: Open) -> 
 
 
 def test_the_map_shows_what_the_run_left(reports: dict[str, Path], open_page: Open, run_folder: Path) -> None:
-    from dally.report.explain import RunRecords
+    from dally.report.explain import Stories
+    from dally.runs.folder import FolderRecord
 
-    run = RunRecords(run_folder)
+    run = Stories(FolderRecord(run_folder))
     page = open_page(reports["run"])
     for time_s in (20_000.0, 100_000.0, run.busiest_s()):
         now = page.evaluate(

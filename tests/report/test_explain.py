@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.metrics.summary import summarize
-from dally.report.explain import Line, RunRecords, Wait
-from dally.report.run_folder import prepare_folder, write_run
+from dally.report.explain import Line, Stories, Wait
 from dally.report.time_text import span
-from dally.scenario import Scenario
+from dally.runs.execute import execute
+from dally.runs.folder import FolderRecord
+from dally.runs.scenario import Scenario
 from tests.demo_workload import write_demo
 
 # A lease is 10 s; fixed timers T_1 = 4 s, T_2 = 8 s; one rack of two machines of 8 GPUs.
@@ -25,12 +26,9 @@ TIMED = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
 BUSY = [("a", 0, 5, 12), ("b", 0, 5, 22), ("c", 3, 6, 9), ("d", 5, 8, 5)]
 
 
-def simulate(folder: Path, scenario: Scenario) -> RunRecords:
-    simulation, _ = scenario.simulation()
-    simulation.run(scenario.until_s)
-    prepare_folder(folder)
-    write_run(folder, simulation, summarize(simulation), scenario.to_toml())
-    return RunRecords(folder)
+def simulate(folder: Path, scenario: Scenario) -> Stories:
+    execute(scenario, out=folder)
+    return Stories(FolderRecord(folder))
 
 
 def trace_of(folder: Path, jobs: list[tuple[str, float, int, float]]) -> str:
@@ -45,12 +43,17 @@ def timed(
     jobs: list[tuple[str, float, int, float]],
     restart_per_gpu_s: float = 0.0,
     until_s: float = float("inf"),
-) -> RunRecords:
+) -> Stories:
     """A run under `dally` with the timers above."""
     scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally", dict(TIMED))
     scenario.restart_per_gpu_s = restart_per_gpu_s
     scenario.until_s = until_s
     return simulate(folder / "run", scenario)
+
+
+def bare(waits: list[Wait]) -> list[Wait]:
+    """The same without sentences."""
+    return [replace(wait, why="") for wait in waits]
 
 
 # The story.
@@ -71,7 +74,7 @@ def test_a_story_line_by_line(tmp_path: Path) -> None:
             "started on one rack after waiting 4.0 s, its 4.0 s timer for that had run out: rack0-m0:3+rack0-m1:3",
         ),
         Line(17, "renew", "lease ended and nobody ahead needed its GPUs: renewed once"),
-        Line(27, "preempt", "preempted in favour of d; waits again"),
+        Line(27, "preempt", "preempted in favour of d (rank 0 against 1); waits again"),
         Line(27, "offer", "not enough GPUs free anywhere"),
         Line(32, "start", "started on one machine after waiting 5.0 s, as close as it can be: rack0-m0:6"),
     ]
@@ -182,28 +185,38 @@ def test_lost_to_a_failure(tmp_path: Path) -> None:
     ]
 
 
-def test_a_policy_that_gives_no_reasons_still_has_stories(tmp_path: Path) -> None:
+def test_a_policy_without_timers(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [("a", 0, 4, 10), ("b", 1, 8, 5), ("c", 2, 4, 3), ("d", 3, 8, 1)])
     records = simulate(tmp_path / "run", Scenario(trace, "1x1x8", "fifo-backfill"))
-    assert records.decisions.is_empty()
     # a 0 to 10, c backfilled 2 to 5, b 10 to 15, d 15 to 16.
     assert records.story("b") == [
         Line(1, "submit", "submitted; asks for 8 GPUs"),
-        Line(10, "start", "started on one machine after waiting 9.0 s: rack0-m0:8"),
+        Line(1, "wait", "first in line; 4 GPUs free, it asks for 8; held by a (4)"),
+        Line(10, "start", "started on one machine after waiting 9.0 s, as close as it can be: rack0-m0:8"),
         Line(15, "finish", "finished 14.0 s after submission: waited 9.0 s, ran 5.0 s"),
     ]
     assert records.waiting(4.0) == [
-        Wait("b", 8, 1.0, None, "", "", "", None),
-        Wait("d", 8, 3.0, None, "", "", "", None),
+        Wait("b", 8, 1.0, 1, "", "", "", None, "first in line; no GPUs free, it asks for 8; held by a (4), c (4)"),
+        Wait(
+            "d",
+            8,
+            3.0,
+            2,
+            "",
+            "",
+            "",
+            None,
+            "1 ahead of it: b; no GPUs free, it asks for 8; held by a (4), c (4)",
+        ),
     ]
     assert records.busiest_s() == 3.0
 
 
-def test_preempted_without_a_reason_given(tmp_path: Path) -> None:
+def test_preempted_by_rank(tmp_path: Path) -> None:
     # las, lease 5: at 5 a has 40 GPU-s, b none.
     scenario = Scenario(trace_of(tmp_path, [("a", 0, 8, 10), ("b", 1, 8, 3)]), "1x1x8", "las", {"lease_s": "5"})
     story = simulate(tmp_path / "run", scenario).story("a")
-    assert (story[2].time_s, story[2].text) == (5, "preempted; waits again")
+    assert (story[2].time_s, story[2].text) == (5, "preempted in favour of b (rank 0 against 40); waits again")
 
 
 # Who waits.
@@ -212,38 +225,38 @@ def test_preempted_without_a_reason_given(tmp_path: Path) -> None:
 def test_waiting_by_hand(tmp_path: Path) -> None:
     # e asks for 16 at 11: it never ran and is ahead of a and b, which lost their GPUs at 10.
     records = timed(tmp_path, [*BUSY, ("e", 11, 16, 1)])
-    waits = {at_s: records.waiting(at_s) for at_s in (0.0, 4.0, 5.0, 7.0, 8.9, 9.0, 10.0, 11.0, 14.0)}
+    waits = {at_s: bare(records.waiting(at_s)) for at_s in (0.0, 4.0, 5.0, 7.0, 8.9, 9.0, 10.0, 11.0, 14.0)}
     assert waits == {
         0.0: [],
-        4.0: [Wait("c", 6, 3, 1, "rack", "machine", "rack", 7)],
+        4.0: [Wait("c", 6, 3, 1, "rack", "machine", "rack", 7, "")],
         # Both rank 0: c waits longer. 6 GPUs are not enough for d.
         5.0: [
-            Wait("c", 6, 3, 1, "rack", "machine", "rack", 7),
-            Wait("d", 8, 5, 2, "nothing", "machine", "rack", 9),
+            Wait("c", 6, 3, 1, "rack", "machine", "rack", 7, ""),
+            Wait("d", 8, 5, 2, "nothing", "machine", "rack", 9, ""),
         ],
-        7.0: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9)],
-        8.9: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9)],
+        7.0: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9, "")],
+        8.9: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9, "")],
         # It would take a rack now, and from 5 + 8 on anything.
-        9.0: [Wait("d", 8, 5, 1, "nothing", "rack", "network", 13)],
+        9.0: [Wait("d", 8, 5, 1, "nothing", "rack", "network", 13, "")],
         # a and b lost their GPUs at the same instant: by order of submission.
         10.0: [
-            Wait("a", 5, 10, 1, "nothing", "machine", "rack", 14),
-            Wait("b", 5, 10, 2, "nothing", "machine", "rack", 14),
+            Wait("a", 5, 10, 1, "nothing", "machine", "rack", 14, ""),
+            Wait("b", 5, 10, 2, "nothing", "machine", "rack", 14, ""),
         ],
         # 16 GPUs can be no closer than the rack.
         11.0: [
-            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19),
-            Wait("a", 5, 10, 2, "nothing", "machine", "rack", 14),
-            Wait("b", 5, 10, 3, "nothing", "machine", "rack", 14),
+            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19, ""),
+            Wait("a", 5, 10, 2, "nothing", "machine", "rack", 14, ""),
+            Wait("b", 5, 10, 3, "nothing", "machine", "rack", 14, ""),
         ],
         14.0: [
-            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19),
-            Wait("a", 5, 10, 2, "nothing", "rack", "network", 18),
-            Wait("b", 5, 10, 3, "nothing", "rack", "network", 18),
+            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19, ""),
+            Wait("a", 5, 10, 2, "nothing", "rack", "network", 18, ""),
+            Wait("b", 5, 10, 3, "nothing", "rack", "network", 18, ""),
         ],
     }
     # At 19 e alone waits and takes anything: there is no next tier. b's lease ends at 25.
-    assert records.waiting(19.0) == [Wait("e", 16, 11, 1, "nothing", "network", "", None)]
+    assert bare(records.waiting(19.0)) == [Wait("e", 16, 11, 1, "nothing", "network", "", None, "")]
     assert records.waiting(30.0) == []
 
 
@@ -264,9 +277,9 @@ def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
         records.story("zzzz")
     (tmp_path / "run" / "decisions.parquet").unlink()
     with pytest.raises(InputError, match=r"run: holds no decisions\.parquet; give the folder that `dally simul"):
-        RunRecords(tmp_path / "run")
+        FolderRecord(tmp_path / "run")
     with pytest.raises(InputError, match=r"nowhere: holds no jobs\.csv"):
-        RunRecords(tmp_path / "nowhere")
+        FolderRecord(tmp_path / "nowhere")
 
 
 # Agreement with the run's own tables.
@@ -276,14 +289,14 @@ PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: de
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> RunRecords:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Stories:
     folder = tmp_path_factory.mktemp("demo")
     scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally")
     scenario.network = "slow"
     return simulate(folder / "run", scenario)
 
 
-def some_jobs(records: RunRecords) -> list[str]:
+def some_jobs(records: Stories) -> list[str]:
     """Ten random jobs, half of them among those that were preempted."""
     everyone = records.jobs["job_id"].to_list()
     preempted = records.jobs.filter(pl.col("preemptions") > 0)["job_id"].to_list()
@@ -291,7 +304,7 @@ def some_jobs(records: RunRecords) -> list[str]:
     return draw.sample(everyone, 5) + draw.sample(preempted, 5)
 
 
-def test_stories_agree_with_jobs_and_events(demo: RunRecords) -> None:
+def test_stories_agree_with_jobs_and_events(demo: Stories) -> None:
     preemptions = 0
     for job_id in some_jobs(demo):
         row = demo.job(job_id)
@@ -316,7 +329,7 @@ def test_stories_agree_with_jobs_and_events(demo: RunRecords) -> None:
     assert preemptions >= 5
 
 
-def test_starts_are_told_with_their_tier(demo: RunRecords) -> None:
+def test_starts_are_told_with_their_tier(demo: Stories) -> None:
     for job_id in some_jobs(demo):
         told = []
         for line in demo.story(job_id):
@@ -328,13 +341,13 @@ def test_starts_are_told_with_their_tier(demo: RunRecords) -> None:
         assert told == mine["tier"].to_list()
 
 
-def patient_jobs(records: RunRecords) -> list[str]:
+def patient_jobs(records: Stories) -> list[str]:
     """Those that once took a tier because its timer had run out."""
     ripe = records.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     return sorted(set(ripe["job_id"].to_list()))
 
 
-def test_promises_hold(demo: RunRecords) -> None:
+def test_promises_hold(demo: Stories) -> None:
     """Nobody takes a tier that it declined until later, unless the story says that the timers changed."""
     promises = 0
     for job_id in [*some_jobs(demo), *patient_jobs(demo)]:
@@ -353,7 +366,7 @@ def test_promises_hold(demo: RunRecords) -> None:
     assert promises > 0
 
 
-def test_timers_that_ran_out_had(demo: RunRecords) -> None:
+def test_timers_that_ran_out_had(demo: Stories) -> None:
     """Every start says how long the job waited, at least as long as the timer that it names."""
     ripe = demo.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     assert len(ripe) > 10

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from dally.report.html.build import build_page, write_page
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from tests.report.conftest import Open
 from tests.report.folders import make_run
 

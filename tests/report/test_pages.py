@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.explain import RunRecords
 from dally.report.html import replay
 from dally.report.html.axes import count_axis, log_count_axis, log_span_axis, share_axis, span_axis, time_axis
 from dally.report.html.build import build_page, kind_of, run_reports, write_page
 from dally.report.html.pack import pack
-from dally.scenario import Scenario
+from dally.runs.folder import FolderRecord
+from dally.runs.scenario import Scenario
 from tests.report.folders import make_comparison, make_run
 
 
@@ -52,7 +52,7 @@ def test_packed_columns_come_back() -> None:
 
 
 def test_the_replay_holds_every_stay_and_every_wait(run_folder: Path) -> None:
-    run = RunRecords(run_folder)
+    run = FolderRecord(run_folder)
     end_s = float(run.all_events["time_s"].max() or 0.0)  # type: ignore[arg-type]
     found = replay.replay_of(run, end_s)
     columns = unpacked(found.packed)
@@ -72,7 +72,7 @@ def test_a_replay_too_long_keeps_what_can_be_seen_and_says_so(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "MOST_PIECES", 50)
-    run = RunRecords(run_folder)
+    run = FolderRecord(run_folder)
     found = replay.replay_of(run, 1e6)
     columns = unpacked(found.packed)
     assert len(columns["start"]) == 50

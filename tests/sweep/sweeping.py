@@ -1,4 +1,4 @@
-"""A sweep of 200 short runs, as the tests of interruptions make it."""
+"""A sweep of 200 short runs, as the tests of interruptions make it; one of its policies is in a user's file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ cluster = "2x2x8"
 network = "slow"
 
 [grid]
-policy = ["las", "dally"]
+policy = ["mine.py:Leased", "dally"]
 seed = [1, 2, 3, 4]
 
 [random]
@@ -25,12 +25,23 @@ samples = 25
 set.lease_s = "600:7200:log"
 restart_s = "0:60"
 """
+POLICY = """
+from dally.policies.composed import ComposedPolicy
+from dally.policies.ordering.service import LeastAttained
+from dally.policies.placement.best_fit import BestFit
+from dally.policies.preemption.lease import LeasePreemption
+
+class Leased(ComposedPolicy):
+    def __init__(self, lease_s: float = 3600.0) -> None:
+        super().__init__(LeastAttained(), BestFit(), LeasePreemption(lease_s))
+"""
 
 
 def write_plan(folder: Path) -> None:
     rng = random.Random(1)
     rows = (f"j{i},{i * 50},{rng.choice([1, 2, 4, 8, 16])},{rng.randint(60, 4000)}" for i in range(12))
     (folder / "t.csv").write_text("job_id,submit_s,gpus,duration_s\n" + "\n".join(rows) + "\n")
+    (folder / "mine.py").write_text(POLICY)
     (folder / "plan.toml").write_text(PLAN)
 
 

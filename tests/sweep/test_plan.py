@@ -43,7 +43,6 @@ def test_names(name: str, expected: str) -> None:
     ("name", "message"),
     [
         ("polcy", "did you mean 'policy'"),
-        ("set.leas_s", "did you mean 'lease_s'"),
         ("network.nic_gps", "did you mean 'nic_gbps'"),
         ("digests", "unknown parameter"),
         ("settings", "unknown parameter"),
@@ -79,7 +78,7 @@ def test_values_of_another_type_are_refused(name: str, value: Any) -> None:
 
 def test_a_scenario_with_values() -> None:
     base = Plan(base={"trace": "t", "cluster": "1x8"}).base
-    from dally.scenario import Scenario
+    from dally.runs.scenario import Scenario
 
     found = changed(
         Scenario("", "", "fifo", settings={"lease_s": "1"}), {**base, "set.tuner": "off", "network.nic_gbps": "5"}
@@ -157,6 +156,18 @@ def test_flags(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (plan.grid["set.lease_s"], plan.random) == (["60", "90"], {})
 
 
+def test_a_file_of_the_plans_folder_names_a_policy(here: Path) -> None:
+    (here / "mine.py").write_text("from dally.policies.backfill import EasyBackfill\nclass Mine(EasyBackfill):\n"
+        "    def __init__(self, x: int = 1): pass\n")  # fmt: skip
+    plan = plan_of(here, BASE + '[grid]\npolicy = ["mine.py:Mine"]\nset.x = [1, 2]\n')
+    runs = plan.runs()
+    assert [(run.scenario.policy, run.scenario.settings) for run in runs] == [
+        (f"{here}/mine.py:Mine", {"x": "1"}),
+        (f"{here}/mine.py:Mine", {"x": "2"}),
+    ]
+    assert f"{here}/mine.py" in runs[0].scenario.digests
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -171,6 +182,8 @@ def test_flags(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (BASE + '[grid]\npolicy = ["fifi"]\n', "did you mean 'fifo'"),
         (BASE + '[grid]\nnetwork = ["slwo"]\n', "did you mean 'slow'"),
         (BASE + "[grid]\nset.lease_s = [5]\n", "has no parameter 'lease_s'"),
+        (BASE + '[grid]\npolicy = ["las"]\nset.leas_s = [5]\n', "did you mean 'lease_s'"),
+        (BASE + '[grid]\npolicy = ["no.py:Mine"]\n', "no.py: cannot be read"),
         (BASE + '[random]\nrestart_s = "0:60"\n', "say how many samples"),
         (BASE + "[random]\nsamples = 2\nrestart_s = 5\n", "p.toml: restart_s: 5: must be"),
         (BASE + "[random]\nsamples = 1.5\n", "p.toml: random.samples: 1.5"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from dally.errors import InputError
@@ -27,12 +30,30 @@ def test_policies_may_carry_settings(texts: list[str], labels: list[str]) -> Non
     assert [chosen.label() for chosen in read_policies(texts)] == labels
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("mine.py:Patient", ["mine.py:Patient"]),
+        ("las,mine.py:Patient,fifo", ["las", "mine.py:Patient", "fifo"]),
+        ("mine.py:Patient:patience_s=5,las", ["mine.py:Patient:patience_s=5", "las"]),
+        ("dally:floors=6,12,./mine.py:Patient,las", ["dally:floors=6,12", "./mine.py:Patient", "las"]),
+    ],
+)
+def test_files_of_users_stand_among_names(
+    text: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(Path(__file__).parents[2] / "examples" / "my_policy.py", tmp_path / "mine.py")
+    monkeypatch.chdir(tmp_path)
+    assert [chosen.label() for chosen in read_policies([text])] == labels
+
+
 def test_settings_keep_their_commas() -> None:
     assert read_policies(["dally:floors=6,12,tuner=off"])[0].settings == {"floors": "6,12", "tuner": "off"}
 
 
 @pytest.mark.parametrize(
-    "text", ["lass", "las:leas_s=1", "las:lease_s", "las:lease_s=x", "fifo:a=1", "", "las,lass"]
+    "text",
+    ["lass", "las:leas_s=1", "las:lease_s", "las:lease_s=x", "fifo:a=1", "", "las,lass", "no.py:Patient", "no.py"],
 )
 def test_bad_policies_are_refused_before_anything_runs(text: str) -> None:
     with pytest.raises(InputError):

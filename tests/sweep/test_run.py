@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dally.errors import InputError
-from dally.scenario import Scenario, file_digest
-from dally.sweep.run import execute, make_run
+from dally.runs.scenario import Scenario, file_digest
+from dally.sweep.run import make_row, make_run
 
 JOBS = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 
@@ -51,7 +51,7 @@ def test_a_file_that_changes_before_the_run_is_refused(base: Scenario, tmp_path:
     stated = replace(base, digests={base.trace: file_digest(base.trace)})
     (tmp_path / "t.csv").write_text(JOBS + "d,3,1,1\n")
     with pytest.raises(InputError, match="has changed"):
-        execute(run)
+        make_row(run)
     with pytest.raises(InputError, match="has changed"):
         make_run(stated, {}, {})
 
@@ -63,7 +63,7 @@ def test_a_missing_file_is_named(base: Scenario) -> None:
 
 def test_a_run_gives_a_flat_row_and_leaves_the_folder_of_simulate(base: Scenario, tmp_path: Path) -> None:
     run = replace(make_run(base, {"policy": "fifo-backfill"}, {}), folder=tmp_path / "out" / "one")
-    row = execute(run)
+    row = make_row(run)
     # a 0-10, c 2-5, b 10-15 on one machine of 8.
     assert (row["jct_mean_s"], row["makespan_s"], row["finished"]) == ((10 + 14 + 3) / 3, 15.0, 3)
     assert (row["jct_1_gpu_s"], row["jct_2_to_8_gpus_s"], row["starts_machine"]) == (None, 9.0, 3)

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.metrics.row import Row
+from dally.runs.scenario import Scenario
 from dally.sweep.batch import carry_out, with_folders
-from dally.sweep.row import Row
 from dally.sweep.run import Run
 from dally.sweep.store import Store, frame_of
 from dally.sweep.workers.local import LocalWorkers

@@ -10,7 +10,8 @@ from dally.cluster.links import has_links
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import grid
 from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.runs.assemble import assemble
+from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
 from dally.sweep.whatif import Question, both_sides, known_network, new_topology
 
@@ -57,8 +58,8 @@ def test_both_sides_in_order_with_their_files(tmp_path: Path) -> None:
     assert {run.labels["network"] for run in runs} == {"slow"}
     assert len({run.key for run in runs}) == 4
     assert read_topology(runs[2].scenario.cluster).total_gpus() == 48
-    simulation, _ = runs[2].scenario.prepare()
-    before, _ = runs[0].scenario.prepare()
+    simulation, _ = assemble(runs[2].scenario)
+    before, _ = assemble(runs[0].scenario)
     # A third rack brings no gang closer together: the same work takes as long.
     assert [job.duration_s for job in simulation.jobs] == pytest.approx([job.duration_s for job in before.jobs])
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == [

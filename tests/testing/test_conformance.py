@@ -88,17 +88,62 @@ class Unpicklable(Greedy):
         self._rule = lambda job: True
 
 
+class Oversleeps(Greedy):
+    """Lets every job wait for 5 s, and does not say when these are over."""
+
+    def wants(self, job: Job, now: float) -> bool:
+        return now >= job.submit_s + 5.0
+
+
+class Counts(Greedy):
+    """Takes every second call off."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        self.calls += 1
+        return super().schedule(now, queue, cluster) if self.calls % 2 else iter(())
+
+
+class Punctual(Oversleeps):
+    """The same with a wake-up."""
+
+    def __init__(self) -> None:
+        self.next_s = float("inf")
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        waiting = [job.submit_s + 5.0 for job in queue if job.submit_s + 5.0 > now]
+        self.next_s = min(waiting, default=float("inf"))
+        return super().schedule(now, queue, cluster)
+
+    def next_wakeup(self, now: float) -> float:
+        return self.next_s
+
+
+def test_a_policy_that_asks_for_its_wakeups_passes() -> None:
+    check_policy(Punctual, examples=100)
+
+
 @pytest.mark.parametrize("policy", [OverCapacity, HalfGang])
 def test_catches_impossible_actions(policy: type[Policy]) -> None:
     with pytest.raises((PolicyError, ExceptionGroup)):
         check_policy(policy, examples=50)
 
 
-@pytest.mark.parametrize(("policy", "name"), [(SharedState, "repeat"), (Unpicklable, "pickle")])
-def test_catches_bad_habits(policy: type[Policy], name: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        (SharedState, ["repeat"]),
+        (Unpicklable, ["pickle"]),
+        (Oversleeps, ["idle", "future"]),  # also: a job that comes later wakes it
+        (Counts, ["idle"]),
+    ],
+)
+def test_catches_bad_habits(policy: type[Policy], names: list[str]) -> None:
     with pytest.raises(InvariantError) as caught:
         check_policy(policy, examples=50)
-    assert caught.value.name == name
+    assert caught.value.name in names
 
 
 def test_catches_a_look_into_the_future() -> None:

@@ -15,8 +15,8 @@ from dally.cluster.capacity import Cluster
 from dally.engine import state
 from dally.model import FAIL, Costs
 from dally.policies.registry import build
-from dally.testing import InvariantError, Record, check_record, record_of, strategies
-from dally.testing.record import EventRow
+from dally.testing import InvariantError, RunRows, check_record, record_of, strategies
+from dally.testing.run_rows import EventRow
 from dally.testing.strategies import Case
 
 # las with a short lease on two machines, one of which fails: every kind of event but migration.
@@ -28,15 +28,15 @@ CASE = Case(
 )
 
 
-def good() -> Record:
+def good() -> RunRows:
     return record_of(CASE.run(build("las", {"lease_s": "8"})))
 
 
-def nth(record: Record, kind: str, place: int = 0) -> EventRow:
+def nth(record: RunRows, kind: str, place: int = 0) -> EventRow:
     return [event for event in record.events if event.kind == kind][place]
 
 
-def oversubscribe(record: Record) -> None:
+def oversubscribe(record: RunRows) -> None:
     # The second gang to start moves in with the first.
     first, second = nth(record, "start"), nth(record, "start", 1)
     index = record.events.index(second)
@@ -51,69 +51,69 @@ def oversubscribe(record: Record) -> None:
     record.events.insert(0, submit)
 
 
-def use_a_machine_that_is_down(record: Record) -> None:
+def use_a_machine_that_is_down(record: RunRows) -> None:
     record.events.insert(0, EventRow(0.0, "fail", -1, 0, []))
 
 
-def split_the_gang(record: Record) -> None:
+def split_the_gang(record: RunRows) -> None:
     event = nth(record, "start")
     event.parts = event.parts[:1]
 
 
-def finish_twice(record: Record) -> None:
+def finish_twice(record: RunRows) -> None:
     record.events.append(deepcopy(record.events[-1]))
 
 
-def lose_a_job(record: Record) -> None:
+def lose_a_job(record: RunRows) -> None:
     last = [event for event in record.events if event.kind == "finish"][-1]
     record.events.remove(last)
 
 
-def run_without_waiting(record: Record) -> None:
+def run_without_waiting(record: RunRows) -> None:
     # Nobody told the job that lost its GPUs, and nobody took them.
     lost = nth(record, "preempt")
     record.events = [event for event in record.events if event is not lost and event.job in (lost.job, -1)]
 
 
-def evict_without_failure(record: Record) -> None:
+def evict_without_failure(record: RunRows) -> None:
     nth(record, "preempt").kind = "evict"
 
 
-def start_before_submission(record: Record) -> None:
+def start_before_submission(record: RunRows) -> None:
     record.jobs[nth(record, "start").job].submit_s = 5.0
 
 
-def go_back_in_time(record: Record) -> None:
+def go_back_in_time(record: RunRows) -> None:
     record.events[-1].time_s -= 20.0
 
 
-def do_less_work(record: Record) -> None:
+def do_less_work(record: RunRows) -> None:
     record.jobs[0].duration_s += 1.0
     record.jobs[0].work_s += 1.0
 
 
-def forget_overhead(record: Record) -> None:
+def forget_overhead(record: RunRows) -> None:
     record.jobs[0].overhead_s = 0.0
 
 
-def restart_for_free(record: Record) -> None:
+def restart_for_free(record: RunRows) -> None:
     job = record.jobs[0]
     job.compute_s, job.overhead_s = job.compute_s + job.overhead_s, 0.0
 
 
-def hide_a_preemption(record: Record) -> None:
+def hide_a_preemption(record: RunRows) -> None:
     record.jobs[nth(record, "preempt").job].preemptions = 0
 
 
-def hold_gpus_longer(record: Record) -> None:
+def hold_gpus_longer(record: RunRows) -> None:
     record.jobs[1].run_s += 1.0
 
 
-def beat_the_makespan(record: Record) -> None:
+def beat_the_makespan(record: RunRows) -> None:
     record.makespan_bound_s = 1e9
 
 
-def beat_the_mean(record: Record) -> None:
+def beat_the_mean(record: RunRows) -> None:
     record.jct_bound_s = 1e9
 
 
@@ -138,7 +138,7 @@ def beat_the_mean(record: Record) -> None:
         (beat_the_mean, "bounds"),
     ],
 )
-def test_a_spoilt_record_is_noticed(plant: Callable[[Record], None], name: str) -> None:
+def test_a_spoilt_record_is_noticed(plant: Callable[[RunRows], None], name: str) -> None:
     record = good()
     check_record(record)
     plant(record)

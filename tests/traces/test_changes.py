@@ -27,7 +27,7 @@ JOBS = history(
 
 
 def facts(found: History) -> list[tuple[str, float, float, float]]:
-    return [(row.job_id, row.submit_s, row.duration_s, row.wait_s) for row in found.rows]
+    return [(row.job_id, row.submit_s, row.stated, row.wait_s) for row in found.rows]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_load_and_its_change() -> None:
     assert load_of(JOBS, 10) == 3160 / 4000
     twice = scaled(JOBS, 1.58, 10)
     assert [row.submit_s for row in twice.rows] == [0, 5, 10, 100, 200]
-    assert [row.duration_s for row in twice.rows] == [row.duration_s for row in JOBS.rows]
+    assert [row.stated for row in twice.rows] == [row.stated for row in JOBS.rows]
     assert load_of(twice, 10) == pytest.approx(1.58)
     assert {row.wait_s for row in twice.rows} == {NOT_KNOWN}
 

@@ -52,7 +52,7 @@ def history_of(rows: list[TraceRow], epoch_s: float | None = None) -> History:
 def facts(rows: list[TraceRow], name: str) -> list[tuple[object, ...]]:
     """What the format promises to keep; dated ones start with the first job."""
     first_s = rows[0].submit_s if name in DATED else 0.0
-    kept = ("job_id", "gpus", "duration_s", *KEPT[name])
+    kept = ("job_id", "gpus", "stated", *KEPT[name])
     return [(row.submit_s - first_s, *(getattr(row, field) for field in kept)) for row in rows]
 
 
@@ -107,8 +107,8 @@ def test_every_documented_example_can_be_converted(source: str, name: str, tmp_p
     write_pieces(path, text_of(history, name))
     again = read_history(path)
     assert again.length == history.length
-    assert [(row.gpus, round(row.duration_s)) for row in again.rows] == [
-        (row.gpus, round(row.duration_s)) for row in history.rows
+    assert [(row.gpus, round(row.stated)) for row in again.rows] == [
+        (row.gpus, round(row.stated)) for row in history.rows
     ]
 
 

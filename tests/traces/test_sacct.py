@@ -48,7 +48,7 @@ def read(folder: Path, *lines: str, header: str = HEADER, strict: bool = False) 
 def test_arrays_requeues_steps_and_typed_gres(tmp_path: Path) -> None:
     history = read(tmp_path, *ACCOUNTING)
     assert history.format == "sacct"
-    assert [(r.job_id, r.submit_s, r.gpus, r.duration_s, r.wait_s, r.status, r.gpu_type) for r in history.rows] == [
+    assert [(r.job_id, r.submit_s, r.gpus, r.stated, r.wait_s, r.status, r.gpu_type) for r in history.rows] == [
         ("7_1", 0, 4, 3600, 10, "COMPLETED", ""),
         ("7_2", 0, 4, 900, 1800, "FAILED", "a100"),
         ("8", 300, 16, 600 + 1200 + 3600, 60, "COMPLETED", "a100+h100"),
@@ -71,14 +71,14 @@ def test_jobs_carry_names_and_users(tmp_path: Path) -> None:
 
 def test_months_exported_with_an_overlap_count_once(tmp_path: Path) -> None:
     history = read(tmp_path, ACCOUNTING[0], ACCOUNTING[0])
-    assert [row.duration_s for row in history.rows] == [3600]
+    assert [row.stated for row in history.rows] == [3600]
     assert history.notes == {"stand in the file twice: taken once": 1}
 
 
 def test_requested_gpus_epoch_times_and_trailing_bars(tmp_path: Path) -> None:
     header = "JobID|Submit|Start|End|AllocTRES|ReqTRES|"
     history = read(tmp_path, "5|1682935200|1682935260|1682935320||billing=4,gres/gpu=4|", header=header)
-    assert [(r.gpus, r.duration_s, r.wait_s) for r in history.rows] == [(4, 60, 60)]
+    assert [(r.gpus, r.stated, r.wait_s) for r in history.rows] == [(4, 60, 60)]
     assert history.epoch_s == 1682935200
 
 

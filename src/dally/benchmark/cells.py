@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
 from dally.errors import InputError, unknown
-from dally.model import Job
-from dally.scenario import Scenario
-from dally.sweep.comparison import Loads, Prepared
-from dally.traces import Trace, read_csv
+from dally.runs.scenario import Scenario
+from dally.sweep.compared_runs import Loads, Prepared
+from dally.traces import read_history
+from dally.traces.rows import TraceRow
 
 MIX: Final = "benchmark"
 NETWORKS: Final = ("fast", "normal", "slow", "congested")
@@ -26,7 +26,8 @@ LINGJUN_HOSTS: Final = 120
 HOUR_S: Final = 3600.0
 DAY_S: Final = 24 * HOUR_S
 
-Change = Callable[[list[Job], int], list[Job]]  # jobs as the trace has them, the cell's seed
+Rows = list[TraceRow]
+Change = Callable[[Rows, int], Rows]  # jobs as the trace has them, the cell's seed
 
 
 class Workload(NamedTuple):
@@ -62,38 +63,30 @@ class Cell(NamedTuple):
         )
 
 
-def _as_it_is(jobs: list[Job], seed: int) -> list[Job]:
+def _as_it_is(jobs: Rows, seed: int) -> Rows:
     return jobs
 
 
-def _cut(jobs: list[Job], most_s: float) -> list[Job]:
-    for job in jobs:
-        job.duration_s = min(job.duration_s, most_s)
-    return jobs
+def _cut(jobs: Rows, most_s: float) -> Rows:
+    return [job._replace(stated=min(job.stated, most_s)) for job in jobs]
 
 
-def _two_weeks(jobs: list[Job], seed: int) -> list[Job]:
+def _two_weeks(jobs: Rows, seed: int) -> Rows:
     return _cut(jobs, 14 * DAY_S)
 
 
-def _batch(jobs: list[Job], seed: int) -> list[Job]:
+def _batch(jobs: Rows, seed: int) -> Rows:
     """Jobs of at least 30 min, drawn by seed, all at t = 0 in the order they came."""
-    long = [job for job in jobs if job.duration_s >= HOUR_S / 2]
+    long = [job for job in jobs if job.stated >= HOUR_S / 2]
     if len(long) < BATCH_JOBS:
         raise InputError(f"the trace holds {len(long)} jobs of at least 30 min; the batch takes {BATCH_JOBS}")
-    drawn = sorted(long, key=lambda job: _rank(f"{seed}/batch/{job.job_id}"))[:BATCH_JOBS]
-    drawn.sort(key=lambda job: int(job.index))
-    for job in drawn:
-        job.submit_s = 0.0
-    return _cut(drawn, 48 * HOUR_S)
+    drawn = {*sorted((job.job_id for job in long), key=lambda name: _rank(f"{seed}/batch/{name}"))[:BATCH_JOBS]}
+    return _cut([job._replace(submit_s=0.0) for job in long if job.job_id in drawn], 48 * HOUR_S)
 
 
-def _no_zeros(jobs: list[Job], seed: int) -> list[Job]:
+def _no_zeros(jobs: Rows, seed: int) -> Rows:
     """The trace counts whole minutes: what it calls 0 lasted 30 s on average."""
-    for job in jobs:
-        if job.duration_s == 0.0:
-            job.duration_s = 30.0
-    return jobs
+    return [job._replace(stated=job.stated or 30.0) for job in jobs]
 
 
 def _rank(key: str) -> bytes:
@@ -145,16 +138,16 @@ def check_traces(names: Iterable[str], shared: Path) -> None:
 def prepare(workload: str, seed: int, shared: Path, folder: Path) -> Prepared:
     """Write the workload's trace, and its topology where it has one, into the folder; the same for a seed."""
     chosen = find_workload(workload)
-    trace = read_csv(_shared(shared, chosen.trace, workload), most_gpus=1 << 60)
+    trace = read_history(_shared(shared, chosen.trace, workload), format="csv")
     try:
-        jobs = chosen.change(trace.jobs, seed)
+        jobs = chosen.change(trace.rows, seed)
     except InputError as error:
         raise InputError(f"workload {workload!r}: {shared / 'traces' / chosen.trace}: {error}") from None
     path = folder / f"{workload}-{seed}.csv"
     cluster = chosen.cluster
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(path, trace._replace(jobs=jobs))
+        _write(path, trace.length, jobs)
         if cluster.endswith(".csv"):
             tree = scaled(read_tree(_shared(shared, cluster, workload)), LINGJUN_HOSTS)
             cluster = str(folder / f"{workload}.toml")
@@ -169,13 +162,13 @@ def cell_loads(names: Iterable[str], seeds: Sequence[int], shared: Path, folder:
     return {name: {seed: prepare(name, seed, shared, folder) for seed in seeds} for name in names}
 
 
-def _write(path: Path, trace: Trace) -> None:
+def _write(path: Path, length: str, jobs: Rows) -> None:
     """A plain trace; what says how long jobs are keeps its meaning."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["job_id", "user", "submit_s", "gpus", trace.length, "model", "name"])
-        for job in trace.jobs:
-            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.duration_s, job.model, job.name])
+        writer.writerow(["job_id", "user", "submit_s", "gpus", length, "model", "name"])
+        for job in jobs:
+            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.stated, job.model, job.name])
 
 
 def _shared(shared: Path, name: str, workload: str) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dally.benchmark.tables_page import tables
-from dally.policies.registry import KNOWN, POLICIES
-from dally.sweep.figures import COMM, JCT_MEAN, MAKESPAN, Figure, Spread, by_label, ratios, spread
-from dally.sweep.row import Row
+from dally.metrics.comparison import Contest, Entry, favourite
+from dally.metrics.metric_list import COMM, JCT_MEAN, MAKESPAN, Metric
+from dally.policies.declaration import DURATIONS
+from dally.policies.registry import POLICIES
 
 PAPER = ("paper-batch", "paper-poisson")
 OURS = "dally"
@@ -45,7 +47,7 @@ Mean JCT of `dally` over that of the best other policy which does not know durat
 variant; below 1 `dally` is better. Under 3 % is noise.
 
 """
-KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == KNOWN)  # durations; no live scheduler does
+KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == DURATIONS)  # as no live scheduler does
 
 
 class Gain(NamedTuple):
@@ -66,31 +68,20 @@ def percent(change: float) -> str:
     return f"{'+' if whole > 0 else '−' if whole < 0 else ''}{abs(whole)} %"
 
 
-def gains(rows: Iterable[Row], baseline: str, figure: Figure) -> list[Gain]:
+def gains(contests: Iterable[Contest], baseline: str, metric: Metric) -> list[Gain]:
     """What `dally` gains in each cell, best first."""
-    found: list[Gain] = []
-    for (workload, network), here in by_label(rows, "workload", "network").items():
-        ratio = against(here, OURS, baseline, figure)
-        if ratio is not None:
-            found.append(Gain(ratio.mean - 1.0, workload, network))
-    return sorted(found)
+    found = [(contest.ratio(OURS, baseline, metric), contest) for contest in contests]
+    return sorted(Gain(ratio.mean - 1.0, one.workload, one.network) for ratio, one in found if ratio)
 
 
-def against(rows: Sequence[Row], policy: str, baseline: str, figure: Figure) -> Spread | None:
-    """A policy's figure over a baseline's, seed by seed."""
-    ours = [row for row in rows if row["policy"] == policy]
-    theirs = [row for row in rows if row["policy"] == baseline]
-    return ratios(ours, figure.field, theirs, figure.field)
-
-
-def headline(rows: Sequence[Row]) -> str:
+def headline(contests: Sequence[Contest]) -> str:
     """The table of the paper's claims and of our gains."""
     lines = ["| | makespan | mean JCT | exposed communication |", "|---|---|---|---|"]
     claims = " | ".join(f"up to {percent(change)}" for change in CLAIMED.values())
     lines.append(f"| the paper, against consolidation-based scheduling, congested | {claims} |")
-    here = [row for row in rows if row["workload"] in PAPER]
+    here = [contest for contest in contests if contest.workload in PAPER]
     for baseline in BASELINES:
-        found = [gains(here, baseline, figure) for figure in CLAIMED]
+        found = [gains(here, baseline, metric) for metric in CLAIMED]
         if not all(found):
             continue
         lines.append(f"| `{baseline}`, most | {' | '.join(one[0].shown() for one in found)} |")
@@ -98,35 +89,30 @@ def headline(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def winners(rows: Sequence[Row]) -> str:
+def winners(contests: Sequence[Contest]) -> str:
     """For each cell the best of the policies that do not know durations, and how `dally` stands to it."""
     lines = [
         "| workload | network | best other | mean JCT, h | `dally`, h | `dally` ÷ best | ÷ `dally-consolidated` |",
         "|---|---|---|---|---|---|---|",
     ]
-    for (workload, network), here in by_label(rows, "workload", "network").items():
-        means = {
-            policy: mean.mean
-            for (policy,), found in by_label(here, "policy").items()
-            if (mean := spread(row[JCT_MEAN.field] for row in found))
-        }
-        others = {name: mean for name, mean in means.items() if name != OURS and name not in KNOWING}
-        if OURS not in means or not others:
+    for contest in contests:
+        ours, best = contest.entry(OURS), _best_other(contest)
+        if ours is None or best is None:
             continue
-        best = min(others, key=lambda name: others[name])
-        over = [_ratio(against(here, OURS, name, JCT_MEAN)) for name in (best, "dally-consolidated")]
-        cells = [
-            workload, network, f"`{best}`", f"{others[best] / 3600:,.2f}", f"{means[OURS] / 3600:,.2f}", *over
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+        means_h = [(entry.mean(JCT_MEAN) or 0.0) / 3600 for entry in (best, ours)]
+        ratios = [contest.ratio(OURS, name, JCT_MEAN) for name in (best.label, "dally-consolidated")]
+        cells = [contest.workload, contest.network, f"`{best.label}`", *(f"{mean:,.2f}" for mean in means_h)]
+        lines.append(f"| {' | '.join([*cells, *(f'{one.mean:.2f}' if one else '-' for one in ratios)])} |")
     return "\n".join(lines) + "\n"
 
 
-def _ratio(found: Spread | None) -> str:
-    return f"{found.mean:.2f}" if found else "-"
+def _best_other(contest: Contest) -> Entry | None:
+    """The lowest mean JCT of the others that do not know durations; who left jobs unfinished only if all did."""
+    others = [entry for entry in contest.entries if entry.label not in KNOWING]
+    return favourite(replace(contest, baseline=OURS, entries=others))
 
 
-def results_page(rows: list[Row], command: str, figure: str) -> str:
+def results_page(contests: Sequence[Contest], command: str, figure: str) -> str:
     """The whole page in Markdown; `figure` is the picture's path from it."""
     picture = f"\n![Mean JCT of every policy over the lower bound, by workload and network]({figure})\n\n"
-    return HEAD.format(command=command) + headline(rows) + WHY + winners(rows) + picture + tables(rows)
+    return HEAD.format(command=command) + headline(contests) + WHY + winners(contests) + picture + tables(contests)

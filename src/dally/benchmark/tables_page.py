@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dally
 from dally.benchmark.cells import WORKLOADS, Cell, prepare
-from dally.sweep.figures import FULL, HOUR_S, Figure, Spread, by_label, of_seeds, spread
+from dally.metrics.comparison import Contest
+from dally.metrics.metric_list import CPU, FULL, SPAN, Metric
+from dally.metrics.spread import MEANING
+from dally.report.comparison_tables import (
+    AS_GOOD,
+    BOUND,
+    HOUR_S,
+    NOTHING,
+    UNFINISHED,
+    UNFINISHED_NOTE,
+    absolute,
+)
 from dally.sweep.policy_list import Chosen
-from dally.sweep.row import Row
 from dally.sweep.run import Run, make_run
-from dally.sweep.tables import absolute, groups_of
 
 PER_GPU = "1 s per GPU"
-CPU = Figure("CPU of the run, s", "cpu_s", in_seconds=False)
+HOW_TO_READ = f"""\
+Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion time, from
+submission to finish. The best in each column, {AS_GOOD}, is bold. Figures that
+have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.
+{UNFINISHED_NOTE}.
+Jobs are real, but no trace says which model a job trained: models are drawn by seed and size (mix
+`benchmark`), except in the paper's own workloads."""
 
 
 def shared_folder() -> Path:
@@ -28,22 +45,31 @@ def shared_folder() -> Path:
 
 
 def benchmark_runs(
-    cells: Iterable[Cell], policies: Iterable[Chosen], shared: Path, folder: Path, flat_restart_s: float | None
+    cells: Iterable[Cell],
+    policies: Iterable[Chosen],
+    shared: Path,
+    folder: Path,
+    flat_restart_s: float | None,
+    changes: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """Every policy in every cell. The cells' traces are written into the folder."""
-    cells, policies = list(cells), list(policies)
+    """Every policy in every cell, with changed fields of its scenario. The traces are written into the folder."""
+    cells, policies, changes = list(cells), list(policies), changes or {}
     pairs = dict.fromkeys((cell.workload, cell.seed) for cell in cells)
     ready = {pair: prepare(*pair, shared, folder) for pair in pairs}
     restart = PER_GPU if flat_restart_s is None else f"{flat_restart_s:g} s"
     digests: dict[str, str] = {}
     return [
         make_run(
-            cell.scenario(ready[cell.workload, cell.seed], chosen.name, chosen.settings, flat_restart_s),
+            replace(
+                cell.scenario(ready[cell.workload, cell.seed], chosen.name, chosen.settings, flat_restart_s),
+                **changes,
+            ),
             {
                 "workload": cell.workload,
                 "network": cell.network,
                 "policy": chosen.label(),
                 "restart": restart,
+                **changes,
                 "seed": cell.seed,
             },
             digests,
@@ -53,39 +79,44 @@ def benchmark_runs(
     ]
 
 
-def unfinished(rows: Iterable[Row], *labels: str) -> list[str]:
-    """The runs that left jobs waiting, in words."""
-    return [
-        f"{', '.join(str(row[name]) for name in labels)}: {row['jobs'] - row['finished']} jobs never finished"
-        for row in rows
-        if row["finished"] < row["jobs"]
-    ]
-
-
-def block_table(rows: list[Row], networks: list[str]) -> list[str]:
+def block_table(contests: Sequence[Contest], networks: list[str]) -> list[str]:
     """Lines of one workload's table: a block per figure, a line per policy, a column per network."""
-    policies = groups_of(rows, "policy")
-    figures = (*FULL, CPU)
-    first = max(len(text) for text in [*policies, *(figure.heading for figure in figures)]) + 6
-    lines = [*heading(rows), " " * first + "".join(f"{network:>18}" for network in networks)]
-    for figure in figures:
-        unit = HOUR_S if figure.in_seconds else 1.0
-        lines.append(f"{figure.heading}, h" if figure.in_seconds else figure.heading)
-        for policy, found in policies.items():
-            values = [spread(row[figure.field] for row in found if row["network"] == name) for name in networks]
-            lines.append(_line(policy, first, values, unit))
-        if figure.bound:
-            values = [of_seeds([row for row in rows if row["network"] == name], figure.bound) for name in networks]
-            lines.append(_line("at least", first, values, unit))
+    here = {contest.network: contest for contest in contests}
+    columns = [here.get(name) for name in networks]
+    labels = list(dict.fromkeys(entry.label for contest in contests for entry in contest.entries))
+    metrics = (*FULL, CPU)
+    first = max(len(text) for text in [*labels, *(metric.title for metric in metrics)]) + 6
+    lines = [*heading(contests), " " * first + "".join(f"{network:>18}" for network in networks)]
+    for metric in metrics:
+        lines.append(f"{metric.title}, h" if metric.unit == SPAN else metric.title)
+        lines += [_line(label, first, [_mean(one, label, metric) for one in columns]) for label in labels]
+        if metric.bound:
+            lines.append(_line(BOUND, first, [_bound(one, metric) for one in columns]))
     return lines
 
 
-def _line(name: str, first: int, values: list[Spread | None], unit: float) -> str:
-    return f"  {name:<{first - 2}}" + "".join(f"{one.shown(unit) if one else '-':>18}" for one in values)
+def _mean(contest: Contest | None, label: str, metric: Metric) -> str:
+    entry = contest.entry(label) if contest else None
+    found = entry.standings.get(metric.key) if entry else None
+    return found.spread.shown(_unit(metric)) + UNFINISHED * bool(entry.unfinished) if entry and found else NOTHING
 
 
-def heading(rows: list[Row]) -> list[str]:
+def _bound(contest: Contest | None, metric: Metric) -> str:
+    found = contest.bounds.get(metric.key) if contest else None
+    return found.shown(_unit(metric)) if found else NOTHING
+
+
+def _unit(metric: Metric) -> float:
+    return HOUR_S if metric.unit == SPAN else 1.0
+
+
+def _line(name: str, first: int, texts: list[str]) -> str:
+    return f"  {name:<{first - 2}}" + "".join(f"{text:>18}" for text in texts)
+
+
+def heading(contests: Sequence[Contest]) -> list[str]:
     """What is compared, in two lines."""
+    rows = [row for contest in contests for row in contest.rows()]
     sizes = sorted({row["jobs"] for row in rows})
     seeds = sorted({row["seed"] for row in rows})
     return [
@@ -95,26 +126,26 @@ def heading(rows: list[Row]) -> list[str]:
     ]
 
 
-def page(rows: list[Row], command: str) -> str:
+def page(contests: Sequence[Contest], command: str) -> str:
     """The results as a page in Markdown, which the command writes again."""
-    return f"# Benchmark\n\nWritten by `{command}`: run it again rather than change the page.\n\n{tables(rows)}"
+    return f"# Benchmark\n\nWritten by `{command}`: run it again rather than change the page.\n\n{tables(contests)}"
 
 
-def tables(rows: list[Row]) -> str:
+def tables(contests: Sequence[Contest]) -> str:
     """A table in Markdown per workload and network, and how to read them."""
-    parts = [
-        "Times are hours: the mean over seeds, ± half the range. JCT is the job completion time, from\n"
-        "submission to finish. The best in each column is bold; differences under 3 % are noise. Figures that\n"
-        "have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.\n"
-        "Jobs are real, but no trace says which model a job trained: models are drawn by seed and size (mix\n"
-        "`benchmark`), except in the paper's own workloads.\n",
-    ]
-    for (workload,), here in by_label(rows, "workload").items():
+    parts = [f"{HOW_TO_READ}\n"]
+    for workload, here in by_workload(contests).items():
         about, what = heading(here)
         about = about.partition(": ")[2]
         parts.append(f"## {workload}\n\n{about[:1].upper()}{about[1:]}. {what[:1].upper()}{what[1:]}.\n")
-        for (network,), found in by_label(here, "network").items():
-            parts.append(
-                f"### {workload}, {network}\n\n{absolute(groups_of(found, 'policy'), FULL, True).markdown()}"
-            )
+        for contest in here:
+            parts.append(f"### {contest.name()}\n\n{absolute(contest, FULL, in_hours=True).markdown()}")
     return "\n".join(parts)
+
+
+def by_workload(contests: Iterable[Contest]) -> dict[str, list[Contest]]:
+    """The contests of each workload, in their order."""
+    found: dict[str, list[Contest]] = {}
+    for contest in contests:
+        found.setdefault(contest.workload, []).append(contest)
+    return found

@@ -12,13 +12,15 @@ import typer
 
 from dally import is_compiled
 from dally.benchmark.cells import NETWORKS, WORKLOADS, cells, check_traces
-from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder, unfinished
+from dally.benchmark.tables_page import benchmark_runs, block_table, by_workload, page, shared_folder
 from dally.cli import many
-from dally.report.run_folder import prepare_folder
+from dally.cli.compare import SEVERAL
+from dally.cli.given import Given, takes_scenario
+from dally.metrics.comparison import compare_rows, unfinished
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
-from dally.sweep.figures import by_label
 from dally.sweep.policy_list import read_policies
-from dally.sweep.row import Row
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 
@@ -30,13 +32,27 @@ EXAMPLES = """Examples:
 """
 
 
+SEEDS = "1,2,3"
+OF_CELLS = ("trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "mix", "scenario", "snapshot")
+FIXED = {
+    **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
+    **dict.fromkeys(("network", "network_settings", "congestion"), "cells are on the networks of --networks"),
+    **dict.fromkeys(("restart_s", "restart_per_gpu_s"), "a restart costs 1 s per GPU, or --flat-restart-s"),
+    "failures": "it names machines of one cluster, and cells differ in theirs; --failure-rate is for all",
+    **SEVERAL,
+}
+
+
+@takes_scenario(without=FIXED, usual={"seed": "those of --seeds", "seeds": SEEDS})
 def benchmark(
+    given: Given,
     workloads: str = typer.Option(",".join(WORKLOADS), "--cells", metavar="NAME,…", help="Workloads."),
     networks: str = typer.Option(",".join(NETWORKS), metavar="NAME,…", help="Networks."),
     policies: list[str] = typer.Option(
-        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies`, with settings if need be."
+        ["all"],
+        metavar="NAME[:KEY=VALUE,…],…",
+        help="Names of `dally policies` or FILE.py:Class, maybe with settings.",
     ),
-    seeds: str = typer.Option("1,2,3", metavar="N,…", help="Seeds of models and of batches."),
     flat_restart_s: float = typer.Option(
         None, min=0.0, metavar="SECONDS", help="A restart costs this for any gang.  [default: 1 s per GPU]"
     ),
@@ -57,15 +73,16 @@ def benchmark(
     if markdown:
         prepare_folder(markdown.parent)
     runner = many.workers_of(engine, address, jobs)
-    outcome = run_cells(workloads, networks, policies, seeds, flat_restart_s, shared, out, runner, progress)
+    outcome = run_cells(workloads, networks, policies, given, flat_restart_s, shared, out, runner, progress)
     rows = outcome.rows
+    contests = compare_rows(rows, "")
     if markdown and rows:
         command = shlex.join(["dally", *sys.argv[1:]])
-        write_whole(markdown, page(rows, command).encode())
+        write_whole(markdown, page(contests, command).encode())
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     else:
-        for here in by_label(rows, "workload").values():
+        for here in by_workload(contests).values():
             typer.echo("\n".join(block_table(here, many.names(networks))) + "\n")
         typer.echo(told(rows))
     many.end(outcome)
@@ -75,7 +92,7 @@ def run_cells(
     workloads: str,
     networks: str,
     policies: list[str],
-    seeds: str,
+    given: Given,
     flat_restart_s: float | None,
     shared: Path | None,
     out: Path | None,
@@ -84,14 +101,20 @@ def run_cells(
 ) -> Outcome:
     """Every policy in every cell, as the options name them."""
     chosen = read_policies(policies)
-    every = cells(many.names(workloads), many.names(networks), many.whole_numbers("--seeds", seeds))
+    every = cells(many.names(workloads), many.names(networks), seeds_of(given))
     where = shared or shared_folder()
     check_traces(many.names(workloads), where)
     if not is_compiled():
         print("dally is not compiled here: this takes long; see `make install`", file=sys.stderr)
+    changes = {name: value for name, value in given.values.items() if name != "seed"}
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        runs = benchmark_runs(every, chosen, where, (out or Path(temporary)) / "traces", flat_restart_s)
+        runs = benchmark_runs(every, chosen, where, (out or Path(temporary)) / "traces", flat_restart_s, changes)
         return many.run_many(runs, engine, store, progress)
+
+
+def seeds_of(given: Given) -> list[int]:
+    """Those of --seeds or --seed, else the benchmark's."""
+    return given.seeds(many.whole_numbers("--seeds", SEEDS))
 
 
 def told(rows: list[Row]) -> str:

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
 from dally.benchmark.cells import cell_loads, check_traces
-from dally.benchmark.tables_page import shared_folder, unfinished
+from dally.benchmark.tables_page import shared_folder
 from dally.cli import many
+from dally.cli.given import Given, require, takes_scenario
 from dally.cli.output import print_table
-from dally.cluster.network_spec import read_settings
+from dally.cli.scenario_options import flag_of, option
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
-from dally.scenario import Scenario, read_scenario
+from dally.metrics.comparison import Contest, compare_rows, unfinished
+from dally.metrics.metric_list import BRIEF
+from dally.report.comparison_folder import write_comparison
+from dally.report.comparison_tables import absolute, notes, relative, to_values
+from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
-from dally.sweep.comparison import (
-    Part,
-    comparison_runs,
-    parts_of,
-    to_markdown,
-    to_values,
-    trace_loads,
-)
-from dally.sweep.figures import SHORT
+from dally.sweep.compared_runs import comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen, read_policies
-from dally.sweep.tables import absolute, relative
-from dally.whole_file import write_whole
+from dally.sweep.workers import Workers
 
 EXAMPLES = """Examples:
 
@@ -38,89 +35,127 @@ EXAMPLES = """Examples:
 
   dally compare --trace a.csv --trace b.csv --cluster lab.toml --policies all --seeds 1,2,3 --out compared
 
+  dally compare --trace sacct.txt --format sacct --zone Europe/Paris --cluster topology.conf --failure-rate 0.01
+
   dally compare --workloads venus80,batch32 --network slow,congested --policies dally,dally:lease_s=1800
 """
 
 
+# What the workloads of the benchmark settle themselves, and how they do.
+OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC"}
+SEVERAL = {
+    "policy": "a comparison is of several: --policies NAME,NAME",
+    "settings": "a parameter is of one of the policies: --policies NAME:KEY=VALUE",
+}
+
+
+class Comparison(NamedTuple):
+    """What is compared: policies on networks, under seeds, on the user's traces and the benchmark's workloads."""
+
+    base: Scenario  # the rest of every run
+    policies: Sequence[Chosen]
+    baseline: str  # the label of one of them
+    networks: Sequence[str]
+    seeds: Sequence[int]
+    traces: Sequence[str]
+    workloads: Sequence[str] = ()
+    shared: Path | None = None  # where the traces of workloads lie
+
+
+@takes_scenario(without=SEVERAL)
 def compare(
-    trace: list[str] = typer.Option([], help="Jobs, as for `dally simulate`. Give it again for several workloads."),
-    cluster: str = typer.Option(None, help="RxMxG or a TOML file."),
+    given: Given,
+    trace: list[str] = option("trace", more="Give it again for several workloads."),
+    network: str = option("network", "links of the cluster file; of --workloads: slow", metavar="NAME,…"),
     workloads: str = typer.Option("", metavar="NAME,…", help="Workloads of `dally benchmark`, such as venus80."),
-    network: str = typer.Option(
-        None, metavar="NAME,…", help="Network presets.  [default: links of the cluster file; of --workloads: slow]"
-    ),
     policies: list[str] = typer.Option(
-        ["all"], metavar="NAME[:KEY=VALUE,…],…", help="Names from `dally policies`, with settings if need be."
+        ["all"], metavar="NAME[:KEY=VALUE,…],…",
+        help="Names from `dally policies` or FILE.py:Class, with settings if need be.",
     ),
-    seeds: str = typer.Option(None, metavar="N,…", help="Seeds of everything drawn at random.  [default: 1]"),
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
-    scenario: Path = typer.Option(None, help="A scenario.toml to start from; other options change it."),
-    network_settings: list[str] = typer.Option(
-        [], "--set-network", metavar="KEY=VALUE", help="Override one value of the network."
-    ),
-    congestion: str = typer.Option(None, help="Background load: a share, or TIER=SHARE,…"),
-    mix: str = typer.Option(None, help="Models for jobs that name none.  [default: benchmark]"),
-    restart_s: float = typer.Option(None, help="Seconds a gang that lost its GPUs needs.  [default: 0]"),
-    restart_per_gpu_s: float = typer.Option(None, help="The same, per GPU of the gang.  [default: 1]"),
-    skip_impossible: bool = typer.Option(
-        None, "--skip-impossible", help="Leave out, and count, jobs larger than the cluster."
-    ),
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces of --workloads lie.  [default: $DALLY_SHARED or ../shared]"
     ),
     out: Path = typer.Option(
-        None, metavar="DIR", help="Leave results.parquet, table.md and a folder per run there; resumes."
+        None, metavar="DIR", help="Leave tables (parquet, md, csv, tex, json) and a folder per run there; resumes."
     ),
-    report: bool = typer.Option(True, help="With --out: also write report.html about all runs and about each."),
+    report: bool = typer.Option(
+        None, "--report/--no-report",
+        help="With --out: also write report.html about all runs and about each.  [default: report]",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
     jobs: int = many.JOBS,
     engine: str = many.ENGINE,
     address: str = many.ADDRESS,
     progress: bool = many.PROGRESS,
-) -> None:
+) -> None:  # fmt: skip
     """Run many policies on the same workloads side by side, and say which is best at what."""
-    given: dict[str, Any] = {
-        "congestion": congestion, "mix": mix, "restart_s": restart_s, "restart_per_gpu_s": restart_per_gpu_s,
-        "skip_impossible": skip_impossible,
-    }  # fmt: skip
-    base = read_scenario(scenario) if scenario else Scenario(trace="", cluster="", policy="fifo-backfill")
-    base = replace(base, **{name: value for name, value in given.items() if value is not None})
-    base.network_settings = {**base.network_settings, **read_settings("--set-network", network_settings)}
+    if report and not out:
+        raise InputError("--report: say where with --out DIR")
     chosen = read_policies(policies)
-    against = baseline_of(baseline, chosen)
-    wanted = many.whole_numbers("--seeds", seeds) if seeds else [base.seed]
-    traces = trace or ([base.trace] if base.trace and not workloads else [])
+    base = given.scenario()
     cells = many.names(workloads)
-    if not traces and not cells:
+    comparison = Comparison(
+        base,
+        chosen,
+        baseline_of(baseline, chosen),
+        many.names(network) if network else [base.network or ("slow" if cells else "")],
+        given.seeds([base.seed]),
+        trace or ([base.trace] if base.trace and not cells else []),
+        cells,
+        shared,
+    )
+    check_workloads(comparison, given)
+    pages = report is not False
+    outcome = make_runs(comparison, out, pages, many.workers_of(engine, address, jobs), progress)
+    tell(outcome, comparison.baseline, out, pages, as_json)
+    many.end(outcome)
+
+
+def check_workloads(comparison: Comparison, given: Given) -> None:
+    """InputError if there is nothing to run, or an option says what the benchmark's workloads settle."""
+    if not comparison.traces and not comparison.workloads:
         raise InputError("--trace or --workloads is missing; see `dally compare --help`")
-    if traces and not (cluster or base.cluster):
-        raise InputError("--cluster is missing; see `dally compare --help`")
-    networks = many.names(network) if network else [base.network or ("slow" if cells else "")]
+    if comparison.traces:
+        require(comparison.base, "compare", "cluster")
+        return
+    for name in OF_TRACES:
+        if name in given.values:
+            raise InputError(f"{flag_of(name)}: workloads of --workloads bring their own; it is for a --trace")
+
+
+def make_runs(
+    comparison: Comparison, out: Path | None, report: bool, workers: Workers, progress: bool | None
+) -> Outcome:
+    """Carry out the runs of the comparison; `out` keeps them, with a page each if there is to be a report."""
+    base, networks, chosen, seeds = comparison.base, comparison.networks, comparison.policies, comparison.seeds
     for name in filter(None, networks):
         find_preset(name)
-    where = shared or shared_folder()
-    check_traces(cells, where)
-    runs = comparison_runs(trace_loads(traces, cluster or base.cluster, wanted), networks, chosen, base)
-
+    where = comparison.shared or shared_folder()
+    check_traces(comparison.workloads, where)
+    runs = comparison_runs(trace_loads(comparison.traces, base.cluster, seeds), networks, chosen, base)
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        loads = cell_loads(cells, wanted, where, (out or Path(temporary)) / "traces")
-        runs += comparison_runs(loads, networks, chosen, base)
+        loads = cell_loads(comparison.workloads, seeds, where, (out or Path(temporary)) / "traces")
+        runs += comparison_runs(loads, networks, chosen, replace(base, **OF_TRACES))
         if out:
             runs = with_folders(runs, out / "runs", report)
-        outcome = many.run_many(runs, many.workers_of(engine, address, jobs), store, progress)
-        parts = parts_of(outcome.rows)
-        if out:
-            write_whole(out / "table.md", to_markdown(parts, against).encode())
-    if out and report and parts:
-        leave_report(out, against)
+        return many.run_many(runs, workers, store, progress)
+
+
+def tell(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:
+    """Print what came of a comparison, and leave its tables and its page in `out`."""
+    contests = compare_rows(outcome.rows, against)
+    if out:
+        write_comparison(out, contests, against)
+    if out and report and contests:
+        leave_report(out, against if any(contest.baseline for contest in contests) else "")
     if as_json:
-        values = {"baseline": against, "results": to_values(parts, against), "failures": outcome.failures}
+        values = {**to_values(contests, against), "failures": outcome.failures}
         typer.echo(json.dumps(values, indent=2))
     else:
-        show(parts, against, outcome)
+        show(contests, outcome)
         if out:
-            typer.echo(f"Written to {out}{'; open ' + str(out / 'report.html') if report and parts else ''}")
-    many.end(outcome)
+            typer.echo(f"Written to {out}{'; open ' + str(out / 'report.html') if report and contests else ''}")
 
 
 def baseline_of(name: str | None, chosen: list[Chosen]) -> str:
@@ -138,16 +173,16 @@ def leave_report(out: Path, baseline: str) -> None:
     write_page(build_page(out, baseline), out / "report.html")
 
 
-def show(parts: list[Part], baseline: str, outcome: Outcome) -> None:
+def show(contests: list[Contest], outcome: Outcome) -> None:
     """Print the tables of every workload and network."""
-    for part in parts:
-        typer.echo(part.title())
-        table = absolute(part.groups, SHORT)
+    for contest in contests:
+        typer.echo(contest.title())
+        table = absolute(contest, BRIEF, short=True)
         print_table(table.headings, table.marked(), numbers_from=1)
-        if baseline in part.groups and len(part.groups) > 1:
-            change = relative(part.groups, SHORT, baseline)
+        if contest.baseline and len(contest.entries) > 1:
+            change = relative(contest, BRIEF, short=True)
             print_table(change.headings, change.marked(), numbers_from=1)
-    if parts:
-        typer.echo("* best of its column; ± half the range over seeds; at least: what no scheduler can beat")
+    for line in notes(contests) if contests else ():
+        typer.echo(line)
     for line in unfinished(outcome.rows, "workload", "network", "policy", "seed"):
         typer.echo(line)

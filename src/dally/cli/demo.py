@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from dally.cli import compare
+from dally.cli.compare import Comparison, make_runs, tell
+from dally.cli.many import end, workers_of
+from dally.runs.scenario import Scenario
+from dally.sweep.policy_list import Chosen
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 EXAMPLES = """Examples:
@@ -20,6 +22,7 @@ RECIPE = "venus-like"
 ASK = Ask(seed=1, jobs=1500, load=0.9, gpus=144)
 CLUSTER = "3x6x8"
 NETWORK = "slow"
+BASELINE = "fifo-backfill"
 POLICIES = (
     "fifo", "fifo-backfill", "slurm-switches", "kueue-preferred", "kueue-required", "srtf", "las", "tiresias",
     "themis", "dally", "dally-consolidated",
@@ -32,11 +35,14 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
     trace = out / "jobs.csv"
     write_workload(trace, generate(find_recipe(RECIPE), ASK))
     typer.echo(f"{ASK.jobs} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
-    options: dict[str, Any] = {
-        "trace": [str(trace)], "cluster": CLUSTER, "workloads": "", "network": NETWORK,
-        "policies": [",".join(POLICIES)], "seeds": "1", "baseline": "fifo-backfill", "scenario": None,
-        "network_settings": [], "congestion": None, "mix": None, "restart_s": None, "restart_per_gpu_s": None,
-        "skip_impossible": None, "shared": None, "out": out, "report": True, "as_json": False, "jobs": 0,
-        "engine": "local", "address": "", "progress": None,
-    }  # fmt: skip
-    compare.compare(**options)
+    comparison = Comparison(
+        base=Scenario(trace="", cluster=CLUSTER, policy=BASELINE),
+        policies=[Chosen(name, {}) for name in POLICIES],
+        baseline=BASELINE,
+        networks=[NETWORK],
+        seeds=[1],
+        traces=[str(trace)],
+    )
+    outcome = make_runs(comparison, out, True, workers_of("local", "", 0), None)
+    tell(outcome, BASELINE, out, True, False)
+    end(outcome)

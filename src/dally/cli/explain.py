@@ -21,6 +21,8 @@ EXAMPLES = """Examples:
   dally explain --waiting --run runs/one --json
 """
 
+TIMED = ("on offer", "takes now", "next")
+
 
 def explain(
     job: str = typer.Argument("", help="The job's id."),
@@ -32,13 +34,14 @@ def explain(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of text."),
 ) -> None:
     """Tell why a job waited, until when, what it got and what it lost."""
-    from dally.report.explain import RunRecords
+    from dally.report.explain import Stories
+    from dally.runs.folder import FolderRecord
 
     if at is not None and not 0.0 <= at < float("inf"):
         raise InputError(f"--at {at:g}: must be a time in seconds, not negative")
     if waiting == bool(job):
         raise InputError("give a job, or --waiting; see `dally explain --help`")
-    records = RunRecords(run)
+    records = Stories(FolderRecord(run))
     if waiting:
         _waiting(records, records.busiest_s() if at is None else at, as_json)
     else:
@@ -46,8 +49,6 @@ def explain(
 
 
 def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
-    from dally.report.time_text import stamp
-
     lines = records.story(job, float("inf") if at is None else at)
     row = records.job(job)
     expected = dict(zip(records.tiers, records.slowdowns(row), strict=False))
@@ -64,14 +65,11 @@ def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
         return
     typer.echo(f"Job {job}")
     for line in lines:
-        typer.echo(f"  {stamp(line.time_s)}  {line.text}")
+        typer.echo(f"  {records.stamp(line.time_s)}  {line.text}")
     for wait in now:
-        if wait.place is not None:
-            ahead = records.waiting(at)[: wait.place - 1]
-            names = ", ".join(one.job_id for one in ahead[:3]) + (" …" if len(ahead) > 3 else "")
-            typer.echo(f"  Waits at that instant: {len(ahead)} ahead of it{': ' + names if names else ''}.")
+        typer.echo(f"  Waits at that instant: {wait.why}.")
         if wait.accepts:
-            then = f", {wait.next_tier} from {stamp(wait.next_s)} on" if wait.next_s is not None else ""
+            then = f", {wait.next_tier} from {records.stamp(wait.next_s)} on" if wait.next_s is not None else ""
             typer.echo(f"  On offer: {wait.offered}. As far as it goes now: {wait.accepts}{then}.")
     if expected:
         shown = ", ".join(f"{tier} {value:.2f}" for tier, value in expected.items() if value > 0)
@@ -79,25 +77,24 @@ def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
 
 
 def _waiting(records: Any, at: float, as_json: bool) -> None:
-    from dally.report.time_text import stamp
-
     waits = records.waiting(at)
     if as_json:
         typer.echo(json.dumps({"at_s": at, "waiting": [asdict(wait) for wait in waits]}, indent=2))
         return
-    typer.echo(f"Waiting on {stamp(at)}: {len(waits)}")
-    print_table(
-        ["place", "job", "GPUs", "since", "on offer", "takes now", "next"],
+    typer.echo(f"Waiting on {records.stamp(at)}: {len(waits)}")
+    timed = any(wait.next_s is not None for wait in waits)
+    rows = [
         [
-            [
-                "" if wait.place is None else str(wait.place),
-                wait.job_id,
-                str(wait.gpus),
-                stamp(wait.since_s),
-                wait.offered,
-                wait.accepts,
-                f"{wait.next_tier} from {stamp(wait.next_s)}" if wait.next_s is not None else "",
-            ]
-            for wait in waits
-        ],
-    )
+            "" if wait.place is None else str(wait.place),
+            wait.job_id,
+            str(wait.gpus),
+            records.stamp(wait.since_s),
+            *([wait.offered, wait.accepts, _next(records, wait)] if timed else [wait.why]),
+        ]
+        for wait in waits
+    ]
+    print_table(["place", "job", "GPUs", "since", *(TIMED if timed else ["why"])], rows)
+
+
+def _next(records: Any, wait: Any) -> str:
+    return f"{wait.next_tier} from {records.stamp(wait.next_s)}" if wait.next_s is not None else ""

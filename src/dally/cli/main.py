@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 import typer
 
 from dally import __version__, is_compiled
-from dally.cli import (
-    benchmark,
-    collective,
-    compare,
-    demo,
-    explain,
-    models,
-    policies,
-    predict,
-    report,
-    reproduce,
-    simulate,
-    sweep,
-    topology,
-    trace,
-    whatif,
-)
 from dally.errors import InputError, Interrupted, PolicyError
 
-app = typer.Typer(
-    name="dally",
-    help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
-app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
-app.command("benchmark", epilog=benchmark.EXAMPLES)(benchmark.benchmark)
-app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
-app.command("report", epilog=report.EXAMPLES)(report.report)
-app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
-app.command("models", epilog=models.EXAMPLES)(models.models)
-app.add_typer(topology.app, name="topology")
-app.add_typer(trace.app, name="trace")
-app.command("collective", epilog=collective.EXAMPLES)(collective.collective)
-app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+# Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
+GROUPS = ("topology", "trace")
+ALL = (
+    "simulate", "compare", "whatif", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "models",
+    *GROUPS, "collective", "predict", "demo",
+)  # fmt: skip
+
+
+def app_of(names: Sequence[str]) -> typer.Typer:
+    """The command line with these commands alone: importing all of them takes longer than many a run."""
+    made = typer.Typer(
+        name="dally",
+        help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    made.callback()(_root)
+    for name in names:
+        module = import_module(f"dally.cli.{name}")
+        if name in GROUPS:
+            made.add_typer(module.app, name=name)
+        else:
+            made.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """`app`: the command line with all commands."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return app_of(ALL)
 
 
 def _version(wanted: bool) -> None:
@@ -58,7 +54,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: bool = typer.Option(
         False,
@@ -73,8 +68,9 @@ def _root(
 
 def main() -> None:
     """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
+    named = sys.argv[1:2]
     try:
-        app()
+        app_of(named if named and named[0] in ALL else ALL)()
     except SystemExit as end:
         if end.code == 130:
             print("dally: interrupted; nothing was written", file=sys.stderr)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from dally.errors import InputError, Interrupted, unknown
-from dally.sweep.batch import Headway, Outcome, carry_out
+from dally.sweep.batch import Outcome, carry_out
+from dally.sweep.progress import bar_of_runs
 from dally.sweep.run import Run
 from dally.sweep.store import Store
 from dally.sweep.workers import Workers
@@ -37,6 +38,8 @@ def workers_of(name: str, address: str, jobs: int) -> Workers:
         from dally.sweep.workers.ray import RayWorkers
 
         return RayWorkers(address, jobs)
+    if address:
+        raise InputError(f"--address {address}: is of a Ray cluster; give --engine ray too")
     from dally.sweep.workers.local import LocalWorkers
 
     return LocalWorkers(jobs)
@@ -44,7 +47,7 @@ def workers_of(name: str, address: str, jobs: int) -> Workers:
 
 def run_many(runs: list[Run], engine: Workers, store: Store | None, progress: bool | None) -> Outcome:
     """Carry out the runs under one live display. Interrupted: says what is kept."""
-    with display(progress) as report:
+    with bar_of_runs(progress) as report:
         try:
             return carry_out(runs, engine, store, report)
         except KeyboardInterrupt:
@@ -73,38 +76,6 @@ def open_store(out: Path | None) -> Iterator[Store | None]:
         return
     with Store(out) as store:
         yield store
-
-
-@contextmanager
-def display(wanted: bool | None) -> Iterator[Callable[[Headway], None] | None]:
-    """A bar on stderr with runs done, failures and time left; by default if stderr is a terminal."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} runs"),
-        BarColumn(),
-        TextColumn("{task.fields[notes]}"),
-        TimeElapsedColumn(),
-        TextColumn("elapsed,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=Console(stderr=True),
-    )
-    with bar:
-        tasks: list[TaskID] = []
-
-        def show(now: Headway) -> None:
-            if not tasks:  # what an earlier call finished says nothing about how fast this one is
-                tasks.append(bar.add_task("", total=now.total, completed=now.found, notes=""))
-            notes = [f"{now.failed} failed"] if now.failed else []
-            notes += [f"{now.found} kept from before"] if now.found else []
-            bar.update(tasks[0], completed=now.done, notes=", ".join(notes))
-
-        yield show
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

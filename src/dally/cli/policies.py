@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
 from dally.cli.output import print_table
-from dally.policies.registry import POLICIES
+from dally.policies.declaration import NamedPolicy
+from dally.policies.registry import all_policies
 
 EXAMPLES = "Example: dally policies --json"
 
@@ -23,39 +26,42 @@ def policies(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """List the policies with their parts, parameters and papers."""
+    found, problems = all_policies()
     if as_json:
-        rows = [
-            {
-                "name": name,
-                "order": row.order,
-                "placement": row.placement,
-                "preemption": row.preemption,
-                "needs": row.needs,
-                "paper": row.paper,
-                "parameters": [
-                    {"name": param.name, "default": param.default, "about": param.about} for param in row.params
-                ],
-            }
-            for name, row in POLICIES.items()
-        ]
-        typer.echo(json.dumps(rows, indent=2))
-        return
+        typer.echo(json.dumps([_values(row) for row in found.values()], indent=2))
+    else:
+        _show(found)
+    for problem in problems:
+        typer.echo(f"dally: warning: {problem}", err=True)
+
+
+def _values(row: NamedPolicy) -> dict[str, Any]:
+    """The row for scripts; only those of other distributions have a source."""
+    parameters = [{"name": param.name, "default": param.default, "about": param.about} for param in row.params]
+    texts = {name: getattr(row, name) for name in ("name", "order", "placement", "preemption", "needs", "paper")}
+    return {**texts, "parameters": parameters, **({"source": row.source} if row.source else {})}
+
+
+def _show(found: Mapping[str, NamedPolicy]) -> None:
     print_table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
-        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in POLICIES.items()],
+        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in found.items()],
     )
     print_table(
         ["--set", "meaning", "defaults"],
-        [[param, about, defaults] for param, (about, defaults) in _parameters().items()],
+        [[param, about, defaults] for param, (about, defaults) in _parameters(found).items()],
     )
+    for name, row in found.items():
+        if row.source:
+            typer.echo(f"{name} comes with {row.source}")
 
 
-def _parameters() -> dict[str, tuple[str, str]]:
+def _parameters(policies: Mapping[str, NamedPolicy]) -> dict[str, tuple[str, str]]:
     """Each parameter's meaning, and its default by policy."""
     found: dict[str, tuple[str, str]] = {}
-    for name, row in POLICIES.items():
+    for name, row in policies.items():
         for param in row.params:
-            _, defaults = found.get(param.name, ("", ""))
+            about, defaults = found.get(param.name, ("", ""))
             default = f"{name} {shown(param.default)}"
-            found[param.name] = (param.about, f"{defaults}, {default}" if defaults else default)
+            found[param.name] = (param.about or about, f"{defaults}, {default}" if defaults else default)
     return found

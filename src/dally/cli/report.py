@@ -21,7 +21,9 @@ EXAMPLES = """Examples:
 def report(
     folder: Path = typer.Argument(..., metavar="DIR", help="What `dally simulate`, `compare` or `sweep` left."),
     out: Path = typer.Option(None, metavar="FILE", help="Where to write the page.  [default: DIR/report.html]"),
-    baseline: str = typer.Option("", metavar="NAME", help="The policy to compare with.  [default: fifo-backfill]"),
+    baseline: str = typer.Option(
+        "", metavar="NAME", help="The policy to compare with.  [default: as compared, or fifo-backfill]"
+    ),
     figures: Path = typer.Option(None, metavar="DIR", help="Also write every chart there, as SVG and PNG."),
     runs: bool = typer.Option(False, "--runs", help="Also write the report of every run of a comparison."),
     as_json: bool = typer.Option(False, "--json", help="Print what was written as JSON."),

@@ -10,10 +10,13 @@ import typer
 from dally.benchmark.cells import WORKLOADS
 from dally.benchmark.reproduction import results_page
 from dally.cli import many
-from dally.cli.benchmark import run_cells, told
-from dally.report.run_folder import prepare_folder
-from dally.sweep.figures import by_label, ratios
-from dally.sweep.row import Row
+from dally.cli.benchmark import SEEDS, run_cells, seeds_of, told
+from dally.cli.compare import SEVERAL
+from dally.cli.given import Given, takes_scenario
+from dally.cli.scenario_options import OPTIONS
+from dally.metrics.comparison import compare_rows
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -27,11 +30,19 @@ USUAL = {
     "--cells": ",".join(WORKLOADS),
     "--networks": "normal,slow,congested",
     "--policies": "all",
-    "--seeds": "1,2,3",
+    "--seeds": SEEDS,
 }
 
 
+PAPER = "runs are as the paper made them: they differ in workload, network, policy and seed alone"
+
+
+@takes_scenario(
+    without={**{name: PAPER for name in OPTIONS if name not in ("seed", "seeds")}, **SEVERAL},
+    usual={"seed": "those of --seeds", "seeds": USUAL["--seeds"]},
+)
 def reproduce(
+    given: Given,
     workloads: str = typer.Option(
         USUAL["--cells"], "--cells", metavar="NAME,…", help="The paper's workloads, and public traces."
     ),
@@ -39,7 +50,6 @@ def reproduce(
     policies: list[str] = typer.Option(
         [USUAL["--policies"]], metavar="NAME,…", help="Names from `dally policies`."
     ),
-    seeds: str = typer.Option(USUAL["--seeds"], metavar="N,…", help="Seeds of models and of batches."),
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -57,9 +67,10 @@ def reproduce(
     target = page or out / "results.md"
     prepare_folder((target.parent / FIGURE).parent)
     runner = many.workers_of(engine, address, jobs)
-    outcome = run_cells(workloads, networks, policies, seeds, None, shared, out, runner, progress)
+    outcome = run_cells(workloads, networks, policies, given, None, shared, out, runner, progress)
     rows = outcome.rows
     if rows:
+        seeds = ",".join(map(str, seeds_of(given)))
         leave(rows, target, _command(workloads, networks, policies, seeds))
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
@@ -72,14 +83,9 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
     """Write the page and its picture."""
     from dally.report.results_figure import results_figure
 
-    cells_of = by_label(rows, "workload", "network", "policy")
-    times = [
-        (*cell, found.mean)
-        for cell, here in cells_of.items()
-        if (found := ratios(here, "jct_mean_s", here, "jct_bound_s"))
-    ]
-    write_whole(target.parent / FIGURE, results_figure(times).encode())
-    write_whole(target, results_page(rows, command, FIGURE.as_posix()).encode())
+    contests = compare_rows(rows, "")
+    write_whole(target.parent / FIGURE, results_figure(contests).encode())
+    write_whole(target, results_page(contests, command, FIGURE.as_posix()).encode())
 
 
 def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from dally.benchmark.tables_page import unfinished
 from dally.cli import many
+from dally.cli.given import Given, takes_scenario
 from dally.cli.output import print_table
-from dally.cluster.network_spec import read_settings
-from dally.errors import unknown
+from dally.cli.scenario_options import flag_of
+from dally.errors import InputError, unknown
+from dally.metrics.comparison import Entry, by_label, contest_of, unfinished
+from dally.metrics.metric_list import BRIEF, KEYS
+from dally.metrics.row import Row
+from dally.report.comparison_tables import absolute
+from dally.runs.scenario import read_scenario
 from dally.sweep.batch import with_folders
-from dally.sweep.figures import SHORT, SORTABLE, by_label, spread
 from dally.sweep.plan import Plan, read_plan
-from dally.sweep.row import Row
-from dally.sweep.tables import Groups, absolute
 
 EXAMPLES = """Examples:
 
@@ -25,16 +26,17 @@ EXAMPLES = """Examples:
 
   dally sweep --trace jobs.csv --cluster 4x16x8 --network slow --vary policy=las,dally
   --vary lease_s=600:7200:log --samples 50 --out swept
+
+  dally sweep --scenario run1/scenario.toml --vary failure_rate=0,0.01,0.1 --seeds 1,2,3 --out swept
 """
 
 
+@takes_scenario(
+    without={"snapshot": "a sweep varies what a saved run has settled; `dally compare --from` takes one"}
+)
 def sweep(
+    given: Given,
     plan: Path = typer.Argument(None, help="A TOML file with [base], [grid] and [random]."),
-    trace: str = typer.Option(None, help="Jobs, as for `dally simulate`."),
-    cluster: str = typer.Option(None, help="RxMxG or a TOML file."),
-    policy: str = typer.Option(None, help="A name from `dally policies`.  [default: fifo-backfill]"),
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of the policy."),
-    network: str = typer.Option(None, help="A network preset."),
     vary: list[str] = typer.Option(
         [], metavar="NAME=VALUES",
         help="Vary a parameter: A,B,C (all of them) or LOW:HIGH, LOW:HIGH:log, LOW:HIGH:int (at random). "
@@ -55,18 +57,10 @@ def sweep(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Try many parameters: every combination of a grid, and random samples. Resumes where it was stopped."""
-    wanted = read_plan(plan) if plan else Plan()
-    given: dict[str, Any] = {"trace": trace, "cluster": cluster, "policy": policy, "network": network}
-    given |= {f"set.{key}": value for key, value in read_settings("--set", settings).items()}
-    for name, value in given.items():
-        if value is not None:
-            wanted.fix(name, value)
-    for text in vary:
-        wanted.vary(text)
-    wanted.samples = samples or wanted.samples
+    wanted = planned(read_plan(plan) if plan else Plan(), given, vary, samples)
     wanted.seed = wanted.seed if sample_seed is None else sample_seed
-    if sort.removeprefix("-") not in SORTABLE:
-        raise unknown("column", sort.removeprefix("-"), SORTABLE)
+    if sort.removeprefix("-") not in KEYS:
+        raise unknown("column", sort.removeprefix("-"), KEYS)
     runs = wanted.runs()
     with many.open_store(out) as store:
         if keep_runs:
@@ -84,17 +78,40 @@ def sweep(
     many.end(outcome)
 
 
+def planned(plan: Plan, given: Given, vary: list[str], samples: int | None) -> Plan:
+    """The plan with what the command line says; InputError if that is at odds with itself."""
+    if given.start:
+        plan.start = read_scenario(given.start)
+    for name, value in given.values.items():
+        plan.fix(name, value)
+    varied = [plan.vary(text) for text in vary]
+    if given.listed is not None:
+        plan.vary(f"seed={','.join(map(str, given.seeds([])))}")
+    flags = {name: flag_of(name) for name in given.values} | ({"seed": "--seeds"} if given.listed else {})
+    for name in varied:
+        if name in flags:
+            raise InputError(f"{flags[name]} and --vary {name}: give one of them")
+    plan.samples = samples or plan.samples
+    if samples and not plan.random:
+        raise InputError(f"--samples {samples}: nothing is drawn at random; --vary NAME=LOW:HIGH says what")
+    return plan
+
+
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
-    """Print the best parameters, means over seeds."""
+    """Print the best parameters, means over seeds; those that left jobs unfinished come last."""
     column, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
     found = by_label(rows, *names)
+    keys = {str(place): key for place, key in enumerate(found)}
 
-    def rank(key: tuple[Any, ...]) -> float:
-        mean = spread(row.get(column) for row in found[key])
-        return sign * mean.mean if mean else float("inf")
+    def rank(entry: Entry) -> tuple[bool, float]:
+        standing = entry.standings.get(column)
+        return bool(entry.unfinished), sign * standing.spread.mean if standing else float("inf")
 
-    best = sorted(found, key=rank)[:top]
-    groups: Groups = {str(place): found[key] for place, key in enumerate(best, 1)}
-    table = absolute(groups, SHORT, bounded=False)
-    lines = [[line[0], *map(str, key), *line[1:]] for key, line in zip(best, table.marked(), strict=True)]
+    entries = contest_of({label: found[key] for label, key in keys.items()}, "").entries
+    best = sorted(entries, key=rank)[:top]
+    shown = contest_of({str(place): entry.rows for place, entry in enumerate(best, 1)}, "")
+    table = absolute(shown, BRIEF, bounded=False, short=True)
+    lines = [
+        [line[0], *map(str, keys[entry.label]), *line[1:]] for entry, line in zip(best, table.marked(), strict=True)
+    ]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)

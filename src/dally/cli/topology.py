@@ -33,7 +33,7 @@ def check(
     as_json: bool = typer.Option(False, "--json", help="Print what it holds as JSON."),
 ) -> None:
     """Validate a topology file."""
-    from dally.cluster.formats.assemble import ImportOptions
+    from dally.cluster.formats.from_machines import ImportOptions
     from dally.cluster.formats.known import import_file
 
     found = import_file(file, ImportOptions(strict=strict))

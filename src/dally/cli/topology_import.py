@@ -40,7 +40,7 @@ def import_topology(
     as_json: bool = typer.Option(False, "--json", help="Print what was imported as JSON."),
 ) -> None:
     """Turn the topology of Slurm, Kubernetes, Topograph or Lingjun into one of ours, or into Slurm's."""
-    from dally.cluster.formats.assemble import ImportOptions
+    from dally.cluster.formats.from_machines import ImportOptions
     from dally.cluster.formats.known import import_file
     from dally.cluster.formats.to_slurm import to_slurm
     from dally.cluster.formats.to_toml import to_toml

@@ -39,7 +39,7 @@ def topology_record(topology: Topology, left_out: Mapping[str, list[str]] | None
 
 def left_out_note(file: Path, left_out: dict[str, list[str]]) -> None:
     """Say on stderr which nodes of the file are not in the topology."""
-    from dally.cluster.formats.assemble import describe
+    from dally.cluster.formats.from_machines import describe
 
     if left_out:
         typer.echo(f"dally: {file}: {describe(left_out)}", err=True)

@@ -59,7 +59,7 @@ def head(
             COLUMNS,
             [
                 (
-                    row.job_id, f"{row.submit_s:,.0f} s", str(row.gpus), span(row.duration_s),
+                    row.job_id, f"{row.submit_s:,.0f} s", str(row.gpus), span(row.stated),
                     "" if row.wait_s == NOT_KNOWN else span(row.wait_s), row.user, row.name, row.model, row.status,
                 )
                 for row in history.rows

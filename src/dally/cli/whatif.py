@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from dally.cli import many, trace_options
 from dally.cli.compare import leave_report
-from dally.cli.whatif_tables import show
-from dally.cluster.links import has_links
+from dally.cli.given import Given, require, takes_scenario, with_values
+from dally.cli.output import print_table
+from dally.cli.scenario_options import option
 from dally.cluster.network_spec import read_settings
-from dally.cluster.spec import read_topology
-from dally.errors import InputError
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
-from dally.sweep.whatif import Question, answer, both_sides, known_network
+from dally.sweep.whatif import answer, both_sides
+from dally.sweep.whatif_posed import pose, values_of
+from dally.sweep.whatif_tables import told
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -29,38 +29,28 @@ EXAMPLES = """Examples:
   dally whatif --trace sacct.txt --topology topology.conf --current slurm-switches --network slow --out answer
 
   dally whatif --trace sacct.txt --topology topology.conf --policy fifo-backfill --cluster-delta '+2 racks'
+
+  dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
 
 
+@takes_scenario(
+    without={"snapshot": "recorded jobs are replayed from the first on; `dally compare --from` takes one"}
+)
 def whatif(
-    trace: str = typer.Option(None, help="Recorded jobs: sacct's output or another format of docs/formats.md."),
-    topology: str = typer.Option(
-        None, "--topology", "--cluster", help="topology.conf with gres.conf beside it, another topology, or RxMxG."
-    ),
-    policy: str = typer.Option("dally", help="The policy to try: a name from `dally policies`."),
-    current: str = typer.Option("fifo-backfill", help="The policy in use, or the one closest to it."),
+    given: Given,
+    policy: str = typer.Option("dally", metavar="NAME", help="The policy to try, by name or as FILE.py:Class."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
+    network: str = option("network", "as the topology states, else normal", "Or none: places do not matter."),
+    current: str = typer.Option(
+        None, metavar="NAME", help="The policy in use, or the one closest to it.  [default: fifo-backfill]"
+    ),
     current_settings: list[str] = typer.Option(
         [], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current."
-    ),
-    network: str = typer.Option(
-        None, metavar="NAME",
-        help="The network in use: a preset, or none: places do not matter.  [default: as the topology states, "
-        "else normal]",
     ),
     new_network: str = typer.Option("", metavar="NAME", help="Try this network instead, on the new side only."),
     cluster_delta: str = typer.Option(
         "", metavar="CHANGE", help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'."
-    ),
-    seeds: str = typer.Option("1", metavar="N,…", help="Seeds of everything drawn at random."),
-    mix: str = typer.Option("benchmark", help="Models for jobs that name none."),
-    restart_s: float = typer.Option(0.0, help="Seconds a gang that lost its GPUs needs before it works again."),
-    restart_per_gpu_s: float = typer.Option(1.0, help="The same, per GPU of the gang."),
-    trace_format: str = trace_options.FORMAT,
-    strict: bool = trace_options.STRICT,
-    zone: str = trace_options.ZONE,
-    skip_impossible: bool = typer.Option(
-        False, "--skip-impossible", help="Leave out, and count, jobs larger than the cluster."
     ),
     top: int = typer.Option(10, metavar="N", min=1, help="Users and jobs that tables name."),
     out: Path = typer.Option(
@@ -71,50 +61,39 @@ def whatif(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
-    for option, value in (("--trace", trace), ("--topology", topology)):
-        if not value:
-            raise InputError(f"{option} is missing; see `dally whatif --help`")
-    tree = read_topology(topology)
-    preset, assumed = known_network(tree, network)
-    base = Scenario(
-        trace=trace, cluster=topology, policy=current, settings=read_settings("--set-current", current_settings),
-        network=preset, mix=mix, trace_format=trace_format, strict=strict, zone=zone,
-        skip_impossible=skip_impossible, restart_s=restart_s, restart_per_gpu_s=restart_per_gpu_s,
-    )  # fmt: skip
+    base = in_use(given, current, current_settings)
     chosen = Chosen(policy, read_settings("--set", settings))
-    question = Question(base, chosen, many.whole_numbers("--seeds", seeds), cluster_delta.strip(), new_network)
-    base.prepare()  # what is wrong with the input is said before anything is run or written
-    history = trace_options.read(Path(trace), trace_format, strict, zone)
+    posed = pose(base, network or "", chosen, given.seeds([base.seed]), cluster_delta, new_network)
+    question = posed.question
+    history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or Path(temporary)
-        runs = with_folders(both_sides(question, tree, folder), folder / "runs", report=out is not None)
+        runs = with_folders(both_sides(question, posed.topology, folder), folder / "runs", report=out is not None)
         with many.open_store(out) as store:
             outcome = many.run_many(runs, many.workers_of("local", "", jobs), store, progress)
         many.end(outcome)
-        new_gpus = read_topology(runs[-1].scenario.cluster).total_gpus()
         found = answer(question, history, runs, outcome.rows, top)
-    names = question.labels()
-    values: dict[str, Any] = {
-        "current": names[0],
-        "new": names[1],
-        "network": preset,
-        "network_assumed": assumed,
-        "mix": mix,
-        "seeds": question.seeds,
-        "models_assumed": sum(not row.model for row in history.rows) if preset or has_links(tree) else 0,
-        "gpus": [tree.total_gpus(), new_gpus],
-        "skipped": outcome.rows[0]["skipped"],
-        "no_longer_fit": outcome.rows[-1]["skipped"] if question.changes_cluster() else 0,
-        **found.to_values(),
-    }
+        values = values_of(posed, history, runs, outcome.rows, found)
     text = json.dumps(values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
-        leave_report(out, names[0])
+        leave_report(out, question.labels()[0])
     if as_json:
         typer.echo(text)
         return
-    show(found, values, top)
+    for part in told(found, values, top):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            print_table(part.headings, part.texts(), part.numbers_from)
     if out:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
+
+
+def in_use(given: Given, policy: str | None, settings: list[str]) -> Scenario:
+    """How the recorded jobs run today, but for the network."""
+    values = {f"set.{key}": value for key, value in read_settings("--set-current", settings).items()}
+    base = with_values(given.scenario(), values if policy is None else {"policy": policy, **values})
+    require(base, "whatif", "trace", "cluster")
+    return base

@@ -29,6 +29,17 @@ class Cluster(FreeGpus):
         self.jobs_on: list[list[Job]] = [[] for _ in range(topology.machine_count())]
         self._trial: Trial | None = None  # the latest
 
+    # Domains' free GPUs are shared by `free` and the buckets, which pickle would not notice: only the machines'
+    # are kept, and who runs where.
+    def __reduce__(self) -> tuple[object, ...]:
+        books = (self.free[0], self.down, self.running, self.jobs_on)
+        return (Cluster, (self.topology, self.network), books)
+
+    def __setstate__(self, books: tuple[vec[i64], vec[i64], dict[int, Job], list[list[Job]]]) -> None:
+        free, self.down, self.running, self.jobs_on = books
+        for machine in range(len(free)):
+            self.change(machine, free[machine] - self.free[0][machine])
+
     @staticmethod
     def grid(
         racks: int,

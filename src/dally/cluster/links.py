@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from dally.cluster.topology import Link, Topology
+from dally.cluster.topology import Link, Machine, Topology
 from dally.errors import InputError
+from dally.pickles import picklable
+from dally.switch import ACCEPTED, is_on
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
 ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")
@@ -90,6 +92,9 @@ class Network:
         while tier + 1 < len(self.first_link) and link >= self.first_link[tier + 1]:
             tier += 1
         return f"{self.topology.tiers[tier]} {self.topology.names[tier][link - self.first_link[tier]]}"
+
+
+picklable(Network, Topology(["machine", "network"], [Machine((), "", 1)]), "")
 
 
 def has_links(topology: Topology) -> bool:
@@ -199,10 +204,11 @@ def override(links: Links, values: Mapping[str, Any]) -> Links:
 def _typed(key: str, value: Any, like: Any) -> Any:
     try:
         if isinstance(like, bool):
-            return {"true": True, "false": False}[str(value).lower()]
+            return is_on(value)
         return type(like)(value)
-    except (KeyError, ValueError):
-        raise InputError(f"network: {key}: {value!r}: must be a {type(like).__name__}") from None
+    except ValueError:
+        wanted = ACCEPTED if isinstance(like, bool) else f"a {type(like).__name__}"
+        raise InputError(f"network: {key}: {value!r}: must be {wanted}") from None
 
 
 def check_links(links: Links) -> Links:

@@ -35,7 +35,7 @@ def read_topology(spec: str) -> Topology:
 
 
 def _read_file(spec: str) -> Topology:
-    from dally.cluster.formats.assemble import describe
+    from dally.cluster.formats.from_machines import describe
     from dally.cluster.formats.known import import_file
 
     if not Path(spec).exists() and not spec.endswith(".toml"):

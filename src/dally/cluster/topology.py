@@ -5,6 +5,8 @@ from __future__ import annotations
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.pickles import picklable
+
 DEFAULT_TIERS = {
     2: ["machine", "network"],
     3: ["machine", "rack", "network"],
@@ -55,6 +57,9 @@ class Link:
         )  # fmt: skip
 
 
+picklable(Link)
+
+
 class Machine:
     """One machine as a topology file states it: the domains above it from the top down, then its own name."""
 
@@ -64,6 +69,9 @@ class Machine:
         self.path = path
         self.name = name
         self.gpus = gpus
+
+
+picklable(Machine, (), "", 1)
 
 
 class Topology:
@@ -191,6 +199,9 @@ class Topology:
         found = {str(number): number for number in range(self.machine_count())}
         found.update({name: number for number, name in enumerate(self.names[0])})
         return found
+
+
+picklable(Topology, ["machine", "network"], [Machine((), "", 1)])
 
 
 def _grouped(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

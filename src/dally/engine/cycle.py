@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from mypy_extensions import i64
+
+from dally.engine.executor import Executor
 from dally.engine.state import State
-from dally.model import Event
+from dally.errors import PolicyError
+from dally.model import CANCEL, START_FAILED, SUBMIT, Event
+
+ACTIONS_PER_JOB: Final = 8  # in one pass: enough to start, preempt and move each; two that swap for ever do more
 
 
-def cycle(state: State, events: list[Event], now: float) -> float:
-    """One scheduling cycle at `now`; returns when the policy wants the next one at the latest."""
-    # 1. Collect: `events` is everything that happened at this instant.
+def cycle(state: State, events: list[Event], now: float, executor: Executor) -> float:
+    """One scheduling cycle at `now`; returns when the next is due even if nothing happens until then.
+
+    `events` is what happened since the last cycle, in any order; leases that end are not among them.
+    """
+    # 1. Collect: what happened, what is due by itself, and in which order that counts.
+    events = state.begin_cycle(events, now)
+
     # 2. Advance: bring jobs and machines up to date with it.
     # 3. Order: jobs that came in or lost their GPUs are queued by the policy's rank as they do.
-    for event in events:
+    for event in in_turn(events):
         state.happen(event, now)
 
-    # 4. Offer: the policy walks the queue, and 5. each of its actions is applied as it comes.
+    # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
+    left = most_actions(state)
     for action in state.policy.schedule(now, state.queue, state.cluster):
-        state.apply(action, now)
+        state.check(action)
+        reason = executor.apply(action, now)
+        if reason:
+            state.refuse(action, reason, now)
+        else:
+            state.apply(action, now)
+        left -= 1
+        if left < 0:
+            raise PolicyError(f"{type(state.policy).__name__} goes on without end in one pass, at {now} s")
 
     # 6. Whoever was not displaced goes on, whoever was passed over waits on; set the next wake-up.
     state.renew(now)
     state.note_links(now)
     state.note_decisions(now)
     state.note_slots(now)
-    state.queue.end_pass()
-    return state.policy.next_wakeup(now)
+    state.end_pass(now)
+    return state.next_wakeup(now)
+
+
+def in_turn(events: list[Event]) -> list[Event]:
+    """The events in the order in which those of one instant are handled; equal kinds stay as they came."""
+    last: i64 = 0
+    for event in events:
+        turn = turn_of(event)
+        if turn < last:
+            return sorted(events, key=turn_of)
+        last = turn
+    return events
+
+
+def turn_of(event: Event) -> i64:
+    """The place of the event's kind among those of one instant.
+
+    After ends, before failures: starts that failed and jobs cancelled, as they give GPUs back. Last: holds and
+    releases, one after the other as they came, since a job may be held as it comes.
+    """
+    kind = event.kind
+    if kind <= SUBMIT:
+        return 4 * kind
+    if kind == START_FAILED:
+        return 1
+    return 2 if kind == CANCEL else 4 * SUBMIT + 1
+
+
+def most_actions(state: State) -> i64:
+    """The number of actions in one pass beyond which it will not end."""
+    return ACTIONS_PER_JOB * (len(state.queue) + len(state.cluster.running) + 1)

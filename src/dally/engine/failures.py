@@ -6,7 +6,9 @@ from math import log1p
 
 from mypy_extensions import i64, mypyc_attr
 
-from dally.model import INFINITY
+from dally.heap import IndexedHeap
+from dally.model import FAIL, INFINITY, REPAIR, Event
+from dally.pickles import picklable
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,6 +49,9 @@ class ListedFailures(Failures):
         return back
 
 
+picklable(ListedFailures, [])
+
+
 class RandomFailures(Failures):
     """Each machine fails after exponentially distributed times, and is back after `repair_s`.
 
@@ -66,6 +71,42 @@ class RandomFailures(Failures):
 
     def next_repair_s(self, machine: i64, now: float) -> float:
         return now + self._repair_s
+
+
+picklable(RandomFailures, 1.0, 0.0, 0)
+
+
+class Outages:
+    """What comes next of each machine: it fails, or it is repaired."""
+
+    __slots__ = ("_failures", "_next")
+
+    def __init__(self, failures: Failures, machines: i64, now: float) -> None:
+        self._failures: Failures = failures
+        self._next: IndexedHeap = IndexedHeap()  # by machine; the tie is FAIL or REPAIR
+        for machine in range(machines):
+            fail_s = failures.next_fail_s(machine, now)
+            if fail_s < INFINITY:
+                self._next.put(machine, fail_s, float(FAIL))
+
+    def next_s(self) -> float:
+        """When the next machine fails or is repaired."""
+        return self._next.key(self._next.first()) if len(self._next) > 0 else INFINITY
+
+    def collect(self, now: float, events: list[Event]) -> None:
+        """Add what happens by `now` to the events."""
+        coming = self._next
+        while len(coming) > 0 and coming.key(coming.first()) <= now:
+            machine = coming.first()
+            if int(coming.tie(machine)) == FAIL:
+                events.append(Event(FAIL, None, machine))
+                coming.put(machine, self._failures.next_repair_s(machine, now), float(REPAIR))
+            else:
+                events.append(Event(REPAIR, None, machine))
+                coming.put(machine, self._failures.next_fail_s(machine, now), float(FAIL))
+
+
+picklable(Outages, Failures(), 0, 0.0)
 
 
 def _uniform(seed: i64, machine: i64, count: i64) -> float:

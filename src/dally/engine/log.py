@@ -5,14 +5,16 @@ from __future__ import annotations
 from librt.vecs import append, vec
 from mypy_extensions import i16, i32, i64, u8
 
-from dally.model import Allocation, Decision
+from dally.model import Allocation, Decision, Job
+from dally.pickles import picklable
 
 
 class DecisionLog:
     """The policy's reasons, one row each; rows of kind offer also hold timers."""
 
     __slots__ = (
-        "gpus", "groups", "jobs", "kinds", "others", "tiers", "timer_ends", "timers_s", "times", "values",
+        "demand_kinds", "gpus", "groups", "jobs", "kinds", "others", "tiers", "ties", "timer_ends", "timers_s",
+        "times", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -21,8 +23,10 @@ class DecisionLog:
         self.jobs: vec[i32] = vec[i32]()
         self.gpus: vec[i32] = vec[i32]()
         self.groups: vec[i32] = vec[i32]()
+        self.demand_kinds: vec[i32] = vec[i32]()
         self.tiers: vec[i16] = vec[i16]()
-        self.values: vec[float] = vec[float]()
+        self.values: vec[float] = vec[float]()  # the rank, in rows of kind wait and rank,
+        self.ties: vec[float] = vec[float]()  # and what breaks equal ones
         self.others: vec[i32] = vec[i32]()
         self.timer_ends: vec[i32] = vec[i32]()  # where the row's timers end in timers_s
         self.timers_s: vec[float] = vec[float]()
@@ -31,17 +35,32 @@ class DecisionLog:
         return len(self.times)
 
     def add(self, time_s: float, decision: Decision) -> None:
-        self.times = append(self.times, time_s)
-        self.kinds = append(self.kinds, u8(decision.kind))
-        self.jobs = append(self.jobs, i32(decision.job))
         self.gpus = append(self.gpus, i32(decision.gpus))
         self.groups = append(self.groups, i32(decision.group))
-        self.tiers = append(self.tiers, i16(decision.tier))
-        self.values = append(self.values, decision.value)
-        self.others = append(self.others, i32(decision.other))
+        self.demand_kinds = append(self.demand_kinds, i32(decision.demand_kind))
         for timer_s in decision.timers_s:
             self.timers_s = append(self.timers_s, timer_s)
+        self._row(time_s, decision.kind, decision.job, decision.tier, decision.value, 0.0, decision.other)
+
+    def add_rank(self, time_s: float, kind: i64, job: Job, rank: float, tie: float) -> None:
+        """From now on the job waits under that rank."""
+        self.gpus = append(self.gpus, i32(job.gpus))
+        self.groups = append(self.groups, i32(job.group))
+        self.demand_kinds = append(self.demand_kinds, i32(job.kind))
+        self._row(time_s, kind, job.index, -1, rank, tie, -1)
+
+    def _row(self, time_s: float, kind: i64, job: i64, tier: i64, value: float, tie: float, other: i64) -> None:
+        self.times = append(self.times, time_s)
+        self.kinds = append(self.kinds, u8(kind))
+        self.jobs = append(self.jobs, i32(job))
+        self.tiers = append(self.tiers, i16(tier))
+        self.values = append(self.values, value)
+        self.ties = append(self.ties, tie)
+        self.others = append(self.others, i32(other))
         self.timer_ends = append(self.timer_ends, i32(len(self.timers_s)))
+
+
+picklable(DecisionLog)
 
 
 class EventLog:
@@ -58,6 +77,7 @@ class EventLog:
         "part_ends",
         "part_gpus",
         "part_machines",
+        "reasons",
         "slot_counts",
         "slot_fragmentation",
         "slot_free",
@@ -76,6 +96,7 @@ class EventLog:
         self.part_machines: vec[i32] = vec[i32]()
         self.part_gpus: vec[i32] = vec[i32]()
         self.decisions: DecisionLog = DecisionLog()
+        self.reasons: dict[int, str] = {}  # by row: why an action failed, in the backend's words
         # Loads of links, rows of their own: most runs have none, some have many.
         self.link_times: vec[float] = vec[float]()
         self.link_numbers: vec[i32] = vec[i32]()
@@ -103,6 +124,11 @@ class EventLog:
         self.tiers = append(self.tiers, i16(tier))
         self.part_ends = append(self.part_ends, i32(len(self.part_machines)))
 
+    def add_failure(self, time_s: float, kind: i64, job: i64, reason: str) -> None:
+        """An action on the job failed."""
+        self.reasons[len(self.times)] = reason
+        self.add(time_s, kind, job, -1, None)
+
     def add_load(self, time_s: float, link: i64, load: float) -> None:
         """From now on the link is busy for that share of the time."""
         self.link_times = append(self.link_times, time_s)
@@ -123,3 +149,6 @@ class EventLog:
         return [
             (int(self.part_machines[i]), int(self.part_gpus[i])) for i in range(first, int(self.part_ends[row]))
         ]
+
+
+picklable(EventLog)

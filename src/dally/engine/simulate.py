@@ -1,27 +1,32 @@
-"""The virtual clock: jump from event to event and run a scheduling cycle at each."""
+"""The simulator: the scheduling cycle, and a virtual clock that jumps from event to event."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
-from dally.engine.failures import Failures
+from dally.engine.executor import Executor
+from dally.engine.failures import Failures, Outages
+from dally.engine.handover import handed_over
 from dally.engine.state import SAMPLE_EVERY_S, State
 from dally.heap import IndexedHeap
-from dally.model import FAIL, INFINITY, LEASE, REPAIR, SUBMIT, TIMER, Costs, Event, Job
+from dally.model import FINISH, INFINITY, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 
 CYCLES_PER_REPORT = 512  # between two calls of the progress callback
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Simulation:
     """One run. `jobs` are in order of submission and numbered by it."""
 
-    __slots__ = ("_arrived", "_failures", "_outages", "_wakeup_s", "cycles", "jobs", "now", "state", "stuck")
+    __slots__ = (
+        "_arrived", "_executor", "_finishes", "_outages", "cycles", "jobs", "next_s", "now", "state", "stuck",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -38,88 +43,83 @@ class Simulation:
         self.now: float = jobs[0].submit_s if jobs else 0.0
         self.cycles: i64 = 0
         self.stuck: bool = False  # stopped with jobs that the policy would never start
+        self.next_s: float = INFINITY  # when the engine wants a cycle even if nothing happens
+        self._executor: Executor = Executor()
         self._arrived: i64 = 0
-        self._wakeup_s: float = INFINITY
-        self._failures: Failures = failures
-        self._outages: IndexedHeap = IndexedHeap()  # by machine; the tie is FAIL or REPAIR
-        for machine in range(cluster.topology.machine_count()):
-            fail_s = failures.next_fail_s(machine, self.now)
-            if fail_s < INFINITY:
-                self._outages.put(machine, fail_s, float(FAIL))
+        self._finishes: IndexedHeap = IndexedHeap()  # running jobs by when they will be done
+        self._outages: Outages = Outages(failures, cluster.topology.machine_count(), self.now)
 
     def run(self, until_s: float = INFINITY, report: Callable[[Simulation], None] | None = None) -> None:
         """Go on until every job is done, nothing more can happen, or the clock would pass `until_s`."""
+        self.go_on(until_s, report)
+        self._stop(until_s)
+        if report is not None:
+            report(self)
+
+    def go_on(self, until_s: float = INFINITY, report: Callable[[Simulation], None] | None = None) -> None:
+        """Run every cycle up to `until_s` and no more: from here one can save, or go on as if never stopped."""
         while self.state.finished < len(self.jobs):
             if not self.step(until_s):
                 break
             if report is not None and self.cycles % CYCLES_PER_REPORT == 0:
                 report(self)
-        self._stop(until_s)
-        if report is not None:
-            report(self)
 
     def step(self, until_s: float = INFINITY) -> bool:
         """Jump to the next event and run a cycle; False when there is none by `until_s`."""
         next_s = self._next_s()
         if next_s > until_s or next_s == INFINITY or self._is_stuck():
             return False
-        self.now = next_s
-        self.cycles += 1
-        self._wakeup_s = cycle(self.state, self._collect(next_s), next_s)
-        if self._wakeup_s <= next_s:
-            self._wakeup_s = INFINITY  # it had its say at this very instant
+        self.happen(self._collect(next_s), next_s)
         return True
 
+    def happen(self, events: list[Event], now: float) -> None:
+        """Run a cycle at `now`, which is not after the next event, with these events."""
+        self.now = now
+        self.cycles += 1
+        self.next_s = cycle(self.state, events, now, self._executor)
+        self._note_finishes()
+
+    def _note_finishes(self) -> None:
+        """Expect those anew whose speed changed."""
+        for job in self.state.changed:
+            if job.allocation is not None:
+                self._finishes.put(job.index, job.expected_finish_s(), 0.0)
+            else:
+                self._finishes.discard(job.index)
+
+    def change_policy(self, policy: Policy) -> None:
+        """From here on another policy decides; it finds all jobs as they are."""
+        self.state = handed_over(self.state, self.jobs, policy, self.now)
+        self._note_finishes()
+        self.next_s = self.now  # it has its say at once
+
     def _next_s(self) -> float:
-        next_s = self._wakeup_s
+        next_s = min(self.next_s, self._outages.next_s())
         if self._arrived < len(self.jobs):
             next_s = min(next_s, self.jobs[self._arrived].submit_s)
-        due = self.state.due
-        if len(due) > 0:
-            next_s = min(next_s, due.key(due.first()))
-        outages = self._outages
-        if len(outages) > 0:
-            next_s = min(next_s, outages.key(outages.first()))
+        finishes = self._finishes
+        if len(finishes) > 0:
+            next_s = min(next_s, finishes.key(finishes.first()))
         return next_s
 
     def _collect(self, now: float) -> list[Event]:
-        """Everything that happens at `now`, in the order of the event kinds."""
+        """Everything that happens at `now` and that the engine does not know of itself."""
         events: list[Event] = []
-        due = self.state.due
-        leases: list[Event] = []
-        while len(due) > 0 and due.key(due.first()) <= now:
-            kind = int(due.tie(due.first()))
-            event = Event(kind, self.jobs[due.pop()])
-            if kind == LEASE:
-                leases.append(event)
-            else:
-                events.append(event)
-        self._collect_outages(now, events)
-        events.extend(leases)
-        if self._wakeup_s <= now:
-            events.append(Event(TIMER))
+        finishes = self._finishes
+        while len(finishes) > 0 and finishes.key(finishes.first()) <= now:
+            events.append(Event(FINISH, self.jobs[finishes.pop()]))
+        self._outages.collect(now, events)
         while self._arrived < len(self.jobs) and self.jobs[self._arrived].submit_s <= now:
             events.append(Event(SUBMIT, self.jobs[self._arrived]))
             self._arrived += 1
         return events
-
-    def _collect_outages(self, now: float, events: list[Event]) -> None:
-        outages = self._outages
-        while len(outages) > 0 and outages.key(outages.first()) <= now:
-            machine = outages.first()
-            if int(outages.tie(machine)) == FAIL:
-                events.append(Event(FAIL, None, machine))
-                outages.put(machine, self._failures.next_repair_s(machine, now), float(REPAIR))
-            else:
-                events.append(Event(REPAIR, None, machine))
-                outages.put(machine, self._failures.next_fail_s(machine, now), float(FAIL))
 
     def _is_stuck(self) -> bool:
         """Whether only outages are left to come though every machine is up: nothing will ever start."""
         return (
             len(self.state.cluster.running) == 0
             and self._arrived == len(self.jobs)
-            and self._wakeup_s == INFINITY
+            and self.state.wakeup_s == INFINITY
             and 1 not in self.state.cluster.down
         )
 

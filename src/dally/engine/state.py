@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.slots import fragmentation, gang_sizes, slot_table
@@ -13,22 +13,34 @@ from dally.engine.rates import advance, begin, end, roll_back, save
 from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import (
+    ADOPT,
+    CANCEL,
+    CANCELLED,
     EVICT,
     FAIL,
     FINISH,
     FINISHED,
+    HELD,
+    HOLD,
     INFINITY,
     LEASE,
     MIGRATE,
+    MIGRATE_FAILED,
+    NEVER,
     PENDING,
     PREEMPT,
+    PREEMPT_FAILED,
+    RANK,
+    RELEASE,
     RENEW,
     REPAIR,
     RUNNING,
     START,
+    START_FAILED,
     SUBMIT,
     TIMER,
     WAITING,
+    WAITS,
     Action,
     Allocation,
     Costs,
@@ -44,14 +56,20 @@ from dally.policies.queue import Queue
 from dally.policies.view import View
 
 SAMPLE_EVERY_S: Final = 3600.0  # between two samples of the slots
+RETRY_S: Final = 30.0  # after this, if nothing happens before, a job whose start failed is offered GPUs again
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class State:
-    """Jobs, queue, capacity, and for each running job the moment its finish or lease end is due."""
+    """Jobs, queue, capacity, and for each running job the moment its lease ends.
+
+    It knows no clock and no durations: that a job finished is an event like any other.
+    """
 
     __slots__ = (
-        "checkpoint_every_s", "cluster", "costs", "due", "ended", "finished", "lease_s", "log",
-        "policy", "queue", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed",
+        "changed", "checkpoint_every_s", "cluster", "costs", "ended", "finished", "lease_s", "leases", "log",
+        "policy", "queue", "refused", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed",
+        "wakeup_s",
     )  # fmt: skip
 
     def __init__(
@@ -71,9 +89,12 @@ class State:
         self.lease_s: float = policy.lease_s()
         self.queue: Queue = Queue()
         self.log: EventLog = EventLog()
-        self.due: IndexedHeap = IndexedHeap()  # by job index; the tie is FINISH or LEASE
+        self.leases: IndexedHeap = IndexedHeap()  # lease ends, by job index
+        self.wakeup_s: float = INFINITY  # when the policy asked to be called, at the latest
         self.ended: list[Job] = []  # leases that ended in this cycle
-        self.finished: i64 = 0
+        self.refused: list[Job] = []  # jobs whose start failed in this cycle
+        self.changed: list[Job] = []  # jobs that were placed, changed speed or stopped in this cycle
+        self.finished: i64 = 0  # jobs that will not come back: finished or cancelled
         self.sample_every_s: float = sample_every_s
         self.sample_from_s: float = 0.0  # the first cycle
         self.sample_due_s: float = -INFINITY
@@ -82,8 +103,19 @@ class State:
 
     # What happens to us.
 
+    def begin_cycle(self, events: list[Event], now: float) -> list[Event]:
+        """The events and those we know of ourselves: leases that end, and the call the policy asked for."""
+        self.changed.clear()
+        own: list[Event] = []
+        due = self.leases
+        while len(due) > 0 and due.key(due.first()) <= now:
+            own.append(Event(LEASE, self.cluster.running[int(due.pop())]))
+        if self.wakeup_s <= now:
+            own.append(Event(TIMER))
+        return events + own if own else events
+
     def happen(self, event: Event, now: float) -> None:
-        """Take note of one event."""
+        """Take note of one event. One that has been overtaken by another, as a cancelled job's end, is void."""
         kind = event.kind
         job = event.job
         if job is None:
@@ -96,25 +128,48 @@ class State:
             else:
                 self.log.add(now, TIMER, -1, -1, None)
         elif kind == SUBMIT:
-            assert job.status == PENDING
-            job.kind = self.policy.kind(job)
-            job.predicted_s = self.policy.predict_s(job, now)
-            self._enqueue(job, SUBMIT, now)
+            self._submit(job, now)
         elif kind == FINISH:
-            self._finish(job, now)
-        elif job.status == RUNNING:  # and not evicted at this very instant
-            assert kind == LEASE
-            self.ended.append(job)
-            self.policy.lease_ended(job, now)
+            if job.status == RUNNING:
+                self._finish(job, now)
+        elif kind == LEASE:
+            if job.status == RUNNING:
+                self.ended.append(job)
+                self.policy.lease_ended(job, now)
+        elif kind == CANCEL:
+            self._cancel(job, now)
+        elif kind == HOLD:
+            self.hold(job, now)
+        elif kind == RELEASE:
+            if job.status == HELD:
+                self._enqueue(job, RELEASE, now)
+        else:
+            assert kind == START_FAILED
+            self._start_failed(job, event.reason, now)
+
+    def _submit(self, job: Job, now: float) -> None:
+        if job.status == CANCELLED:
+            return  # before it came
+        assert job.status == PENDING
+        job.kind = self.policy.kind(job)
+        job.predicted_s = self.policy.predict_s(job, now)
+        self._enqueue(job, SUBMIT, now)
 
     def _finish(self, job: Job, now: float) -> None:
         self._release(job, now)
+        if job.duration_s < 0.0:  # nobody knew until now
+            job.duration_s = job.work_s
         job.work_s = job.duration_s
-        job.status = FINISHED
         job.finish_s = now
-        self.finished += 1
-        self.log.add(now, FINISH, job.index, -1, None)
+        self._leave(job, FINISHED, FINISH, now)
         self.policy.finished(job, now)
+
+    def _leave(self, job: Job, status: i64, kind: i64, now: float) -> None:
+        """The job will not come back."""
+        job.status = status
+        self.finished += 1
+        self.queue.forget(job)
+        self.log.add(now, kind, job.index, -1, None)
 
     def _fail(self, machine: i64, now: float) -> None:
         self.log.add(now, FAIL, -1, machine, None)
@@ -126,21 +181,88 @@ class State:
         self.cluster.fail(machine)
         self.policy.machine_failed(machine, now)
 
+    def _cancel(self, job: Job, now: float) -> None:
+        """The job ends here, wherever it is; one that was on hold or had not come yet is nobody's to withdraw."""
+        before = job.status
+        if before in (FINISHED, CANCELLED):
+            return
+        if before == RUNNING:
+            self._release(job, now)
+        elif before == WAITING:
+            self.queue.remove(job)
+        self._leave(job, CANCELLED, CANCEL, now)
+        if before != PENDING:
+            self.policy.withdrawn(job, now)
+
+    def hold(self, job: Job, now: float) -> None:
+        """A waiting job is not offered GPUs; how long it has waited goes on counting."""
+        if job.status == WAITING:
+            self.queue.remove(job)
+            job.status = HELD
+            self.log.add(now, HOLD, job.index, -1, None)
+            self.policy.withdrawn(job, now)
+
+    def _start_failed(self, job: Job, reason: str, now: float) -> None:
+        """A start that seemed to succeed did not: as if it had never been, but for the time the GPUs were taken."""
+        if job.status != RUNNING:
+            return
+        first = job.start_s == job.placed_s
+        self._release(job, now)
+        roll_back(job)
+        job.restart_due_s = 0.0 if first else self._restart_s(job)
+        if first:
+            job.start_s = NEVER
+        job.status = WAITING
+        self.log.add_failure(now, START_FAILED, job.index, reason)
+        self._set_aside(job, now)
+
+    def adopt(self, job: Job, now: float, allocation: Allocation | None = None) -> None:
+        """Take in a job we did not start: waiting since `lost_s`, or running on these GPUs since `placed_s`.
+
+        What it has done so far is what the job says. The policy is told of it as of any other.
+        """
+        job.kind = self.policy.kind(job)
+        job.predicted_s = self.policy.predict_s(job, now)
+        job.slot = -1
+        job.status = WAITING
+        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+        self.policy.queued(job, now)
+        if allocation is None:
+            self.log.add(now, ADOPT, job.index, -1, None)
+            return
+        self.queue.remove(job)
+        self._seat(job, allocation, ADOPT, now)
+        if job.placed_s < 0.0:
+            begin(job, now)
+        job.rate = 1.0
+        job.comm_rate = 0.0
+        if job.start_s < 0.0:
+            job.start_s = job.placed_s
+        self._grant(job, now)
+
     # What the policy asks for.
 
-    def apply(self, action: Action, now: float) -> None:
-        """Carry out one action of the policy, or raise PolicyError."""
+    def check(self, action: Action) -> None:
+        """Raise PolicyError unless the action is possible."""
         job = action.job
         if isinstance(action, Start):
             if job.status != WAITING:
                 raise PolicyError(f"{job!r} was started but does not wait")
+            check_place(self.cluster, job, action.allocation, None)
+        elif job.status != RUNNING:
+            raise PolicyError(f"{job!r} was preempted or migrated but does not run")
+        elif isinstance(action, Migrate):
+            check_place(self.cluster, job, action.allocation, job.allocation)
+
+    def apply(self, action: Action, now: float) -> None:
+        """Take note that an action of the policy was carried out."""
+        job = action.job
+        if isinstance(action, Start):
             self.queue.remove(job)
             self._place(job, action.allocation, START, now)
             if job.start_s < 0.0:
                 job.start_s = now
             return
-        if job.status != RUNNING:
-            raise PolicyError(f"{job!r} was preempted or migrated but does not run")
         self._release(job, now)
         save(job)
         if isinstance(action, Migrate):
@@ -152,15 +274,47 @@ class State:
             job.preemptions += 1
             self._lose(job, PREEMPT, now)
 
+    def refuse(self, action: Action, reason: str, now: float) -> None:
+        """Take note that an action failed: a job that was to start waits, one that was to stop goes on."""
+        job = action.job
+        if isinstance(action, Start):
+            self.log.add_failure(now, START_FAILED, job.index, reason)
+            self._set_aside(job, now)
+        else:
+            kind = MIGRATE_FAILED if isinstance(action, Migrate) else PREEMPT_FAILED
+            self.log.add_failure(now, kind, job.index, reason)
+            self.policy.kept(job, now)
+
     def renew(self, now: float) -> None:
         """Jobs whose lease ended and who still hold their GPUs go on: no checkpoint, no restart."""
         for job in self.ended:
             if job.status == RUNNING and job.lease_end_s <= now:
                 job.renewals += 1
                 job.lease_end_s = now + self.lease_s
+                self.leases.put(job.index, job.lease_end_s, 0.0)
                 self.log.add(now, RENEW, job.index, -1, None)
-                self._expect(job)
         self.ended.clear()
+
+    def end_pass(self, now: float) -> None:
+        """Put jobs that were set aside back into the queue, those whose start failed too."""
+        self.queue.end_pass()
+        for job in self.refused:
+            if job.status == WAITING:
+                if not self.queue.holds(job):
+                    self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+                self.policy.queued(job, now)
+
+    def next_wakeup(self, now: float) -> float:
+        """When the next cycle is due: the policy asked, a lease ends, or a failed start is worth another try."""
+        self.wakeup_s = self.policy.next_wakeup(now)
+        if self.wakeup_s <= now:
+            self.wakeup_s = INFINITY  # it had its say at this very instant
+        if self.refused:
+            self.wakeup_s = min(self.wakeup_s, now + RETRY_S)
+            self.refused.clear()
+        if len(self.leases) == 0:
+            return self.wakeup_s
+        return min(self.wakeup_s, self.leases.key(self.leases.first()))
 
     def note_links(self, now: float) -> None:
         """Log the links whose load changed."""
@@ -169,6 +323,8 @@ class State:
 
     def note_decisions(self, now: float) -> None:
         """Log the policy's reasons."""
+        for job in self.queue.reranked():
+            self.log.decisions.add_rank(now, RANK, job, self.queue.key(job), self.queue.tie(job))
         for decision in self.policy.decisions():
             self.log.decisions.add(now, decision)
 
@@ -198,7 +354,10 @@ class State:
     def _enqueue(self, job: Job, kind: i64, now: float) -> None:
         job.status = WAITING
         self.log.add(now, kind, job.index, -1, None)
-        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
+        key = self.policy.key(job, now)
+        tie = self.policy.tie(job)
+        self.queue.add(job, key, tie)
+        self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self.policy.queued(job, now)
 
     def _lose(self, job: Job, kind: i64, now: float) -> None:
@@ -206,30 +365,47 @@ class State:
         job.restart_due_s = self._restart_s(job)
         self._enqueue(job, kind, now)
 
+    def _set_aside(self, job: Job, now: float) -> None:
+        """The job waits, but is not to be started in this pass."""
+        self.queue.remove(job)
+        self.policy.withdrawn(job, now)
+        self.refused.append(job)
+
     def _restart_s(self, job: Job) -> float:
         return self.costs.gang_restart_s(int(job.gpus))
 
     def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
+        self._seat(job, allocation, kind, now)
+        save(job)  # what it falls back to if the start turns out to have failed
+        begin(job, now)
+        self._grant(job, now)
+
+    def _seat(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self.cluster.take(job, allocation)
         allocation.tier = self.cluster.topology.tier_of(allocation.machines)  # whatever the policy calls it
         self.log.add(now, kind, job.index, -1, allocation)
         job.status = RUNNING
         job.allocation = allocation
         job.tier = allocation.tier
-        begin(job, now)
+
+    def _grant(self, job: Job, now: float) -> None:
+        """The lease begins, and speeds change."""
         # From when it works: a lease shorter than the restart would be spent restarting, for ever.
-        job.lease_end_s = job.since_s + self.lease_s
-        self._expect(job)
+        job.lease_end_s = (job.since_s if job.since_s > now else now) + self.lease_s
+        if job.lease_end_s < INFINITY:
+            self.leases.put(job.index, job.lease_end_s, 0.0)
+        self.changed.append(job)
         self._rerate(self.speed.placed(job), now)
         self.policy.started(job, now)
 
     def _release(self, job: Job, now: float) -> None:
         advance(job, now, self.checkpoint_every_s)
         end(job, now)
-        self.due.discard(job.index)
+        self.leases.discard(job.index)
         allocation = job.allocation
         assert allocation is not None
         self.cluster.give_back(job, allocation)
+        self.changed.append(job)
         self._rerate(self.speed.removed(job), now)
         self.policy.stopped(job, now)
         job.allocation = None
@@ -241,12 +417,27 @@ class State:
             advance(job, now, self.checkpoint_every_s)
             job.rate = change.rate
             job.comm_rate = change.comm_rate
-            self._expect(job)
+            self.changed.append(job)
             self.policy.rerated(job, now)
 
-    def _expect(self, job: Job) -> None:
-        finish_s = job.expected_finish_s()
-        if finish_s <= job.lease_end_s:
-            self.due.put(job.index, finish_s, float(FINISH))
-        else:
-            self.due.put(job.index, job.lease_end_s, float(LEASE))
+
+def check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Allocation | None) -> None:
+    """Raise PolicyError unless these GPUs are as many as the job asks for, and free or its own."""
+    if allocation.total() != job.gpus:
+        raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
+    free = cluster.free[0]
+    for part in range(len(allocation.machines)):
+        machine = allocation.machines[part]
+        gpus = allocation.gpus[part]
+        known = machine >= 0 and machine < len(free)
+        if held is not None and known:
+            gpus -= _held_on(held, machine)
+        if not known or allocation.gpus[part] < 1 or free[machine] < gpus:
+            raise PolicyError(f"job {job.job_id}: {allocation!r} takes GPUs that are not free")
+
+
+def _held_on(allocation: Allocation, machine: i64) -> i64:
+    for part in range(len(allocation.machines)):
+        if allocation.machines[part] == machine:
+            return allocation.gpus[part]
+    return 0

@@ -1,102 +1,128 @@
-"""Many runs side by side: means over seeds, who is best, against a baseline."""
+"""The one comparison: means, spread, pairs by seed, ties, unfinished runs and bounds. All else only renders it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import mean, stdev
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dally.errors import unknown
+from dally.metrics.metric_list import JCT_MEAN, LOST_TO_NETWORK, METRICS, Metric
+from dally.metrics.row import Row
+from dally.metrics.spread import Spread, paired_ratios, spread
 
+Groups = dict[str, list[Row]]  # the runs of each entry, by its label
 NOISE = 0.03  # differences below that say nothing: see the benchmark's rules
-TIE = 0.005  # closer than that to the best is as good
 USUAL_BASELINES = ("fifo-backfill", "fifo", "easy-backfill")
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A figure of a run: where it is found, what to call it, how to print it, which way is better."""
+class Standing:
+    """One figure of one entry: over its runs, against the baseline's runs, and against the bound."""
 
-    key: str
-    title: str
-    unit: str  # span, share or count
-    lower_is_better: bool | None = True  # None: neither is, by itself
-    bound: str = ""  # key of its lower bound
+    values: dict[Hashable, float]  # by seed
+    spread: Spread
+    ratios: dict[Hashable, float]  # over the baseline's of the same seed
+    ratio: Spread | None
+    times_bound: Spread | None
+    best: bool = False  # or as good as the best; never if jobs were left unfinished
 
-
-METRICS = (
-    Metric("jct_mean_s", "mean JCT", "span", bound="jct_bound_s"),
-    Metric("jct_p50_s", "median JCT", "span"),
-    Metric("jct_p99_s", "p99 JCT", "span"),
-    Metric("queue_mean_s", "mean wait", "span"),
-    Metric("lost_to_network", "lost to network", "share"),
-    Metric("makespan_s", "makespan", "span", bound="makespan_bound_s"),
-    Metric("utilization", "GPUs held", "share", lower_is_better=None),
-    Metric("goodput", "GPUs computing", "share", lower_is_better=False),
-    Metric("fragmentation_mean", "fragmentation", "share"),
-    Metric("preemptions", "preemptions", "count"),
-)
+    def change(self) -> float | None:
+        """By what share it differs from the baseline, seed by seed; None if that cannot be said."""
+        return self.ratio.mean - 1.0 if self.ratio else None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One policy with its settings: the mean of every figure over its runs, and how far they spread."""
+    """One policy with its settings: where it stands in every figure that its runs have."""
 
     label: str
-    runs: int
-    means: dict[str, float]
-    spreads: dict[str, float]  # standard deviation over the runs, 0 of a single one
+    rows: list[Row]
+    unfinished: dict[Hashable, int]  # jobs left, by seed; who left none is not in it
+    standings: dict[str, Standing]  # by the metric's key
 
-    def over_bound(self, metric: Metric) -> float | None:
-        """How many times its lower bound the figure is, or None."""
-        bound = self.means.get(metric.bound, 0.0)
-        return self.means[metric.key] / bound if bound > 0.0 and metric.key in self.means else None
-
-
-def lost_to_network(row: dict[str, Any]) -> float:
-    """The share of the GPU time at work that went into exposed communication."""
-    spent = (row.get("comm_gpu_s") or 0.0) + (row.get("compute_gpu_s") or 0.0)
-    return float(row["comm_gpu_s"]) / spent if spent else 0.0
+    def mean(self, metric: Metric) -> float | None:
+        """The mean of a figure over the runs, None if they have none."""
+        found = self.standings.get(metric.key)
+        return found.spread.mean if found else None
 
 
-def label_of(row: dict[str, Any]) -> str:
-    """The policy, with its settings if it has any."""
-    settings = row.get("settings")
-    if isinstance(settings, dict):
-        settings = ",".join(f"{name}={value}" for name, value in settings.items() if value is not None)
-    return f"{row['policy']} {settings}" if settings and settings != "{}" else str(row["policy"])
+@dataclass(frozen=True)
+class Contest:
+    """One workload on one network: all entries, and what bounds them all."""
+
+    workload: str
+    network: str
+    baseline: str  # "" if it is not among the entries
+    entries: list[Entry]
+    bounds: dict[str, Spread]  # by the metric's key
+
+    def entry(self, label: str) -> Entry | None:
+        """The entry of that label."""
+        return next((entry for entry in self.entries if entry.label == label), None)
+
+    def ratio(self, label: str, to: str, metric: Metric) -> Spread | None:
+        """One entry's figure over another's, seed by seed; None if either has none."""
+        own, base = self.standing(label, metric), self.standing(to, metric)
+        return spread(paired_ratios(own.values, base.values).values()) if own and base else None
+
+    def standing(self, label: str, metric: Metric) -> Standing | None:
+        """Where the entry of that label stands in a figure."""
+        entry = self.entry(label)
+        return entry.standings.get(metric.key) if entry else None
+
+    def rows(self) -> list[Row]:
+        """All runs."""
+        return [row for entry in self.entries for row in entry.rows]
+
+    def name(self) -> str:
+        """The workload and the network."""
+        return ", ".join(filter(None, (self.workload, self.network)))
+
+    def title(self) -> str:
+        """What is compared, in words."""
+        sizes = ", ".join(f"{size:,}" for size in sorted({row["jobs"] for row in self.rows()}))
+        seeds = sorted({row["seed"] for row in self.rows()})
+        network = f", network {self.network}" if self.network else ""
+        return f"{self.workload}{network}: {sizes} jobs, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def entries(rows: Sequence[dict[str, Any]]) -> list[Entry]:
-    """One entry per label, in the order in which they first appear; runs without figures do not count."""
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row.get("jct_mean_s") is not None:
-            grouped.setdefault(label_of(row), []).append({**row, "lost_to_network": lost_to_network(row)})
-    keys = sorted({metric.key for metric in METRICS} | {metric.bound for metric in METRICS if metric.bound})
-    found = []
-    for label, runs in grouped.items():
-        values = {key: [float(run[key]) for run in runs if run.get(key) is not None] for key in keys}
-        found.append(
-            Entry(
-                label,
-                len(runs),
-                {key: mean(seen) for key, seen in values.items() if seen},
-                {key: stdev(seen) if len(seen) > 1 else 0.0 for key, seen in values.items() if seen},
-            )
-        )
-    return found
+def compare_rows(rows: Iterable[Row], baseline: str) -> list[Contest]:
+    """A contest per workload and network, of rows with one run each; runs without figures do not count."""
+    done = [row for row in rows if row.get(JCT_MEAN.key) is not None]
+    return [
+        contest_of(groups_of(here, "policy"), baseline, workload=workload or "", network=network or "")
+        for (workload, network), here in by_label(done, "workload", "network").items()
+    ]
 
 
-def best_labels(found: Sequence[Entry], metric: Metric) -> list[str]:
-    """Who has the best value of that figure, or as good as that; nobody if all do."""
-    values = {entry.label: entry.means[metric.key] for entry in found if metric.key in entry.means}
-    if not values or metric.lower_is_better is None:
-        return []
-    best = min(values.values()) if metric.lower_is_better else max(values.values())
-    found_best = [label for label, value in values.items() if abs(value - best) <= TIE * abs(best)]
-    return found_best if len(found_best) < len(values) else []
+def contest_of(
+    groups: Groups, baseline: str, pair_by: Sequence[str] = ("seed",), workload: str = "", network: str = ""
+) -> Contest:
+    """The groups compared; runs that agree in `pair_by` are pairs."""
+    found = {label: _keyed(rows, pair_by) for label, rows in groups.items()}
+    bounds = {metric.key: _bounds(found.values(), metric) for metric in METRICS if metric.bound}
+    base = found.get(baseline, {})
+    entries = [_entry(label, runs, base, bounds) for label, runs in found.items()]
+    known = {key: bound for key, by_run in bounds.items() if (bound := spread(by_run.values()))}
+    return Contest(workload, network, baseline if base else "", _starred(entries), known)
+
+
+def within_noise(one: Standing, other: Standing) -> bool:
+    """Whether two standings differ by no more than chance: the one place that says so.
+
+    Seeds are compared one by one; where the other has a 0, the means must do.
+    """
+    ratios = paired_ratios(one.values, other.values)
+    if ratios:
+        return abs(sum(ratios.values()) / len(ratios) - 1.0) < NOISE
+    return abs(one.spread.mean - other.spread.mean) <= NOISE * abs(other.spread.mean)
+
+
+def favourite(contest: Contest) -> Entry | None:
+    """The lowest mean completion time apart from the baseline; who left jobs unfinished only if all did."""
+    others = [entry for entry in contest.entries if entry.label != contest.baseline]
+    return min(others, key=lambda entry: (bool(entry.unfinished), entry.mean(JCT_MEAN) or 0.0), default=None)
 
 
 def choose_baseline(labels: Sequence[str], wanted: str = "") -> str:
@@ -108,6 +134,117 @@ def choose_baseline(labels: Sequence[str], wanted: str = "") -> str:
     return next((name for name in USUAL_BASELINES if name in labels), labels[0])
 
 
-def change(value: float, base: float) -> float | None:
-    """By what share the value differs from the base; None if that cannot be said."""
-    return value / base - 1.0 if base else None
+def lost_to_network(row: Row) -> float:
+    """The share of the GPU time at work that went into exposed communication."""
+    spent = (row.get("comm_gpu_s") or 0.0) + (row.get("compute_gpu_s") or 0.0)
+    return float(row["comm_gpu_s"]) / spent if spent else 0.0
+
+
+def by_label(rows: Iterable[Row], *labels: str) -> dict[tuple[Any, ...], list[Row]]:
+    """The rows that share these labels, in the order in which they first appear."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in labels), []).append(row)
+    return groups
+
+
+def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
+    """Rows by these labels joined to one text."""
+    return {" ".join(str(part) for part in key): found for key, found in by_label(rows, *labels).items()}
+
+
+def unfinished(rows: Iterable[Row], *labels: str) -> list[str]:
+    """The runs that left jobs waiting, in words."""
+    return [
+        f"{', '.join(str(row[name]) for name in labels)}: {left} jobs never finished"
+        for row in rows
+        if (left := _left(row))
+    ]
+
+
+def _left(row: Row) -> int:
+    """How many of its jobs the run did not finish."""
+    return int(row["jobs"]) - int(row["finished"])
+
+
+Runs = dict[Hashable, Row]  # one entry's, by seed or whatever pairs them
+
+
+def _keyed(rows: Iterable[Row], pair_by: Sequence[str]) -> Runs:
+    only = pair_by[0] if len(pair_by) == 1 else ""
+    return {
+        row.get(only) if only else tuple(row.get(name) for name in pair_by): {
+            **row, LOST_TO_NETWORK.key: lost_to_network(row)
+        }
+        for row in rows
+    }  # fmt: skip
+
+
+def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
+    """What bounds every entry, seed by seed.
+
+    A run that left jobs unfinished states the bound of fewer jobs, which says nothing of the others.
+    """
+    found: dict[Hashable, float] = {}
+    for key, row in (pair for runs in groups for pair in runs.items()):
+        bound = row.get(metric.bound)
+        if bound is not None and not _left(row):
+            found[key] = min(float(bound), found.get(key, float(bound)))
+    return found
+
+
+def _entry(label: str, runs: Runs, base: Runs, bounds: dict[str, dict[Hashable, float]]) -> Entry:
+    left = {key: _left(row) for key, row in runs.items() if _left(row)}
+    standings = {}
+    for metric in METRICS:
+        over = {} if left else bounds.get(metric.key, {})
+        found = _standing(_values(runs, metric), _values(base, metric), over)
+        if found:
+            standings[metric.key] = found
+    return Entry(label, list(runs.values()), left, standings)
+
+
+def _values(runs: Runs, metric: Metric) -> dict[Hashable, float]:
+    return {key: float(row[metric.key]) for key, row in runs.items() if row.get(metric.key) is not None}
+
+
+def _standing(
+    values: dict[Hashable, float], base: Mapping[Hashable, float], bound: Mapping[Hashable, float]
+) -> Standing | None:
+    mean = spread(values.values())
+    if mean is None:
+        return None
+    ratios = paired_ratios(values, base)
+    return Standing(values, mean, ratios, spread(ratios.values()), spread(paired_ratios(values, bound).values()))
+
+
+def _starred(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries with their best standings marked."""
+    best = {metric.key: set(_best(entries, metric)) for metric in METRICS}
+    return [
+        replace(
+            entry,
+            standings={
+                key: replace(found, best=entry.label in best[key]) for key, found in entry.standings.items()
+            },
+        )
+        for entry in entries
+    ]
+
+
+def _best(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
+    """Who is best, or as good as the best, of those that finished all jobs; nobody if all of them are."""
+    if metric.lower_is_better is None:
+        return
+    sign = 1.0 if metric.lower_is_better else -1.0
+    able = {
+        entry.label: entry.standings[metric.key]
+        for entry in entries
+        if metric.key in entry.standings and not entry.unfinished
+    }
+    if not able:
+        return
+    first = min(able.values(), key=lambda found: sign * found.spread.mean)
+    equal = [label for label, found in able.items() if within_noise(found, first)]
+    if len(equal) < len(able):
+        yield from equal

@@ -5,34 +5,31 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dally.cluster.slots import gang_sizes
-from dally.engine.simulate import Simulation
-
 if TYPE_CHECKING:
     import polars as pl
 
+    from dally.metrics.simulated import Simulated
 
-def fragmentation_mean(simulation: Simulation) -> float:
+
+def fragmentation_mean(record: Simulated) -> float:
     """Mean over the run of the sampled fragmentation, each sample holding until the next; 0 of nothing."""
-    log = simulation.state.log
+    log = record.log
     if len(log.slot_times) == 0:
         return 0.0
     shares: list[float] = list(log.slot_fragmentation)
-    times: list[float] = [*log.slot_times, simulation.now]
+    times: list[float] = [*log.slot_times, record.end_s]
     if times[-1] <= times[0]:
         return shares[0]
     held_s = [end_s - start_s for start_s, end_s in pairwise(times)]
     return sum(share * length_s for share, length_s in zip(shares, held_s, strict=True)) / (times[-1] - times[0])
 
 
-def slots_frame(simulation: Simulation) -> pl.DataFrame:
+def slots_frame(record: Simulated) -> pl.DataFrame:
     """The samples, one row per instant, gang size and tier."""
     import polars as pl
 
-    state = simulation.state
-    log = state.log
-    tiers = state.cluster.topology.tiers
-    sizes = gang_sizes(state.cluster)
+    log = record.log
+    tiers, sizes = record.tiers, record.gang_sizes
     cells = len(sizes) * len(tiers)
     rows = pl.int_range(len(log.slot_times) * cells, eager=True)
     sample, cell = rows // cells, rows % cells

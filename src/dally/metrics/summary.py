@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dally.engine.simulate import Simulation
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
 from dally.metrics.slot_samples import fragmentation_mean
 from dally.model import FINISHED, MIGRATE, START, Job
 
+if TYPE_CHECKING:
+    from dally.metrics.simulated import Simulated
 
-def summarize(simulation: Simulation) -> dict[str, Any]:
+
+def summarize(record: Simulated) -> dict[str, Any]:
     """What can be said of a run from its jobs and its log. Means are over finished jobs."""
-    jobs = simulation.jobs
-    now = simulation.now
-    topology = simulation.state.cluster.topology
-    gpus = topology.total_gpus()
-    speed = simulation.state.speed
+    jobs = record.outcomes
+    now = record.end_s
+    gpus = record.topology.total_gpus()
     done = [job for job in jobs if job.status == FINISHED]
     first_s = jobs[0].submit_s if jobs else 0.0
     jct = sorted(job.finish_s - job.submit_s for job in done)
@@ -38,7 +38,7 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
         "queue_p99_s": quantile(queued, 0.99),
         "comm_s": sum(job.comm_s for job in jobs),
         "comm_gpu_s": sum(job.comm_s * int(job.gpus) for job in jobs),
-        "comm_floor_s": sum(speed.comm_floor_s(job) for job in jobs),
+        "comm_floor_s": sum(comm_floor_s(record, job) for job in jobs),
         "compute_gpu_s": compute_gpu_s,
         "utilization": held_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
         "goodput": compute_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
@@ -46,23 +46,32 @@ def summarize(simulation: Simulation) -> dict[str, Any]:
         "renewals": sum(int(job.renewals) for job in jobs),
         "migrations": sum(int(job.migrations) for job in jobs),
         "overhead_gpu_s": sum(job.overhead_so_far_s(now) * int(job.gpus) for job in jobs),
-        "tier_starts": tier_starts(simulation),
+        "tier_starts": tier_starts(record),
         **prediction_errors(done),
-        "fragmentation_mean": fragmentation_mean(simulation),
+        "fragmentation_mean": fragmentation_mean(record),
         "makespan_bound_s": makespan_bound_s(done, gpus),
         "jct_bound_s": jct_bound_s(done, gpus),
-        "events": len(simulation.state.log),
+        "events": len(record.log),
     }
 
 
-def tier_starts(simulation: Simulation) -> dict[str, int]:
+def comm_floor_s(record: Simulated, job: Job) -> float:
+    """Seconds of exposed communication that the work done so far takes alone, at the job's closest placement.
+
+    Of work done, not of all its work: `comm_s` counts no more while a job is unfinished.
+    """
+    done = job.work_s / job.duration_s if job.duration_s > 0.0 else 0.0
+    return record.speed.comm_floor_s(job) * done
+
+
+def tier_starts(record: Simulated) -> dict[str, int]:
     """Placements by tier name: starts, restarts and migrations."""
-    log = simulation.state.log
-    counts = [0] * len(simulation.state.cluster.topology.tiers)
+    log = record.log
+    counts = [0] * len(record.tiers)
     for kind, tier in zip(log.kinds, log.tiers, strict=True):
         if kind in (START, MIGRATE):
             counts[tier] += 1
-    return dict(zip(simulation.state.cluster.topology.tiers, counts, strict=True))
+    return dict(zip(record.tiers, counts, strict=True))
 
 
 def prediction_errors(done: Sequence[Job]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""jobs.csv and events.parquet: a run as rows."""
+"""jobs.csv, events.parquet and decisions.parquet: a run as rows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import csv
 import io
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from dally.engine.simulate import Simulation
-from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, STATUS_NAMES, WAITS, Job
+from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, RANK, RESERVE, ROUND, STATUS_NAMES, WAITS, Job
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
     from typing_extensions import Buffer
+
+    from dally.metrics.simulated import Simulated
 
 JOB_COLUMNS = (
     "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
     "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
+SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
 ROWS_PER_PIECE = 10_000
 
 
@@ -29,13 +33,13 @@ def seconds(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def jobs_csv(simulation: Simulation) -> Iterator[str]:
+def jobs_csv(record: Simulated) -> Iterator[str]:
     """The text of jobs.csv, piece by piece."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(JOB_COLUMNS)
-    for place, job in enumerate(simulation.jobs, start=1):
-        writer.writerow(_job_row(job, simulation))
+    for place, job in enumerate(record.outcomes, start=1):
+        writer.writerow(_job_row(job, record))
         if place % ROWS_PER_PIECE == 0:
             yield buffer.getvalue()
             buffer.seek(0)
@@ -43,8 +47,8 @@ def jobs_csv(simulation: Simulation) -> Iterator[str]:
     yield buffer.getvalue()
 
 
-def _job_row(job: Job, simulation: Simulation) -> tuple[object, ...]:
-    now = simulation.now
+def _job_row(job: Job, record: Simulated) -> tuple[object, ...]:
+    now = record.end_s
     run_s = job.run_s(now)
     done = job.status == FINISHED
     end_s = job.finish_s if done else max(now, job.submit_s)
@@ -61,7 +65,7 @@ def _job_row(job: Job, simulation: Simulation) -> tuple[object, ...]:
         seconds(job.compute_s),
         seconds(job.comm_s),
         int(job.preemptions),
-        simulation.state.cluster.topology.tiers[job.tier] if job.tier >= 0 else "",
+        record.tiers[job.tier] if job.tier >= 0 else "",
         STATUS_NAMES[job.status],
         _slowdown(job),
     )
@@ -72,12 +76,25 @@ def _slowdown(job: Job) -> str:
     return f"{(job.compute_s + job.comm_s) / job.work_s:.4f}" if job.work_s > 0.0 else ""
 
 
-def events_frame(simulation: Simulation) -> pl.DataFrame:
+def jobs_frame(record: Simulated) -> pl.DataFrame:
+    """jobs.csv as a table."""
+    return read_jobs(io.BytesIO("".join(jobs_csv(record)).encode()))
+
+
+def read_jobs(source: Path | IO[bytes]) -> pl.DataFrame:
+    """The table that the text of jobs.csv holds."""
+    import polars as pl
+
+    texts = {"job_id": pl.String, "model": pl.String, "tier": pl.String}
+    return pl.read_csv(source, schema_overrides={**texts, **dict.fromkeys(SECONDS, pl.Float64)})
+
+
+def events_frame(record: Simulated) -> pl.DataFrame:
     """The event log, one row per event; `machines` and `machine_gpus` say where a gang was placed."""
     import polars as pl
 
-    log = simulation.state.log
-    topology = simulation.state.cluster.topology
+    log = record.log
+    topology = record.topology
     ends = pl.Series(memoryview(log.part_ends))
     counts = ends.diff().fill_null(ends.head(1))
     rows = pl.Series(range(len(log)), dtype=pl.UInt32)
@@ -97,7 +114,7 @@ def events_frame(simulation: Simulation) -> pl.DataFrame:
             "row": rows,
             "time_s": pl.Series(memoryview(log.times)),
             "kind": _named(list(KIND_NAMES), log.kinds),
-            "job_id": _named([job.job_id for job in simulation.jobs], log.jobs, pl.String()),
+            "job_id": _named([job.job_id for job in record.outcomes], log.jobs, pl.String()),
             "machine": _named(topology.names[0], log.machines),
             "tier": _named(topology.tiers, log.tiers),
         }
@@ -105,18 +122,18 @@ def events_frame(simulation: Simulation) -> pl.DataFrame:
     whole = events.join(placed, on="row", how="left", maintain_order="left").drop("row")
     if len(log.link_times) == 0:
         return whole.with_columns(link=pl.lit(None, pl.String), load=pl.lit(None, pl.Float64))
-    return pl.concat([whole, _loads(simulation)], how="diagonal").sort("time_s", maintain_order=True)
+    return pl.concat([whole, _loads(record)], how="diagonal").sort("time_s", maintain_order=True)
 
 
-def decisions_frame(simulation: Simulation) -> pl.DataFrame:
-    """The policy's reasons: who began to wait at which rank, what was offered to whom, accepted, lost."""
+def decisions_frame(record: Simulated) -> pl.DataFrame:
+    """The policy's reasons: who began to wait at which rank, what was offered to whom, accepted, lost, kept."""
     import polars as pl
 
-    log = simulation.state.log.decisions
-    topology = simulation.state.cluster.topology
-    jobs = [job.job_id for job in simulation.jobs]
+    log = record.log.decisions
+    jobs = [job.job_id for job in record.outcomes]
     kind = pl.Series(memoryview(log.kinds), dtype=pl.UInt8)
     value = pl.Series(memoryview(log.values), dtype=pl.Float64)
+    ranked = (kind == WAITS) | (kind == RANK)
     ends = [int(end) for end in log.timer_ends]
     timers = list(log.timers_s)
     return pl.DataFrame(
@@ -126,9 +143,12 @@ def decisions_frame(simulation: Simulation) -> pl.DataFrame:
             "job_id": _named(jobs, log.jobs, pl.String()),
             "gpus": pl.Series(memoryview(log.gpus), dtype=pl.Int32),
             "group": pl.Series(memoryview(log.groups), dtype=pl.Int32),
-            "tier": _named(topology.tiers, log.tiers, pl.String()),
-            "rank": value.set(kind != WAITS, None),
+            "tier": _named(record.tiers, log.tiers, pl.String()),
+            "demand_kind": pl.Series(memoryview(log.demand_kinds), dtype=pl.Int32),
+            "rank": value.set(~ranked, None),
+            "tie": pl.Series(memoryview(log.ties), dtype=pl.Float64).set(~ranked, None),
             "patience_s": value.set(kind != ACCEPT, None),
+            "until_s": value.set((kind != RESERVE) & (kind != ROUND), None),
             "winner": _named(jobs, log.others, pl.String()),
             "timers_s": pl.Series(
                 [timers[first:last] for first, last in pairwise([0, *ends])], dtype=pl.List(pl.Float64)
@@ -137,13 +157,13 @@ def decisions_frame(simulation: Simulation) -> pl.DataFrame:
     )
 
 
-def _loads(simulation: Simulation) -> pl.DataFrame:
+def _loads(record: Simulated) -> pl.DataFrame:
     """Rows of kind link: the share of time from then on that a link is busy with our jobs."""
     import polars as pl
 
-    log = simulation.state.log
+    log = record.log
     used = sorted({int(link) for link in log.link_numbers})
-    names = {link: simulation.state.speed.link_name(link) for link in used}
+    names = {link: record.speed.link_name(link) for link in used}
     return pl.DataFrame(
         {
             "time_s": pl.Series(memoryview(log.link_times), dtype=pl.Float64),

@@ -28,6 +28,7 @@ from mypy_extensions import i64
 
 from dally.perf.adadual import THRESHOLD
 from dally.perf.contention import TOLERANCE, Contention, Flow, place_of
+from dally.pickles import picklable
 
 
 class AdaDualContention(Contention):
@@ -39,6 +40,9 @@ class AdaDualContention(Contention):
         super().__init__(links, 1.0, tolerance)
         self.ratings: i64 = 0  # so far
         self.seconds: list[vec[float]] = [vec[float]() for _ in range(links)]  # alone, of a link's members
+
+    def sharing(self) -> str:
+        return "adadual"
 
     def _rate(self, flow: Flow) -> float:
         """Its time alone, and what the others add: they wait for each other, or overlap."""
@@ -104,6 +108,9 @@ class AdaDualContention(Contention):
             cost = flow.demand.cost
             seconds = append(seconds, cost.seconds[place_of(cost.links, link)])
         self.seconds[link] = seconds
+
+
+picklable(AdaDualContention, 0)
 
 
 def _seconds_on(flow: Flow, link: i64) -> float:

@@ -40,6 +40,12 @@ class SpeedModel:
 
     profiles: Callable[[str, int], Profile] | None = None  # of (model, GPUs)
 
+    def anew(self, sharing: str) -> SpeedModel:
+        """The same model with nobody placed, for jobs that share links in the way of that name."""
+        found = SpeedModel()
+        found.profiles = self.profiles
+        return found
+
     def placed(self, job: Job) -> list[Speed]:
         """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
         return []

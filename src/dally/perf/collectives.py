@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from dally.cluster.links import Network
 from dally.errors import InputError
 from dally.perf.gang import Gang
+from dally.pickles import picklable
 
 COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point")
 ALGORITHMS: Final = ("auto", "ring", "hierarchical", "halving-doubling", "tree", "nvls")
@@ -38,6 +39,9 @@ class Cost:
             if seconds > busiest:
                 busiest = seconds
         return self.fixed_s + busiest
+
+
+picklable(Cost)
 
 
 class _Phase:

@@ -12,7 +12,9 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.perf.collectives import Cost
 from dally.perf.iteration import Demand
+from dally.pickles import picklable
 
 KAPPA: Final = 1.0
 TOLERANCE: Final = 1e-4  # relative change of a communication time below which nobody else is told
@@ -58,6 +60,9 @@ class Flow:
             self.weights = append(self.weights, share / (1.0 - share) if share < 0.5 else 1.0)
 
 
+picklable(Flow, 0, Demand(0.0, 0.0, Cost(), 0.0))
+
+
 class Contention:
     """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
@@ -71,6 +76,10 @@ class Contention:
         self.members: list[list[Flow]] = [[] for _ in range(links)]  # by job number
         self.meets: vec[float] = vec[float]([0.0] * int(links))  # Σ weight · duty of a link's jobs
         self.variance: vec[float] = vec[float]([0.0] * int(links))  # Σ weight² · duty · (1 - duty)
+
+    def sharing(self) -> str:
+        """What this way of sharing links is called."""
+        return "fair"
 
     def add(self, job: i64, demand: Demand) -> list[int]:
         """Place a job; the jobs whose communication time changed, itself among them, lowest first."""
@@ -230,6 +239,9 @@ class Contention:
             variance += weight * weight * flow.duty * (1.0 - flow.duty)
         self.meets[link] = meets
         self.variance[link] = variance
+
+
+picklable(Contention, 0)
 
 
 def place_of(links: vec[i64], link: i64) -> i64:

@@ -6,6 +6,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network
+from dally.pickles import picklable
 
 
 class Gang:
@@ -24,6 +25,9 @@ class Gang:
         self.gpus: list[vec[i64]] = []
         self.children: list[vec[i64]] = []
         self.parents: list[vec[i64]] = []
+
+
+picklable(Gang)
 
 
 def gang_on(network: Network, machines: vec[i64], gpus: vec[i64]) -> Gang:

@@ -9,6 +9,7 @@ from dally.cluster.links import Network
 from dally.model import Profile
 from dally.perf.collectives import Cost, collective_cost
 from dally.perf.gang import Gang, gang_on
+from dally.pickles import picklable
 
 
 class Demand:
@@ -37,6 +38,9 @@ class Demand:
         """The share of its time that the job uses the network."""
         whole_s = self.iteration_s(comm_s)
         return comm_s / whole_s if whole_s > 0.0 else 0.0
+
+
+picklable(Demand, 0.0, 0.0, Cost(), 0.0)
 
 
 def demand_of(network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1) -> Demand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from librt.vecs import vec
 from mypy_extensions import i64
@@ -14,9 +15,11 @@ from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.candidates import Candidates
 from dally.perf.closest import closest_placement
+from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
+from dally.pickles import picklable
 
 SHARINGS = ("fair", "adadual")
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
@@ -47,6 +50,9 @@ class Kind:
         return found if found > 1.0 else 1.0
 
 
+picklable(Kind, Profile(), Demand(0.0, 0.0, Cost(), 0.0))
+
+
 class NetworkModel(SpeedModel):
     """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
 
@@ -61,13 +67,24 @@ class NetworkModel(SpeedModel):
         self._quiet: Network = quiet
         self.profiles = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
-        self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
+        self._alone: dict[tuple[str, int, int], tuple[float, float]] = {}  # by model, GPUs and machine
         self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
         self._candidates: Candidates = Candidates(network)
         self._contention: Contention = contention_of(sharing, network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for
+
+    def __reduce__(self) -> tuple[object, ...]:
+        blank = (self._network, self._quiet, self.profiles, self._contention.sharing())
+        state: Any = self.__getstate__()
+        state = dict(state)
+        del state["_candidates"]  # worked out again when asked for
+        return (NetworkModel, blank, state)
+
+    def anew(self, sharing: str) -> SpeedModel:
+        assert self.profiles is not None
+        return NetworkModel(self._network, self._quiet, self.profiles, sharing)
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
@@ -102,9 +119,10 @@ class NetworkModel(SpeedModel):
             gang = gang_on(self._network, allocation.machines, allocation.gpus)
             demand = demand_of(self._network, gang, kind.profile)
             iteration_s = demand.iteration_s(demand.alone_s)
-            known = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
+            speed = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
+            known = (speed.rate, speed.comm_rate)
             self._alone[key] = known
-        return Speed(job, known.rate, known.comm_rate)
+        return Speed(job, known[0], known[1])
 
     def removed(self, job: Job) -> list[Speed]:
         if int(job.index) not in self._sharing:

@@ -197,3 +197,19 @@ def _speed(known: Catalogue, gpu: str, model: Model, row: Compute) -> float:
     except KeyError:
         problem = f"no time of {model.name!r} on {gpu!r}, and no speed for {model.kind} in {arithmetic} to scale by"
         raise InputError(problem) from None
+
+
+class Steps:
+    """Profiles by model and GPUs, each worked out once: what a speed model asks. It can be pickled with it."""
+
+    def __init__(self, gpu: str = "a100", catalogue: Catalogue | None = None) -> None:
+        self._gpu = gpu
+        self._catalogue = catalogue  # None: the shipped one
+        self._known: dict[tuple[str, int], Profile] = {}
+
+    def __call__(self, model: str, gpus: int) -> Profile:
+        found = self._known.get((model, gpus))
+        if found is None:
+            found = find_profile(model, self._gpu, catalogue=self._catalogue).step(gpus)
+            self._known[(model, gpus)] = found
+        return found

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, WAITING, Action, Job, Start
-from dally.policies.base import Policy
+from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
+from dally.policies.base import Param, Policy
+from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.queue import Queue
+from dally.policies.settings import Settings
 from dally.policies.view import View
 from dally.policies.virtual_machine import VirtualMachine
 
@@ -64,10 +69,22 @@ class AdaptiveSrpt(Policy):
     def queued(self, job: Job, now: float) -> None:
         if int(job.index) not in self._jobs and int(job.index) not in self._places:
             self._arrived.append(job)
+            if not self._early:
+                self.reasons.deferred(job)
 
     def finished(self, job: Job, now: float) -> None:
         self._predictor.learn(job, now)
         self._places.pop(int(job.index), 0.0)
+        self._jobs.pop(int(job.index), None)  # the virtual machine goes on with it
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if job.status == WAITING:
+            return  # its start failed: it is back after this pass
+        self._machine.remove(job.index)
+        self._jobs.pop(int(job.index), None)
+        self._arrived = [other for other in self._arrived if other is not job]
+        if job.status == CANCELLED:
+            self._places.pop(int(job.index), 0.0)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._advance(now, queue, float(cluster.topology.total_gpus()))
@@ -94,7 +111,7 @@ class AdaptiveSrpt(Policy):
         """Bring the virtual machine up to `now`, and the queue's ranks with it."""
         self._leave(self._machine.advance(now, gpus), queue)
         served = self._machine.served()
-        if served >= 0:
+        if served >= 0 and int(served) in self._jobs:
             self._rank(self._jobs[int(served)], queue)  # before others come: one of them may be served next
         for job in self._arrived:
             self._jobs[int(job.index)] = job
@@ -104,12 +121,28 @@ class AdaptiveSrpt(Policy):
 
     def _leave(self, done: list[int], queue: Queue) -> None:
         for index in done:
-            job = self._jobs.pop(index)
+            job = self._jobs.pop(index, None)
             self._gone += 1.0
-            if job.finish_s < 0.0:
+            if job is not None:
                 self._places[index] = self._gone
+                if not self._early:
+                    self.reasons.admitted(job)
                 self._rank(job, queue)
 
     def _rank(self, job: Job, queue: Queue) -> None:
         if job.status == WAITING:
             queue.rerank(job, self.key(job, 0.0), self.tie(job))
+
+
+def _a_srpt(settings: Settings) -> Policy:
+    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
+
+
+PAPER: Final = (
+    "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling, arXiv 2501.05563"
+)
+EARLY: Final = Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished")
+A_SRPT: Final = NamedPolicy(
+    "a-srpt", _a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", PAPER,
+    (PREDICTOR._replace(default="forest"), EARLY),
+)  # fmt: skip

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
+from dally.policies.base import Policy
 from dally.policies.composed import ComposedPolicy
+from dally.policies.declaration import DURATIONS, NamedPolicy
+from dally.policies.ordering.remaining import SmallestRemaining
+from dally.policies.placement.least_workload import KAPPA, LeastWorkload
+from dally.policies.preemption.base import NoPreemption
+from dally.policies.settings import Settings
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -20,3 +28,17 @@ class AdaSrsf(ComposedPolicy):
 
     def sharing(self) -> str:
         return "adadual"
+
+
+def _ada_srsf(settings: Settings) -> Policy:
+    return AdaSrsf(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+
+
+PAPER: Final = (
+    "Wang et al., Communication Contention Aware Scheduling of Multiple Deep Learning Training Jobs, "
+    "arXiv 2002.10105"
+)
+ADA_SRSF: Final = NamedPolicy(
+    "ada-srsf", _ada_srsf, "remaining GPU-time", "least loaded machines (LWF-κ), links by AdaDUAL", "never",
+    DURATIONS, PAPER, (KAPPA,),
+)  # fmt: skip

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, Action, Job, Start
+from dally.model import CANCELLED, INFINITY, Action, Job, Start
+from dally.pickles import picklable
 from dally.policies.base import Policy
+from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.best_fit import BestFit
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
+from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
+from dally.policies.settings import Settings
 from dally.policies.view import View
 
 
@@ -28,9 +34,6 @@ class LengthTree:
     def __init__(self) -> None:
         self._leaves: i64 = 1
         self._least: vec[float] = vec[float]([INFINITY, INFINITY])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (rebuild, ([self._least[int(self._leaves) + i] for i in range(int(self._leaves))],))
 
     def set(self, slot: i64, length_s: float) -> None:
         while slot >= self._leaves:
@@ -65,12 +68,7 @@ class LengthTree:
                 self.set(slot, length_s)
 
 
-def rebuild(lengths: list[float]) -> LengthTree:
-    """The tree of these lengths: how it is unpickled."""
-    tree = LengthTree()
-    for slot, length_s in enumerate(lengths):
-        tree.set(slot, length_s)
-    return tree
+picklable(LengthTree)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -88,6 +86,7 @@ class EasyBackfill(Policy):
         self._lengths: dict[int, LengthTree] = {}  # by demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
+        self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -117,8 +116,20 @@ class EasyBackfill(Policy):
     def finished(self, job: Job, now: float) -> None:
         self._guesses.finished(job, now)
 
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._lengths[demand(job)].set(job.slot, INFINITY)
+        if job.status == CANCELLED:
+            self._guesses.forget(job)
+
+    def next_wakeup(self, now: float) -> float:
+        # A job that outlasts its prediction moves the reservation, and with it who may start before that.
+        if self._guesses.exact or not self._waiting or len(self._ends) == 0:
+            return INFINITY
+        return self._ends.key(self._ends.first())
+
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if len(queue) == 0:
+        self._waiting = len(queue) > 0
+        if not self._waiting:
             return []
         if not self._guesses.exact:
             self._revise(now)
@@ -128,12 +139,15 @@ class EasyBackfill(Policy):
         while True:
             head = queue.best()
             if head is None:
+                self.reasons.reserved(None, INFINITY)
+                self._waiting = False
                 return
             allocation = self._placement.place(head, now, cluster)
             if allocation is None:
                 break
             yield Start(head, allocation)
         reserved_s, spare = self._reserve(head, cluster.free_gpus)
+        self.reasons.reserved(head, reserved_s)
         while True:
             job = self._candidate(queue, head, cluster.free_gpus, spare, reserved_s - now)
             if job is None:
@@ -187,15 +201,23 @@ class EasyBackfill(Policy):
         return found
 
     def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
-        if limit_s == INFINITY:
-            slot = group.heap.first()
-        else:
-            slot = self._lengths[demand(group.jobs[0])].first_at_most(limit_s)
+        by_length = self._lengths[group.demand]
+        slot = group.heap.first() if limit_s == INFINITY else by_length.first_at_most(limit_s)
         if slot < 0 or group.jobs[slot] is head:
             return None  # the head itself: it asks for more than is free, and so does its class
-        return group.jobs[slot]
+        return group.job(slot)
 
     def _length_s(self, job: Job) -> float:
         """How long a waiting job will hold its GPUs."""
         guess_s = self._guesses.guess_s(job)
         return job.restart_due_s + guess_s - job.work_s if guess_s >= 0.0 else INFINITY
+
+
+def _easy(settings: Settings) -> Policy:
+    return EasyBackfill(BestFit(), make_predictor(settings["predictor"]))
+
+
+PAPER: Final = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
+EASY: Final = NamedPolicy(
+    "easy-backfill", _easy, "submit time, head reserved", BEST_FIT, "never", DURATIONS, PAPER, (PREDICTOR,)
+)

@@ -12,6 +12,8 @@ from dally.errors import PolicyError
 from dally.model import INFINITY, NEVER, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
+from dally.policies.reasons import Reasons
+from dally.policies.view import View
 
 
 class Param(NamedTuple):
@@ -30,6 +32,13 @@ class Policy(Part):
     A policy has no clock, no engine and no I/O: what it knows is what it is handed. The same object
     runs in the simulator and on a live cluster.
     """
+
+    reasons: Reasons  # where it tells why, from `begin` on
+
+    def begin(self, view: View) -> None:
+        """A run begins. Called once, before anything else."""
+        super().begin(view)
+        self.reasons = Reasons()
 
     def predict_s(self, job: Job, now: float) -> float:
         """How long the job will run, if the policy predicts that. Asked once, at submission."""
@@ -72,7 +81,7 @@ class Policy(Part):
 
     def decisions(self) -> list[Decision]:
         """The reasons for what was done since this was last asked."""
-        return []
+        return self.reasons.collect()
 
     # What happens to jobs, for policies that keep books. Nothing needs to be done here.
     def queued(self, job: Job, now: float) -> None:
@@ -86,6 +95,17 @@ class Policy(Part):
 
     def finished(self, job: Job, now: float) -> None:
         """The job is done; `stopped` was called before. From here on its duration is known."""
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        """The job left the queue without GPUs, held, cancelled or as its start failed: it is not to be started.
+
+        `queued` tells of it again when it is back. One that is cancelled while it runs is `stopped` before.
+        """
+
+    def kept(self, job: Job, now: float) -> None:
+        """The job was to be preempted or migrated and still has its GPUs: that failed."""
+        self.stopped(job, now)
+        self.started(job, now)
 
     def rerated(self, job: Job, now: float) -> None:
         """A running job's speed changed."""

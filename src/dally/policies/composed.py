@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
+from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
@@ -54,6 +55,8 @@ class ComposedPolicy(Policy):
         by_rank = self.order.wakeup_s()
         by_offer = self.placement.wakeup_s()
         by_turn = self.preemption.wakeup_s(now, self._waiting)
+        if by_turn < INFINITY:
+            self.reasons.next_round(by_turn)
         return min(by_rank, min(by_offer, by_turn))
 
     def queued(self, job: Job, now: float) -> None:
@@ -69,6 +72,9 @@ class ComposedPolicy(Policy):
 
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self.order.withdrawn(job, now)
 
     def rerated(self, job: Job, now: float) -> None:
         self.order.rerated(job, now)
@@ -103,11 +109,32 @@ class ComposedPolicy(Policy):
                 return
             allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
+                self._tell_accepted(job, allocation, now, cluster)
                 yield Start(job, allocation)
             elif self.head_blocks:
+                self.reasons.blocks(job)
                 return
             else:
+                self._tell_declined(job, now, queue, cluster)
                 queue.close(job)
+
+    def _tell_accepted(self, job: Job, allocation: Allocation, now: float, cluster: Cluster) -> None:
+        if self.placement.patient:
+            patience_s = self.placement.holds_out_s(job, allocation.tier, now, cluster)
+            self.reasons.accepted(job, allocation.tier, patience_s)
+
+    def _tell_declined(self, job: Job, now: float, queue: Queue, cluster: Cluster) -> None:
+        """There are enough free GPUs, but not where the job takes them."""
+        if cluster.free_gpus < job.gpus:
+            return
+        timers_s: vec[float] = vec[float]()
+        for tier in range(1, cluster.root + 1):
+            timers_s = append(timers_s, self.placement.holds_out_s(job, tier, now, cluster))
+        tier = self.placement.offered(cluster, job.gpus, job.group)
+        if self.placement.patient:
+            self.reasons.offered_to(job, queue.class_of(job), tier, timers_s)
+        else:
+            self.reasons.offered(queue.class_of(job), job.kind, tier, timers_s)
 
     def _offer_all(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Share out free and preemptible GPUs as if all were free, but leave winners where they are.
@@ -124,7 +151,7 @@ class ComposedPolicy(Policy):
             job = queue.best()
             if job is None:
                 break
-            room = self._settle(weighed, losers, room, queue.key(job), now)
+            room = self._settle(weighed, losers, chosen, room, queue.key(job), now)
             while room < job.gpus and job.group == 1:
                 worst = self.preemption.worst(self.order, now)
                 # On a tie the running job stays: moving it would gain nothing.
@@ -138,10 +165,11 @@ class ComposedPolicy(Policy):
                 queue.take(job)
                 chosen.append(job)
             elif self.head_blocks:
+                self.reasons.blocks(job)
                 break
             else:
                 queue.close(job)
-        self._settle(weighed, losers, room, INFINITY, now)
+        self._settle(weighed, losers, chosen, room, INFINITY, now)
         for job in losers:
             yield Preempt(job)
         for job in chosen:
@@ -150,7 +178,9 @@ class ComposedPolicy(Policy):
                 yield Start(job, allocation)
         self.preemption.end_pass()
 
-    def _settle(self, weighed: list[Job], losers: list[Job], room: i64, key: float, now: float) -> i64:
+    def _settle(
+        self, weighed: list[Job], losers: list[Job], chosen: list[Job], room: i64, key: float, now: float
+    ) -> i64:
         """Decide the fate of weighed jobs ranked at or ahead of `key`; returns the room left."""
         while weighed and (key == INFINITY or self.order.key(weighed[-1], now) <= key):
             job = weighed.pop()
@@ -159,4 +189,5 @@ class ComposedPolicy(Policy):
                 self.preemption.keep(job, self.order, now)
             else:
                 losers.append(job)
+                self.reasons.lost(job, chosen[-1])
         return room

@@ -34,12 +34,14 @@ class ConsolidatingPolicy(ComposedPolicy):
             if allocation is None:
                 losers = self._losers(job, queue.key(job), now, cluster)
                 for loser in losers:
+                    self.reasons.lost(loser, job)
                     yield Preempt(loser)
                 if losers:
                     allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
             else:
+                self._tell_declined(job, now, queue, cluster)
                 queue.close(job)
         self.preemption.end_pass()
 

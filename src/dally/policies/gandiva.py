@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import Action, Allocation, Job, Migrate
+from dally.policies.base import Param, Policy
 from dally.policies.consolidating import ConsolidatingPolicy
+from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.ordering.base import Order
+from dally.policies.ordering.round_robin import RoundRobin
+from dally.policies.placement.affinity import AffinityPlacement
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.preemption.base import Preemption
+from dally.policies.preemption.slices import SlicePreemption
 from dally.policies.queue import Queue
+from dally.policies.settings import Settings
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -68,3 +75,13 @@ def closer_place(job: Job, cluster: Cluster, closest: i64) -> Allocation | None:
         if found is not None:
             return found
     return None
+
+
+def _gandiva(settings: Settings) -> Policy:
+    return GandivaPolicy(RoundRobin(), AffinityPlacement(), SlicePreemption(settings["slice_s"]))
+
+
+GANDIVA: Final = NamedPolicy(
+    "gandiva", _gandiva, "taking turns", "machines by gang size", "time slices, migration", NOTHING,
+    "Xiao et al., Gandiva, OSDI 2018", (Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3),),
+)  # fmt: skip

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.errors import InputError
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
-from dally.policies.base import Policy
+from dally.policies.base import Param, Policy
+from dally.policies.declaration import BEST_FIT, NOTHING, NamedPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
+from dally.policies.placement.best_fit import BestFit
 from dally.policies.queue import Queue
+from dally.policies.settings import Settings
 from dally.policies.view import View
 
 
@@ -30,7 +36,7 @@ class GavelPolicy(Policy):
         self.placement: Placement = placement
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
-        self._jobs: dict[int, Job] = {}  # in the system
+        self._present: dict[int, bool] = {}  # jobs in the system
         self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
         self._sizes: dict[int, int] = {}  # how many of each gang size
         self._solved: dict[tuple[tuple[int, int], ...], dict[int, float]] = {}
@@ -40,20 +46,23 @@ class GavelPolicy(Policy):
         self.placement.begin(view)
 
     def queued(self, job: Job, now: float) -> None:
-        if int(job.index) not in self._jobs:
-            self._jobs[int(job.index)] = job
+        if int(job.index) not in self._present:
+            self._present[int(job.index)] = True
             self._sizes[int(job.gpus)] = self._sizes.get(int(job.gpus), 0) + 1
 
     def started(self, job: Job, now: float) -> None:
         self._works_from_s[int(job.index)] = job.since_s
 
     def finished(self, job: Job, now: float) -> None:
-        del self._works_from_s[int(job.index)]
-        del self._jobs[int(job.index)]
-        self._sizes[int(job.gpus)] -= 1
+        self.withdrawn(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._works_from_s.pop(int(job.index), None)
+        if self._present.pop(int(job.index), None) is not None:  # it may have been on hold
+            self._sizes[int(job.gpus)] -= 1
 
     def next_wakeup(self, now: float) -> float:
-        return self._next_s if self._jobs else INFINITY
+        return self._next_s if self._present else INFINITY
 
     def fractions(self, gpus: int) -> dict[int, float]:
         """The fraction of time due to a job of each size."""
@@ -67,32 +76,35 @@ class GavelPolicy(Policy):
         return found
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if not self._jobs or now < self._next_s:
+        if not self._present or now < self._next_s:
             return []
         self._next_s = now + self._round_s
         if len(queue) == 0:
             return []
-        return self._round(now, cluster)
+        self.reasons.next_round(self._next_s)
+        return self._round(now, queue, cluster)
 
-    def _round(self, now: float, cluster: Cluster) -> Iterator[Action]:
+    def _round(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         room = cluster.free_gpus
         for job in cluster.running.values():
-            room += job.gpus
-        for job in self._jobs.values():
-            if job.status == RUNNING and not self._has_worked(job, now):
-                room -= job.gpus
+            if self._has_worked(job, now):
+                room += job.gpus
         chosen: list[Job] = []
+        winner: Job | None = None  # the latest chosen one that waited
         others: list[Job] = []
-        for job in self._ranked(now, cluster.topology.total_gpus()):
+        for job in self._ranked(now, queue, cluster):
             if job.status == RUNNING and not self._has_worked(job, now):
                 continue
             if job.gpus <= room and job.group == 1:
                 room -= job.gpus
                 chosen.append(job)
+                winner = job if job.status != RUNNING else winner
             elif job.gpus <= room and job.status == RUNNING:
                 room -= job.gpus
             else:
                 others.append(job)
+                if job.status == RUNNING and winner is not None:
+                    self.reasons.lost(job, winner)
         for job in others:
             if job.status == RUNNING:
                 yield Preempt(job)
@@ -108,17 +120,31 @@ class GavelPolicy(Policy):
         """For half a round since it was placed; until then it keeps its GPUs, or a long restart would never end."""
         return self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
 
-    def _ranked(self, now: float, gpus: i64) -> list[Job]:
+    def _ranked(self, now: float, queue: Queue, cluster: Cluster) -> list[Job]:
         """Jobs in the system, who lacks most first; ties by submission."""
-        due = self.fractions(int(gpus))
+        due = self.fractions(cluster.topology.total_gpus())
         rows: list[tuple[float, int, Job]] = []
-        for index, job in self._jobs.items():
+        for job in [*cluster.running.values(), *queue.jobs()]:
             had_s = job.worked_s(now)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
-            rows.append((-lack, index, job))
+            rows.append((-lack, int(job.index), job))
+            if job.status != RUNNING:
+                queue.rerank(job, -lack, 0.0)
         rows.sort(key=_rank)
         return [row[2] for row in rows]
 
 
 def _rank(row: tuple[float, int, Job]) -> tuple[float, int]:
     return row[:2]
+
+
+def _gavel(settings: Settings) -> Policy:
+    if find_spec("scipy") is None:
+        raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
+    return GavelPolicy(BestFit(), settings["round_s"])
+
+
+GAVEL: Final = NamedPolicy(
+    "gavel", _gavel, "time due over time had", BEST_FIT, "rounds", NOTHING, "Narayanan et al., Gavel, OSDI 2020",
+    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),),
+)  # fmt: skip

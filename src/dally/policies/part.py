@@ -30,7 +30,6 @@ class Part:
             for name in parent.__dict__.get("__mypyc_attrs__", ()):
                 if name != "__dict__" and hasattr(self, name):
                     state[name] = getattr(self, name)
-        state.pop("view", None)  # the run's, not ours: `begin` hands over the next one
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
+from dally.pickles import picklable
+from dally.policies.ripeness import Ripeness
 
 MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
 
@@ -25,19 +28,36 @@ class DemandClass:
     A job's slot, its place in order of first arrival, stays its own when it comes back.
     """
 
-    __slots__ = ("closed", "gpus", "heap", "jobs")
+    __slots__ = (
+        "closed", "demand", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s",
+    )  # fmt: skip
 
-    def __init__(self, gpus: i64) -> None:
+    def __init__(self, gpus: i64, group: i64, asked: int) -> None:
         self.gpus: i64 = gpus
-        self.jobs: list[Job] = []
+        self.group: i64 = group  # GPUs that must share a machine
+        self.demand: int = asked  # as `demand` puts it
+        self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
+        self.ripeness: Ripeness | None = None  # kept once somebody asked for it
+        self.told_tier: i64 = -2  # the offer and the timers as last recorded,
+        self.told_job: i64 = -1  # and to whom, where jobs have clocks of their own
+        self.told_timers_s: vec[float] = vec[float]()
+
+    def job(self, slot: i64) -> Job:
+        """The job of that slot, which waits."""
+        found = self.jobs[slot]
+        assert found is not None
+        return found
+
+
+picklable(DemandClass, 1, 1, 0)
 
 
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_demand", "_pass", "_size", "_taken", "classes")
+    __slots__ = ("_by_demand", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
 
     def __init__(self) -> None:
         self.classes: list[DemandClass] = []  # by rising demand
@@ -45,6 +65,8 @@ class Queue:
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
+        self._told: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
+        self._reranked: list[Job] = []  # whose ranks have moved far since
 
     def __len__(self) -> int:
         return int(self._size)
@@ -54,7 +76,7 @@ class Queue:
         rows: list[tuple[float, float, int, Job]] = []
         for group in self.classes:
             for slot in group.heap.items:
-                job = group.jobs[slot]
+                job = group.job(slot)
                 rows.append((group.heap.key(slot), group.heap.tie(slot), int(job.index), job))
         rows.sort(key=lambda row: row[:3])
         return iter([row[3] for row in rows])
@@ -64,7 +86,7 @@ class Queue:
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus)
+            found = DemandClass(job.gpus, job.group, key)
             self._by_demand[key] = found
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
@@ -80,6 +102,10 @@ class Queue:
             job.slot = len(group.jobs)
             group.jobs.append(job)
         group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
+        if self._told:
+            self._told.pop(int(job.index), None)
         self._size += 1
 
     def remove(self, job: Job) -> None:
@@ -87,11 +113,41 @@ class Queue:
         group = self.class_of(job)
         if group.heap.holds(job.slot):
             group.heap.remove(job.slot)
+            if group.ripeness is not None:
+                group.ripeness.discard(job.slot)
             self._size -= 1
+
+    def holds(self, job: Job) -> bool:
+        """Whether the job is in the queue now."""
+        return self.class_of(job).heap.holds(job.slot)
+
+    def forget(self, job: Job) -> None:
+        """The job is gone for good: keep nothing of it."""
+        if job.slot >= 0:
+            self.class_of(job).jobs[job.slot] = None
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
-        self.class_of(job).heap.put(job.slot, key, tie)
+        group = self.class_of(job)
+        told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
+        group.heap.put(job.slot, key, tie)
+        if group.ripeness is not None:
+            group.ripeness.put(job, key, tie)
+        if _moved(told[0], key) or _moved(told[1], tie):
+            self._told[int(job.index)] = (key, tie)
+            self._reranked.append(job)
+
+    def reranked(self) -> list[Job]:
+        """Waiting jobs whose ranks moved by a tenth or more since they were last named here."""
+        if not self._reranked:
+            return self._reranked
+        found = [job for job in self._reranked if job.status == WAITING]
+        self._reranked = []
+        return found
+
+    def tie(self, job: Job) -> float:
+        """What breaks equal keys where the job waits."""
+        return self.class_of(job).heap.tie(job.slot)
 
     def key(self, job: Job) -> float:
         """The key under which the job waits."""
@@ -110,7 +166,7 @@ class Queue:
                 continue
             key = group.heap.key(slot)
             tie = group.heap.tie(slot)
-            job = group.jobs[slot]
+            job = group.job(slot)
             if (
                 found is None
                 or key < best_key
@@ -119,6 +175,24 @@ class Queue:
                 found = job
                 best_key = key
                 best_tie = tie
+        return found
+
+    def ripeness_of(self, group: DemandClass) -> Ripeness:
+        """Who of a class has waited long enough; kept up to date from the first time it is asked for."""
+        found = group.ripeness
+        if found is None:
+            found = Ripeness(group.jobs)
+            for slot in group.heap.items:
+                found.put(group.job(slot), group.heap.key(slot), group.heap.tie(slot))
+            group.ripeness = found
+        return found
+
+    def jobs(self) -> list[Job]:
+        """All waiting jobs in no particular order."""
+        found: list[Job] = []
+        for group in self.classes:
+            for slot in group.heap.items:
+                found.append(group.job(slot))
         return found
 
     def take(self, job: Job) -> None:
@@ -145,3 +219,11 @@ class Queue:
             if job.status == WAITING and not heap.holds(job.slot):
                 self.add(job, heap.key(job.slot), heap.tie(job.slot))
         self._taken.clear()
+
+
+picklable(Queue)
+
+
+def _moved(told: float, value: float) -> bool:
+    """Whether a value is a tenth or more off what was told."""
+    return value != told and not abs(value - told) < 0.1 * abs(told)

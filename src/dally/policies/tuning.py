@@ -7,6 +7,7 @@ from math import ceil, sqrt
 from mypy_extensions import i64, mypyc_attr
 
 from dally.model import INFINITY
+from dally.pickles import picklable
 from dally.policies.part import Part
 
 
@@ -67,6 +68,9 @@ class Window:
         self.waits: list[float] = []
         self.first: i64 = 0  # the oldest that still counts
         self.stat: float = -1.0  # not worked out since the last change
+
+
+picklable(Window)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

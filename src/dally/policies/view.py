@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from math import floor
 
+from mypy_extensions import mypyc_attr
+
 from dally.model import Allocation, Costs, Job, Profile
 from dally.perf.base import SpeedModel
+from dally.pickles import picklable
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class View:
     """Handed to the policy once, in `begin`. Asking changes nothing.
 
@@ -51,3 +55,6 @@ class View:
     def queue_of(self, job: Job) -> str:
         """The name of the queue it was submitted to."""
         return ""
+
+
+picklable(View, SpeedModel(), Costs())

@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 
 from dally.errors import InputError
-from dally.report.tables import RunTables
-from dally.report.time_text import span, stamp
+from dally.metrics.record import Record
+from dally.report.instant import BEGINS_TO_WAIT, Instant, Occupancy
+from dally.report.time_text import run_stamp, span
+from dally.runs.assemble import tier_slowdowns
 
-BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 OFFERS_TOLD = 6  # changes of what was on offer that a story tells per wait
 
 
@@ -38,21 +39,42 @@ class Wait:
     accepts: str  # the farthest tier it takes now
     next_tier: str  # the next farther tier,
     next_s: float | None  # and when it takes that
+    why: str  # who is ahead, what is free, who holds the rest, and what else keeps it waiting
 
 
-class RunRecords(RunTables):
-    """What a run left in its folder, told as stories."""
+class Stories:
+    """What a run left, told as stories."""
+
+    def __init__(self, run: Record) -> None:
+        self.run = run
+        self.tiers = run.tiers
+        self.jobs = run.jobs
+        self.events = run.events
+        self.decisions = run.decisions
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The job's row of jobs.csv, or an InputError that suggests the nearest name."""
+        return self.run.job(job_id)
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """Who held which GPUs when."""
+        return Occupancy(self.run)
+
+    def stamp(self, seconds: float) -> str:
+        """An instant of the run, with the trace's own date if it has dates."""
+        return run_stamp(self.run, seconds)
 
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
-        return self.scenario.tier_slowdowns(job["model"] or "", int(job["gpus"]))
+        return tier_slowdowns(self.run.scenario, job["model"] or "", int(job["gpus"]))
 
     # The story of one job.
 
     def story(self, job_id: str, until_s: float = float("inf")) -> list[Line]:
         """What happened to the job up to an instant, in order."""
         job = self.job(job_id)
-        rows = self.events.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
+        rows = self.occupancy.events.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
         own = self.decisions.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
         lines: list[Line] = []
         since_s = 0.0
@@ -66,7 +88,7 @@ class RunRecords(RunTables):
             renewals = []
             if kind in ("start", "migrate"):
                 if kind == "start":
-                    lines += self._offers(own, since_s, time_s)
+                    lines += self._waited(job, own, since_s, time_s)
                 lines.append(self._started(row, own, since_s))
             elif kind == "finish":
                 lines.append(Line(time_s, kind, _outcome(job)))
@@ -77,8 +99,45 @@ class RunRecords(RunTables):
         if rows.is_empty():
             return [Line(job["submit_s"], "pending", "is submitted only then")]
         if rows["kind"][-1] in BEGINS_TO_WAIT:
-            lines += self._offers(own, since_s, nextafter(min(until_s, self._end_s), inf))
+            lines += self._waited(job, own, since_s, nextafter(min(until_s, self.run.end_s), inf))
         return lines
+
+    def _waited(self, job: dict[str, Any], own: pl.DataFrame, since_s: float, until_s: float) -> list[Line]:
+        """What kept the job waiting: offers where the policy has timers for all, else how things stood."""
+        if until_s <= since_s:
+            return []
+        if self._has_timers:
+            return self._offers(own, since_s, until_s)
+        moments = self._moments(job["job_id"], own, since_s, until_s)
+        left_out = len(moments) - OFFERS_TOLD
+        if left_out > 0:
+            moments = [*moments[:3], *moments[-3:]]
+        lines: list[Line] = []
+        for at_s in moments:
+            found = [wait for wait in self.waiting(at_s) if wait.job_id == job["job_id"]]
+            if found and (not lines or lines[-1].text != found[0].why):
+                lines.append(Line(at_s, "wait", found[0].why))
+        if left_out > 0:
+            lines.insert(3, Line(moments[3], "wait", f"… what kept it waiting changed {left_out} more times …"))
+        return lines
+
+    def _moments(self, job_id: str, own: pl.DataFrame, since_s: float, until_s: float) -> list[float]:
+        """When it began to wait, and when something was recorded that may have kept it waiting."""
+        firsts = self.decisions.filter(pl.col("kind").is_in(["head", "reserve"]))
+        firsts = firsts.filter(pl.col("job_id").ne_missing(pl.col("job_id").shift(1)))
+        mine = own.filter(pl.col("kind").is_in(["defer", "admit", "offer"]))
+        offers = self._offers_for(own.filter(pl.col("rank").is_not_null()), job_id, until_s)
+        times = {since_s}
+        for rows in (firsts, mine, offers):
+            times |= set(rows.filter(pl.col("time_s") > since_s, pl.col("time_s") < until_s)["time_s"].to_list())
+        return sorted(times)
+
+    @cached_property
+    def _has_timers(self) -> bool:
+        """Whether what is on offer was recorded for all who wait, as delay scheduling does."""
+        return not self.decisions.filter(pl.col("kind") == "offer", pl.col("job_id").is_null()).is_empty() and (
+            not self.decisions.filter(pl.col("kind") == "accept").is_empty()
+        )
 
     def _stopped(self, kind: str, job: dict[str, Any], own: pl.DataFrame, time_s: float) -> str:
         if kind == "submit":
@@ -87,8 +146,19 @@ class RunRecords(RunTables):
         if kind == "evict":
             return "lost its GPUs: one of its machines failed"
         lost = own.filter(pl.col("kind") == "lose", pl.col("time_s") == time_s)
-        winner = f" in favour of {lost['winner'][0]}" if not lost.is_empty() else ""
-        return f"preempted{winner}; waits again"
+        if lost.is_empty():
+            return "preempted; waits again"
+        winner = lost["winner"][0]
+        return f"preempted in favour of {winner}{self._against(job['job_id'], winner, time_s)}; waits again"
+
+    def _against(self, loser: str, winner: str, time_s: float) -> str:
+        """Rank against rank: the winner's when it took the GPUs, the loser's when it lost them."""
+        ranks = self.decisions.filter(pl.col("rank").is_not_null(), pl.col("time_s") <= time_s)
+        one = ranks.filter(pl.col("job_id") == winner)["rank"].to_list()
+        other = ranks.filter(pl.col("job_id") == loser)["rank"].to_list()
+        if not one or not other or one[-1] == other[-1] or inf in (abs(one[-1]), abs(other[-1])):
+            return ""
+        return f" (rank {one[-1]:.4g} against {other[-1]:.4g})"
 
     def _started(self, row: dict[str, Any], own: pl.DataFrame, since_s: float) -> Line:
         time_s, tier = row["time_s"], row["tier"]
@@ -96,13 +166,13 @@ class RunRecords(RunTables):
         if row["kind"] == "migrate":
             return Line(time_s, "migrate", f"moved to {where} ({self._place(tier)})")
         took = own.filter(pl.col("kind") == "accept", pl.col("time_s") == time_s)
-        why = ""
+        why = "" if not took.is_empty() else self._chosen(row, own)
         if not took.is_empty():
             patience_s = took["patience_s"][0]
             timer = f", its {span(patience_s)} timer for that had run out"
             if patience_s < self._told_s(took, tier, time_s):
                 timer += " (shortened at that moment)"
-            closest = self.topology.closest_tier(took["gpus"][0], took["group"][0])
+            closest = self.run.topology.closest_tier(took["gpus"][0], took["group"][0])
             at_once = (
                 "as close as it can be" if self.tiers.index(tier) <= closest else "it does not wait for closer"
             )
@@ -111,16 +181,28 @@ class RunRecords(RunTables):
             time_s, "start", f"started on {self._place(tier)} after waiting {span(time_s - since_s)}{why}: {where}"
         )
 
+    def _chosen(self, row: dict[str, Any], own: pl.DataFrame) -> str:
+        """Why that tier, where the policy has no timers."""
+        asked = own.filter(pl.col("rank").is_not_null())
+        if asked.is_empty():
+            return ""
+        gpus, group = asked["gpus"][0], asked["group"][0]
+        number = self.tiers.index(row["tier"])
+        if number <= self.run.topology.closest_tier(gpus, group):
+            return ", as close as it can be"
+        closest = self.occupancy.closest_with_room(row["row"], gpus)
+        return ", nothing closer had room" if group == 1 and closest == number else ""
+
     def _told_s(self, took: pl.DataFrame, tier: str, time_s: float) -> float:
         """The timer for that tier as last told before an instant."""
-        told = self._offers_for(took, time_s).filter(pl.col("time_s") < time_s).tail(1)
+        told = self._offers_for(took, took["job_id"][0], time_s).filter(pl.col("time_s") < time_s).tail(1)
         number = self.tiers.index(tier)
         return float(told["timers_s"][0][number - 1]) if number > 0 and not told.is_empty() else 0.0
 
     def _renewals(self, times: list[float]) -> list[Line]:
         if not times:
             return []
-        often = "once" if len(times) == 1 else f"{len(times)} times, the last at {stamp(times[-1])}"
+        often = "once" if len(times) == 1 else f"{len(times)} times, the last at {self.stamp(times[-1])}"
         return [Line(times[0], "renew", f"lease ended and nobody ahead needed its GPUs: renewed {often}")]
 
     def _offers(self, own: pl.DataFrame, since_s: float, until_s: float) -> list[Line]:
@@ -128,7 +210,7 @@ class RunRecords(RunTables):
         asked = own.filter(pl.col("kind") == "wait")
         if asked.is_empty() or until_s <= since_s:
             return []
-        offers = self._offers_for(asked, until_s)
+        offers = self._offers_for(asked, asked["job_id"][0], until_s)
         before = offers.filter(pl.col("time_s") <= since_s).tail(1)
         during = offers.filter(pl.col("time_s") > since_s, pl.col("time_s") < until_s)
         lines: list[Line] = []
@@ -144,14 +226,13 @@ class RunRecords(RunTables):
             lines = [*lines[:3], middle, *lines[-3:]]
         return lines
 
-    def _offers_for(self, asked: pl.DataFrame, until_s: float) -> pl.DataFrame:
-        """Offers up to an instant to jobs that ask for the same as the first of these rows."""
-        return self.decisions.filter(
-            pl.col("kind") == "offer",
-            pl.col("gpus") == asked["gpus"][0],
-            pl.col("group") == asked["group"][0],
-            pl.col("time_s") <= until_s,
-        )
+    def _offers_for(self, asked: pl.DataFrame, job_id: str, until_s: float) -> pl.DataFrame:
+        """Offers up to an instant to the job, or to all that ask for the same as the first of these rows."""
+        offers = self.decisions.filter(pl.col("kind") == "offer", pl.col("time_s") <= until_s)
+        if asked.is_empty():
+            return offers.clear()
+        same = [pl.col(name) == asked[name][0] for name in ("gpus", "group", "demand_kind")]
+        return offers.filter(*same, (pl.col("job_id") == job_id).fill_null(True))
 
     def _offer_text(self, offer: dict[str, Any], since_s: float) -> str:
         tier = offer["tier"]
@@ -163,7 +244,7 @@ class RunRecords(RunTables):
             return f"{self._place(tier)} on offer, which it takes when its turn comes"
         if timer_s == float("inf"):
             return f"{self._place(tier)} on offer at best: declined, it never takes that"
-        return f"{self._place(tier)} on offer at best: declined until {stamp(since_s + timer_s)}"
+        return f"{self._place(tier)} on offer at best: declined until {self.stamp(since_s + timer_s)}"
 
     def _place(self, tier: str) -> str:
         return f"GPUs across the {tier}" if tier == self.tiers[-1] else f"one {tier}"
@@ -172,45 +253,31 @@ class RunRecords(RunTables):
 
     def waiting(self, at_s: float) -> list[Wait]:
         """The waiting jobs at an instant, first in order first."""
-        last = (
-            self.events.filter(pl.col("time_s") <= at_s, pl.col("kind") != "renew")
-            .group_by("job_id", maintain_order=True)
-            .agg(pl.col("kind").last(), pl.col("time_s").last().alias("since_s"))
-            .filter(pl.col("kind").is_in(BEGINS_TO_WAIT))
-        )
-        order = self.jobs.select("job_id", "gpus").with_row_index("index")
-        asked = (
-            self.decisions.filter(pl.col("kind") == "wait", pl.col("time_s") <= at_s)
-            .group_by("job_id")
-            .agg(pl.col("rank").last(), pl.col("group").last())
-        )
-        rows = (
-            last.join(order, on="job_id")
-            .join(asked, on="job_id", how="left")
-            .sort("rank", "since_s", "index", nulls_last=True)
-        )
-        return [self._wait(place, row, at_s) for place, row in enumerate(rows.iter_rows(named=True), start=1)]
+        instant = Instant(self.occupancy, at_s)
+        return [self._wait(place, row, instant) for place, row in enumerate(instant.waiting)]
 
-    def _wait(self, place: int, row: dict[str, Any], at_s: float) -> Wait:
-        asked = pl.DataFrame({"gpus": [row["gpus"]], "group": [row["group"] or 1]})
-        offers = self._offers_for(asked, at_s).tail(1)
-        offered, accepts, next_tier = "", "", ""
+    def _wait(self, place: int, row: dict[str, Any], instant: Instant) -> Wait:
+        asked = pl.DataFrame([row]).select("gpus", "group", "demand_kind")
+        offers = self._offers_for(asked, row["job_id"], instant.at_s).tail(1)
+        offered, accepts, next_tier, declined = "", "", "", ""
         next_s: float | None = None
         if not offers.is_empty():
-            offered = offers["tier"][0] or "nothing"
+            offered = (offers["tier"][0] if instant.free_gpus >= row["gpus"] else None) or "nothing"
+            declined = self._offer_text(offers.row(0, named=True), row["since_s"])
             timers_s = [0.0, *offers["timers_s"][0]]
-            taken = [tier for tier, timer_s in enumerate(timers_s) if row["since_s"] + timer_s <= at_s]
+            taken = [tier for tier, timer_s in enumerate(timers_s) if row["since_s"] + timer_s <= instant.at_s]
             accepts = self.tiers[max(taken)]
             farther = [tier for tier in range(max(taken) + 1, len(timers_s)) if timers_s[tier] < float("inf")]
             if farther:
                 next_tier, next_s = self.tiers[farther[0]], row["since_s"] + timers_s[farther[0]]
-        known = place if row["rank"] is not None else None
-        return Wait(row["job_id"], row["gpus"], row["since_s"], known, offered, accepts, next_tier, next_s)
+        known = place + 1 if row["rank"] is not None else None
+        why = instant.why(place, declined)
+        return Wait(row["job_id"], row["gpus"], row["since_s"], known, offered, accepts, next_tier, next_s, why)
 
     def busiest_s(self) -> float:
         """The instant at which most jobs waited."""
         if self.events.is_empty():
-            raise InputError(f"{self.folder}: nothing happened in this run; nobody ever waited")
+            raise InputError("nothing happened in this run; nobody ever waited")
         steps = self.events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).select(
             "time_s", pl.when(pl.col("kind") == "start").then(-1).otherwise(1).alias("step")
         )
@@ -218,13 +285,6 @@ class RunRecords(RunTables):
         depth = depth.with_columns(pl.col("step").cum_sum())
         found: float = depth.sort("step", "time_s", descending=[True, False])["time_s"][0]
         return found
-
-    @cached_property
-    def _end_s(self) -> float:
-        """When the clock stopped."""
-        last_s: float = self.events["time_s"][-1]
-        until_s = self.scenario.until_s
-        return until_s if until_s < float("inf") else last_s
 
 
 def _outcome(job: dict[str, Any]) -> str:

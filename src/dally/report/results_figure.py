@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dally.metrics.comparison import Contest
+from dally.metrics.metric_list import JCT_MEAN
+
 BEST, WORST = 1.0, 30.0  # times the bound; beyond, one is as dark as the other
 
 
-def results_figure(cells: Sequence[tuple[str, str, str, float]]) -> str:
-    """An SVG of (workload, network, policy, times the lower bound): a heat map with the figures in it."""
+def results_figure(contests: Sequence[Contest]) -> str:
+    """An SVG: a heat map of how many times the lower bound each policy takes, with the figures in it."""
     import altair as alt
     import vl_convert
 
     rows: list[dict[str, Any]] = [
         {
-            "cell": f"{workload}, {network}",
-            "policy": policy,
-            "times": times,
-            "shown": f"{times:.1f}" if times < 100 else f"{times:.0f}",
+            "cell": contest.name(),
+            "policy": entry.label,
+            "times": found.times_bound.mean,
+            "shown": f"{found.times_bound.mean:.{0 if found.times_bound.mean >= 100 else 1}f}",
         }
-        for workload, network, policy, times in cells
+        for contest in contests
+        for entry in contest.entries
+        if (found := entry.standings.get(JCT_MEAN.key)) and found.times_bound
     ]
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     columns = list(dict.fromkeys(row["cell"] for row in rows))

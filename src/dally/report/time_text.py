@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 
-def stamp(seconds: float) -> str:
-    """An instant: day 3 04:05:06, and the seconds it stands for."""
+from dally.metrics.record import Record
+from dally.traces.times import find_zone
+
+
+def stamp(seconds: float, epoch_s: float | None = None, zone: str = "UTC") -> str:
+    """An instant, as a date if second 0 has one, else as day 3 04:05:06; and the seconds it stands for."""
+    if epoch_s is not None:
+        date = datetime.fromtimestamp(epoch_s + int(seconds), find_zone(zone))
+        return f"{date:%Y-%m-%d %H:%M:%S} ({int(seconds)} s)"
     minutes, second = divmod(int(seconds), 60)
     return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}:{second:02d} ({int(seconds)} s)"
+
+
+def run_stamp(run: Record, seconds: float) -> str:
+    """An instant of the run, with the trace's own date if it has dates."""
+    epoch_s = run.summary.get("epoch_s")
+    return stamp(seconds) if epoch_s is None else stamp(seconds, epoch_s, run.scenario.zone)
 
 
 def span(seconds: float) -> str:

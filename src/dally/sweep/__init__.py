@@ -1,1 +1,1 @@
-"""Many runs: the benchmark's cells, and a row per run."""
+"""Many runs: plans, workers, and the journal that survives them."""

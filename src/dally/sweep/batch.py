@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.sweep.row import Row
-from dally.sweep.run import Run, execute
+from dally.metrics.row import Row
+from dally.sweep.run import Run, make_row
 from dally.sweep.store import Store
 from dally.sweep.workers import Failure, Workers
 
@@ -45,7 +45,7 @@ def carry_out(
     found = len(rows)
     if report:
         report(Headway(found, len(runs), 0, found))
-    for run, result in engine.map(execute, todo) if todo else ():
+    for run, result in engine.map(make_row, todo) if todo else ():
         if isinstance(result, Failure):
             reasons[run.key] = f"{run.name()}: {result.reason}"
         else:

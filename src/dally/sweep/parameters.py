@@ -9,7 +9,8 @@ from typing import Any
 from dally.cluster.links import Links
 from dally.errors import InputError, unknown
 from dally.policies.registry import POLICIES
-from dally.scenario import Scenario
+from dally.runs.scenario import Scenario
+from dally.switch import ACCEPTED, is_on
 
 FIELDS = {
     item.name: str(item.type)
@@ -17,17 +18,15 @@ FIELDS = {
     if item.name not in ("settings", "network_settings", "digests")
 }
 TABLES = {"set": "settings", "network": "network_settings"}
-SWITCH = {"true": True, "on": True, "false": False, "off": False}
 
 
 def full_name(name: str) -> str:
     """The name with its table; a parameter of a policy may go without `set.`. InputError if nothing has it."""
     table, dot, rest = name.partition(".")
     if dot and table in TABLES:
-        known = _set_names() if table == "set" else Links._fields
-        if rest not in known:
-            raise unknown(f"parameter of {'policies' if table == 'set' else 'networks'}", rest, known)
-        return name
+        if table == "network" and rest not in Links._fields:
+            raise unknown("parameter of networks", rest, Links._fields)
+        return name  # what `set` may hold is for the policy to say, which may be a user's own
     if name in FIELDS:
         return name
     if name in _set_names():
@@ -46,20 +45,23 @@ def convert(name: str, value: Any) -> Any:
         if isinstance(value, (list, dict)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
             raise ValueError
         if wanted == "bool":
-            return value if isinstance(value, bool) else SWITCH[str(value).lower()]
+            return is_on(value)
         if wanted == "int":
             return int(str(value))
         if wanted == "float":
             return float(value)
-    except (KeyError, ValueError):
-        raise InputError(f"{name}: {value!r}: must be of type {wanted}") from None
+    except ValueError:
+        kind = ACCEPTED if wanted == "bool" else f"of type {wanted}"
+        raise InputError(f"{name}: {value!r}: must be {kind}") from None
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)
 
 
 def changed(base: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values, each under its full name."""
+    """The scenario with these values, each under its full name; another policy leaves the settings behind."""
+    if values.get("policy", base.policy) != base.policy:
+        base = replace(base, settings={})
     plain = {name: value for name, value in values.items() if name in FIELDS}
     for table, field in TABLES.items():
         given = {name.partition(".")[2]: text for name, text in values.items() if name.startswith(f"{table}.")}

@@ -12,8 +12,8 @@ from typing import Any
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
 from dally.errors import InputError
-from dally.policies.registry import build
-from dally.scenario import Scenario
+from dally.policies.registry import build, policy_file
+from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, make_run
 from dally.sweep.sampling import NUMBER, Range, draw, read_range
@@ -25,39 +25,48 @@ FILES = ("trace", "cluster", "failures", "profiles")  # may name a file; a clust
 class Plan:
     """Every combination of the grid, and as many samples of the random part for each."""
 
-    base: dict[str, Any] = field(default_factory=dict)
+    start: Scenario = field(default_factory=lambda: Scenario(trace="", cluster="", policy="fifo-backfill"))
+    base: dict[str, Any] = field(default_factory=dict)  # instead of what is there at the start
     grid: dict[str, list[Any]] = field(default_factory=dict)
     random: dict[str, Range | list[Any]] = field(default_factory=dict)
     samples: int = 0
     seed: int = 1
 
-    def vary(self, text: str) -> None:
-        """Add NAME=A,B,C (grid; split at semicolons if there are any) or NAME=LOW:HIGH[:log|:int] (random)."""
+    def vary(self, text: str) -> str:
+        """Add NAME=A,B,C (grid; split at semicolons if there are any) or NAME=LOW:HIGH[:log|:int] (random).
+
+        Returns the parameter's full name.
+        """
         given, equals, values = text.partition("=")
         if not equals:
             raise InputError(f"--vary {text}: must be NAME=A,B,C or NAME=LOW:HIGH")
         name = full_name(given.strip())
-        self.grid.pop(name, None)
-        self.random.pop(name, None)
+        self._forget(name)
         stated = read_range(f"--vary {given}", values)
         if stated:
             self.random[name] = stated
         else:
             parts = values.split(";" if ";" in values else ",")
             self.grid[name] = _distinct([convert(name, part.strip()) for part in parts])
+        return name
 
     def fix(self, name: str, value: Any) -> None:
-        """Set one value of the base."""
+        """Set one value for all runs: it varies no longer."""
+        self._forget(name)
         self.base[name] = convert(name, value)
+
+    def _forget(self, name: str) -> None:
+        self.grid.pop(name, None)
+        self.random.pop(name, None)
 
     def runs(self) -> list[Run]:
         """All runs, labelled by what varies, in the order of the grid and then of the samples; all checked."""
         if self.random and self.samples < 1:
             raise InputError(f"{next(iter(self.random))} is a range: say how many samples to draw (--samples)")
-        empty = Scenario(trace="", cluster="", policy="fifo-backfill")
         digests: dict[str, str] = {}
         return [
-            self._run(changed(empty, {**self.base, **values}), values, digests) for values in self._combinations()
+            self._run(changed(self.start, {**self.base, **values}), values, digests)
+            for values in self._combinations()
         ]
 
     def _combinations(self) -> list[dict[str, Any]]:
@@ -142,6 +151,8 @@ def _whole(value: Any, name: str) -> int:
 
 def _beside(path: Path, name: str, value: Any) -> Any:
     """A file's path seen from the plan's folder."""
+    if name == "policy" and policy_file(value):
+        return str(path.parent / value)
     if name not in FILES or not value or (name == "cluster" and is_grid(value)):
         return value
     return str(path.parent / value)

@@ -1,4 +1,4 @@
-"""Reading `--policies a,b,c:key=value`."""
+"""Reading `--policies a,b,c:key=value,file.py:Class:key=value`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
-from dally.policies.registry import POLICIES, build
+from dally.policies.registry import POLICIES, build, is_policy
+from dally.policies.user_file import split_file
 
 
 class Chosen(NamedTuple):
@@ -23,7 +24,7 @@ class Chosen(NamedTuple):
 
 
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
-    """The policies of all texts in order, checked against the registry; `all` stands for every one of it."""
+    """The policies of all texts in order, checked against the registry; `all` stands for every one of ours."""
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
@@ -40,15 +41,23 @@ def _split(text: str) -> list[str]:
     what follows it is no policy."""
     parts: list[str] = []
     for piece in text.split(","):
-        if parts and ":" in parts[-1] and piece.partition(":")[0].strip() not in (*POLICIES, "all"):
+        name = _name_of(piece.strip())
+        if parts and parts[-1] != _name_of(parts[-1]) and not (name == "all" or is_policy(name)):
             parts[-1] += f",{piece}"
         else:
             parts.append(piece.strip())
     return [part for part in parts if part]
 
 
+def _name_of(text: str) -> str:
+    """The text up to its settings: up to the first colon, or the second in `file.py:Class:key=value`."""
+    path, rest = split_file(text)
+    return f"{path}:{rest.partition(':')[0]}".removesuffix(":") if path else text.partition(":")[0]
+
+
 def _read(text: str) -> Chosen:
-    name, _, given = text.partition(":")
+    name = _name_of(text)
+    given = text.removeprefix(name).removeprefix(":")
     settings: list[str] = []
     for piece in given.split(",") if given else []:
         if settings and "=" not in piece:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dally.errors import InputError
-from dally.report.run_folder import prepare_folder
-from dally.sweep.row import Row
+from dally.metrics.row import Row
+from dally.runs.folder import prepare_folder
 from dally.sweep.run import Run
 from dally.whole_file import write_whole
 

@@ -26,13 +26,14 @@ from dally.metrics.before_after import (
     total,
     trust,
 )
+from dally.metrics.row import Row
 from dally.metrics.summary import mean
 from dally.policies.registry import build
-from dally.report.run_folder import prepare_folder
-from dally.scenario import Scenario
-from dally.sweep.comparison import Prepared, comparison_runs, trace_loads
+from dally.runs.assemble import assemble
+from dally.runs.folder import FolderRecord, prepare_folder
+from dally.runs.scenario import Scenario
+from dally.sweep.compared_runs import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
-from dally.sweep.row import Row
 from dally.sweep.run import Run
 from dally.traces import History
 from dally.traces.rows import NOT_KNOWN, TraceRow
@@ -167,7 +168,7 @@ def same_work(question: Question, seed: int, most_gpus: int) -> str:
     Recorded times hold on the network that is there; on a faster one the same work takes less.
     """
     scenario = replace(question.current, seed=seed)
-    simulation, _ = scenario.prepare()
+    simulation, _ = assemble(scenario)
     topology = simulation.state.cluster.topology
     for job in simulation.jobs:
         if int(job.gpus) > most_gpus and not scenario.skip_impossible:
@@ -189,9 +190,7 @@ def same_work(question: Question, seed: int, most_gpus: int) -> str:
 
 def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequence[Row], top: int) -> Answer:
     """The two sides compared, from the folders and rows that their runs left."""
-    from dally.report.tables import RunTables
-
-    tables = [RunTables(run.folder).jobs for run in runs if run.folder]
+    tables = [FolderRecord(run.folder).jobs for run in runs if run.folder]
     half = len(question.seeds)
     users = {row.job_id: row.user for row in history.rows}
     recorded_s = {row.job_id: row.wait_s for row in history.rows if row.wait_s != NOT_KNOWN}
@@ -204,7 +203,7 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     if jobs.is_empty():
         raise InputError("no job finished on both sides: there is nothing to compare")
     compared = {*jobs["job_id"]}
-    gpu_h = sum(row.gpus * row.duration_s for row in history.rows if row.job_id in compared) / HOUR_S
+    gpu_h = sum(row.gpus * row.stated for row in history.rows if row.job_id in compared) / HOUR_S
     known = set.intersection(*({*table["job_id"]} for table in tables))
     makespans = [row["makespan_s"] for row in rows]
     return Answer(

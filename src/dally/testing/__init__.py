@@ -2,6 +2,6 @@
 
 from dally.testing.conformance import check_policy
 from dally.testing.invariants import InvariantError, check_record
-from dally.testing.record import Record, record_of
+from dally.testing.run_rows import RunRows, record_of
 
-__all__ = ["InvariantError", "Record", "check_policy", "check_record", "record_of"]
+__all__ = ["InvariantError", "RunRows", "check_policy", "check_record", "record_of"]

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import pairwise
 
 from hypothesis import HealthCheck, given, settings
 
 from dally.engine.simulate import Simulation
+from dally.model import TIMER, Event
 from dally.policies.base import Policy
 from dally.policies.registry import build
 from dally.testing.invariants import InvariantError, check_record
-from dally.testing.record import EventRow, record_of
+from dally.testing.run_rows import EventRow, record_of
 from dally.testing.strategies import Case, cases
+
+IDLE_MOMENTS = 50  # of one run at most
 
 
 def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> None:
     """Raise unless the policy (a registered name, or a class or function that makes one) keeps the rules.
 
     Capacity is never exceeded, gangs are whole, no job is lost or run twice, work is conserved, no
-    decision uses the future, the same inputs give the same run, instances share no state, and a
-    policy can be pickled.
+    decision uses the future, the same inputs give the same run, instances share no state, a policy can be
+    pickled, and being asked when nothing happened changes nothing: it asks for the wake-ups it needs.
     """
     make: Callable[[], Policy] = (lambda: build(policy)) if isinstance(policy, str) else policy
 
@@ -29,6 +33,7 @@ def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> Non
         deadline=None,
         derandomize=True,
         database=None,
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
     @given(cases())
@@ -45,6 +50,7 @@ def check_case(case: Case, make: Callable[[], Policy]) -> None:
     check_repeats(case, make, record.events)
     check_pickles(case, make, record.events)
     check_causal(case, make, record.events)
+    check_idle(case, make, record.events)
 
 
 def check_repeats(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:
@@ -78,6 +84,30 @@ def check_causal(case: Case, make: Callable[[], Policy], events: list[EventRow])
         known = [event for event in _events(past.run(make())) if event.time_s < time_s]
         if known != until_then[: len(known)] or len(known) < len([e for e in until_then if e.job >= 0]):
             raise InvariantError("future", f"decisions before {time_s} depend on jobs submitted from then on")
+
+
+def check_idle(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:
+    """Cycles that nobody asked for, between the events, change nothing but the rows that tell of them."""
+    simulation = case.simulation(make())
+    for moment_s in idle_moments(events):
+        simulation.go_on(moment_s)
+        simulation.happen([Event(TIMER)], moment_s)
+    simulation.run(case.until_s)
+    if _outcome(_events(simulation)) != _outcome(events):
+        raise InvariantError("idle", "asked when nothing happened, it decides otherwise: next_wakeup must say when")
+
+
+def idle_moments(events: list[EventRow]) -> list[float]:
+    """Moments in the middle between two events, so many at most."""
+    known = {event.time_s for event in events}
+    times = sorted(known)
+    found = [(before + after) / 2.0 for before, after in pairwise(times)]
+    between = [moment_s for moment_s in found if moment_s not in known]  # floats may have none in between
+    return between[:: 1 + len(between) // IDLE_MOMENTS]
+
+
+def _outcome(events: list[EventRow]) -> list[EventRow]:
+    return [event for event in events if event.kind != "timer"]
 
 
 def _events(simulation: Simulation) -> list[EventRow]:

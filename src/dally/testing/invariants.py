@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dally.testing.record import EventRow, JobRow, Record
+from dally.testing.run_rows import EventRow, JobRow, RunRows
 
 CLOSE = 1e-6  # relative; sums of floats in another order
 
@@ -15,7 +15,7 @@ class InvariantError(AssertionError):
         self.name = name
 
 
-def check_record(record: Record) -> None:
+def check_record(record: RunRows) -> None:
     """Raise InvariantError unless every invariant holds."""
     replay = _Replay(record)
     for event in record.events:
@@ -27,7 +27,7 @@ def check_record(record: Record) -> None:
 class _Replay:
     """Walks the log with a table of single GPUs."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RunRows) -> None:
         self._record = record
         self._owner: list[list[int]] = [[-1] * gpus for gpus in record.machine_gpus]  # job per GPU, or -1
         self._down: set[int] = set()
@@ -37,7 +37,9 @@ class _Replay:
         self._run_s = [0.0] * len(record.jobs)
         self._starts = [0] * len(record.jobs)
         self._first_s = [-1.0] * len(record.jobs)
-        self._counts = [{"preempt": 0, "renew": 0, "migrate": 0, "evict": 0} for _ in record.jobs]
+        # What happened to each job while it ran.
+        counted = ("preempt", "renew", "migrate", "evict", "cancel", "start_failed")
+        self._counts = [dict.fromkeys(counted, 0) for _ in record.jobs]
         self._machines: list[list[int]] = [[] for _ in record.jobs]
         self._now = float("-inf")
 
@@ -54,7 +56,7 @@ class _Replay:
         if event.kind == "timer":
             return
         job = self._record.jobs[event.job]
-        if event.time_s < job.submit_s:
+        if event.time_s < job.submit_s and event.kind != "cancel":
             raise InvariantError("causality", f"{event} comes before the job's submission at {job.submit_s}")
         if event.kind == "submit":
             self._expect(event, "pending")
@@ -64,13 +66,34 @@ class _Replay:
         elif event.kind == "start":
             self._expect(event, "waiting")
             self._start(event, job)
+        elif event.kind in ("adopt", "hold", "release"):
+            self._steer(event, job)
+        elif event.kind in ("cancel", "start_failed") and self._status[event.job] != "running":
+            self._expect(event, "waiting", *(("pending", "held") if event.kind == "cancel" else ()))
+            self._status[event.job] = "cancelled" if event.kind == "cancel" else "waiting"
+        elif event.kind in ("preempt_failed", "migrate_failed"):
+            self._expect(event, "running")
         else:
             self._expect(event, "running")
             self._end(event, job)
 
-    def _expect(self, event: EventRow, status: str) -> None:
-        if self._status[event.job] != status:
+    def _expect(self, event: EventRow, *statuses: str) -> None:
+        if self._status[event.job] not in statuses:
             raise InvariantError("once", f"{event}, but the job is {self._status[event.job]}")
+
+    def _steer(self, event: EventRow, job: JobRow) -> None:
+        """Held, released, or adopted: as it was, or on GPUs that we did not see it start on."""
+        if event.kind == "hold":
+            self._expect(event, "waiting")
+            self._status[event.job] = "held"
+        elif event.kind == "release" or not event.parts:
+            self._expect(event, "held", *(() if event.kind == "release" else ("pending", "waiting")))
+            self._status[event.job] = "waiting"
+        elif self._status[event.job] != "running":
+            self._expect(event, "pending", "waiting")
+            self._start(event, job)
+        elif sorted(machine for machine, _ in event.parts) != sorted(self._machines[event.job]):
+            raise InvariantError("once", f"{event}, but the job runs on machines {self._machines[event.job]}")
 
     def _outage(self, event: EventRow) -> None:
         if event.kind == "repair":
@@ -110,7 +133,9 @@ class _Replay:
         for machine in set(self._machines[event.job]):
             self._owner[machine] = [-1 if owner == event.job else owner for owner in self._owner[machine]]
         self._run_s[event.job] += event.time_s - self._placed_s[event.job]
-        self._status[event.job] = "finished" if event.kind == "finish" else "waiting"
+        self._status[event.job] = {"finish": "finished", "cancel": "cancelled"}.get(event.kind, "waiting")
+        if event.kind == "start_failed" and self._first_s[event.job] == self._placed_s[event.job]:
+            self._first_s[event.job] = -1.0
         if event.kind == "finish" and event.time_s != job.finish_s:
             raise InvariantError("once", f"{event}, but the job says it finished at {job.finish_s}")
         if event.kind == "migrate":
@@ -157,11 +182,11 @@ class _Replay:
         if _below(job.duration_s, job.work_s):
             raise InvariantError("conservation", f"job {index}: did {job.work_s} of {job.duration_s} s")
         counts = self._counts[index]
-        losses = counts["preempt"] + counts["evict"] + counts["migrate"]
+        losses = sum(counts.values()) - counts["renew"]
         if self._starts[index] != losses + (job.status in ("running", "finished")):
             raise InvariantError("once", f"job {index}: {self._starts[index]} starts do not fit {counts}")
         restarts = max(0, self._starts[index] - 1)
-        if job.status == "finished":
+        if job.status == "finished" and not counts["start_failed"]:
             # With no network each second of work takes a second, and the last start ran to the end.
             if job.comm_s == 0.0 and not _close(job.compute_s, job.duration_s):
                 raise InvariantError("conservation", f"job {index}: computed {job.compute_s} of {job.duration_s} s")
@@ -172,10 +197,10 @@ class _Replay:
                 raise InvariantError("conservation", f"job {index}: no restart cost {job.overhead_s} s")
 
 
-def _check_bounds(record: Record) -> None:
-    """No run of finished jobs beats the lower bounds."""
+def _check_bounds(record: RunRows) -> None:
+    """No run beats the lower bounds, which count the work of all."""
     done = [job for job in record.jobs if job.status == "finished"]
-    if not done:
+    if not done or any(job.status == "cancelled" for job in record.jobs):
         return
     makespan_s = max(job.finish_s for job in done) - min(job.submit_s for job in done)
     jct_s = sum(job.finish_s - job.submit_s for job in done) / len(done)

@@ -14,7 +14,7 @@ from dally.engine.simulate import Simulation
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
-from dally.perf.profiles import find_profile
+from dally.perf.profiles import Steps
 from dally.policies.base import Policy
 from dally.testing.invariants import InvariantError
 from dally.traces.mixes import assign_models
@@ -47,9 +47,7 @@ class Case:
         quiet_network = quiet(topology, self.network, {}) if network is not None else None
         if network is not None and quiet_network is not None:
             assign_models(jobs, "benchmark", seed=1)
-            speed = NetworkModel(
-                network, quiet_network, lambda model, gpus: find_profile(model).step(gpus), policy.sharing()
-            )
+            speed = NetworkModel(network, quiet_network, Steps(), policy.sharing())
         cluster = Cluster(topology, network)
         return Simulation(jobs, cluster, policy, speed, self.costs, ListedFailures(self.outages))
 

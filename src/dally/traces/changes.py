@@ -30,7 +30,7 @@ def filtered(history: History, wanted: Wanted) -> History:
         row
         for row in history.rows
         if wanted.min_gpus <= row.gpus <= wanted.max_gpus
-        and wanted.min_duration_s <= row.duration_s <= wanted.max_duration_s
+        and wanted.min_duration_s <= row.stated <= wanted.max_duration_s
         and (not wanted.users or row.user in wanted.users)
         and (not statuses or row.status.lower() in statuses)
         and (not wanted.models or row.model in wanted.models)
@@ -57,7 +57,7 @@ def window(history: History, from_s: float, to_s: float, warmup_s: float = 0.0) 
 def _within(rows: Iterable[TraceRow], begin_s: float, to_s: float) -> Iterator[TraceRow]:
     for row in rows:
         start = start_s(row)
-        left_s = start + row.duration_s - begin_s
+        left_s = start + row.stated - begin_s
         if begin_s <= row.submit_s < to_s:
             yield row._replace(submit_s=row.submit_s - begin_s)
         elif row.submit_s < begin_s and left_s > 0.0:
@@ -65,13 +65,13 @@ def _within(rows: Iterable[TraceRow], begin_s: float, to_s: float) -> Iterator[T
             yield row._replace(
                 submit_s=0.0,
                 wait_s=0.0 if running else start - begin_s,
-                duration_s=left_s if running else row.duration_s,
+                stated=left_s if running else row.stated,
             )
 
 
 def gpu_s(rows: Iterable[TraceRow]) -> float:
     """GPU-seconds of work."""
-    return sum(row.gpus * row.duration_s for row in rows)
+    return sum(row.gpus * row.stated for row in rows)
 
 
 def arrival_span_s(rows: list[TraceRow]) -> float:

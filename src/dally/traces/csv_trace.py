@@ -5,7 +5,7 @@ The workload csv of the paper's simulator and Tiresias traces are this one with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,14 +48,21 @@ def header_names(lines: Sequence[str]) -> set[str]:
 
 def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file, in its order."""
-    path = reading.path
-    table = rows_of(path)
-    _, header = next(table, (0, []))
+    table = rows_of(reading.path)
+    line, header = next(table, (0, []))
     if not header:
-        raise empty(path, f"{', '.join(NEEDED)}, duration_s")
+        raise empty(reading.path, f"{', '.join(NEEDED)}, duration_s")
+    return rows_below(reading, line, header, table)
+
+
+def rows_below(
+    reading: Reading, header_line: int | None, header: list[str], table: Iterable[tuple[int, list[str]]]
+) -> Iterator[TraceRow]:
+    """The jobs of a table of texts, as `rows_of` gives it, in its order."""
+    path = reading.path
     header = [name.strip() for name in header]
-    id_at, submit_at, gpus_at = _needed(path, header)
-    reading.length, duration_at = _length(path, header)
+    id_at, submit_at, gpus_at = _needed(path, header_line, header)
+    reading.length, duration_at = _length(path, header_line, header)
     model_at, user_at, name_at, status_at, type_at, placement_at = (_place(header, n) for n in TEXTS.values())
     priority_at, wait_at, machines_at = (_place(header, (name,)) for name in ("priority", "wait_s", "machines"))
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
@@ -111,7 +118,7 @@ def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str
     )
     yield from csv_lines(
         [
-            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.duration_s), row.status,
+            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.stated), row.status,
             "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
             *(plain(row.priority) if name == "priority" else getattr(row, name) for name in extra),
         ]
@@ -134,25 +141,25 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
     raise AssertionError("called for a row that lacks something")
 
 
-def _needed(path: Path, header: list[str]) -> list[int]:
+def _needed(path: Path, line: int | None, header: list[str]) -> list[int]:
     """Where the needed columns stand."""
     found = []
     for spellings in NEEDED.values():
         place = _place(header, spellings)
         if place < 0:
-            raise at(path, 1, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
+            raise at(path, line, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
         found.append(place)
     return found
 
 
-def _length(path: Path, header: list[str]) -> tuple[str, int]:
+def _length(path: Path, line: int | None, header: list[str]) -> tuple[str, int]:
     """What says how long jobs are, and where it stands."""
     for name, spellings in LENGTHS.items():
         place = _place(header, spellings)
         if place >= 0:
             return name, place
     known = "duration_s, duration, compute_s or iterations"
-    raise at(path, 1, known, f"no such column; the header has {', '.join(header)}")
+    raise at(path, line, known, f"no such column; the header has {', '.join(header)}")
 
 
 def _place(header: list[str], spellings: tuple[str, ...]) -> int:

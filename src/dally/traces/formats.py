@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import at, unknown
 from dally.traces import acme, csv_trace, helios, lingjun, pai, paper, philly, sacct, swf, tiresias
 from dally.traces.rows import Reading, TraceRow
@@ -43,11 +44,33 @@ FORMATS: Final[dict[str, Format]] = {
 }
 
 
+GROUP: Final = "dally.trace_formats"  # of entry points
+
+
+def format_named(name: str) -> Format:
+    """The format of that name: ours, or one that another distribution brings."""
+    if name in FORMATS:
+        return FORMATS[name]
+    found = _installed(name)
+    if found is None:
+        raise unknown("trace format", name, ("auto", *FORMATS, *installed(GROUP)))
+    return found
+
+
+def _installed(name: str) -> Format | None:
+    found = the_one(GROUP, name)
+    if found is None:
+        return None
+    made = found.load()
+    if not isinstance(made, Format):
+        raise found.refused("must be a dally.traces.formats.Format")
+    return made
+
+
 def find_format(path: Path, name: str = "auto") -> str:
     """The name of the file's format, told by its content unless it is given."""
     if name != "auto":
-        if name not in FORMATS:
-            raise unknown("trace format", name, ("auto", *FORMATS))
+        format_named(name)
         return name
     lines = [line for line in first_lines(path) if line.strip()]
     if not lines:
@@ -55,10 +78,21 @@ def find_format(path: Path, name: str = "auto") -> str:
     for name, candidate in FORMATS.items():
         if candidate.looks_like(lines):
             return name
-    problem = f"begins with {lines[0][:60]!r}, which no known format does"
-    raise at(path, 1, None, f"{problem}; --format can be one of {', '.join(FORMATS)}")
+    others, problems = load_all(GROUP, FORMATS, _installed)
+    for name, candidate in others.items():
+        if candidate.looks_like(lines):
+            return name
+    known = ", ".join([*FORMATS, *others])
+    why = f"begins with {lines[0][:60]!r}, which no known format does; --format can be one of {known}"
+    raise at(path, 1, None, "; ".join([why, *problems]))
 
 
 def companions(path: Path, name: str = "auto") -> list[Path]:
     """The files beside the trace that are read with it."""
-    return FORMATS[find_format(path, name)].companions(path)
+    return format_named(find_format(path, name)).companions(path)
+
+
+def installed_code(path: Path, name: str = "auto") -> str:
+    """The digest of the code that reads the file if another distribution brings it; else empty."""
+    found = find_format(path, name)
+    return "" if found in FORMATS else code_digest(GROUP, found)

@@ -77,5 +77,5 @@ def _fields(row: TraceRow, epoch_s: float) -> list[object]:
     start_s = round(submit_s) + round(wait_s)
     return [
         row.job_id, row.user, "", row.gpus, "", row.machines or "", row.status, written(submit_s),
-        written(start_s), written(start_s + round(row.duration_s)), round(row.duration_s), round(wait_s),
+        written(start_s), written(start_s + round(row.stated)), round(row.stated), round(wait_s),
     ]  # fmt: skip

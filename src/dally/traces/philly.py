@@ -228,7 +228,7 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
         attempt = {
             "start_time": written(start_s),
-            "end_time": written(start_s + round(row.duration_s)),
+            "end_time": written(start_s + round(row.stated)),
             "detail": [
                 {"ip": f"m{machine}", "gpus": [f"gpu{gpu}" for gpu in range(count)]}
                 for machine, count in enumerate(_spread(row))

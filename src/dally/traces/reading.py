@@ -10,25 +10,28 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dally.errors import InputError, at
-from dally.model import Job
-from dally.traces.formats import FORMATS, Format, find_format
+from dally.model import NEVER, Job
+from dally.traces.formats import Format, find_format, format_named
+from dally.traces.kept import Parsed, find_kept, keep, stamp
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
 
 
 class Trace(NamedTuple):
-    """Jobs in order of submission; `duration_s` of each holds what `length` says, to be converted if need be."""
+    """Jobs in order of submission. Where the trace states no durations, `duration_s` is NEVER until it is known."""
 
     jobs: list[Job]
+    stated: list[float]  # how long each job is, in what `length` says; empty where that is duration_s
     skipped: int  # left out because they ask for more than the cluster has
     length: str  # duration_s, compute_s or iterations
     format: str
     unused: dict[str, int]  # rows that could not be used, by reason
     notes: dict[str, int]  # jobs of which something was assumed, by what
+    epoch_s: float | None = None  # when second 0 was, in seconds since 1970; None: not known
 
 
 class History(NamedTuple):
-    """All that a trace says, in order of submission. Times are as for `Trace`."""
+    """All that a trace says, in order of submission."""
 
     rows: list[TraceRow]
     length: str
@@ -50,22 +53,40 @@ def read_trace(
 
     Rows go straight into jobs where times are not dates, so that a long trace is held in memory once.
     """
-    reading = Reading(path, strict, Clock(zone))
-    name = find_format(path, format)
     jobs: list[Job] = []
+    lengths: list[float] = []
     skipped = 0
     with _no_garbage():
-        for line, job_id, submit_s, gpus, duration_s, model, user, priority, label, *_ in _rows(reading, name):
-            if gpus <= most_gpus:
-                jobs.append(Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label))
+        reading, name, rows = _parsed(path, format, strict, zone)
+        for line, job_id, submit_s, gpus, stated, model, user, priority, label, *_ in rows:
+            if gpus > most_gpus:
+                if not skip_impossible:
+                    problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
+                    raise at(path, line, "gpus", f"{problem}; --skip-impossible leaves such jobs out")
+                skipped += 1
                 continue
-            if not skip_impossible:
-                problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
-                raise at(path, line, "gpus", f"{problem}; --skip-impossible leaves such jobs out")
-            skipped += 1
+            duration_s = stated
+            if reading.length != "duration_s":
+                lengths.append(stated)
+                duration_s = NEVER
+            jobs.append(Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label))
     if not jobs:
         raise _no_jobs(reading, skipped)
-    return Trace(_by_submission(jobs), skipped, reading.length, name, reading.unused, reading.notes)
+    jobs, lengths = _by_submission(jobs, lengths)
+    return Trace(
+        jobs, lengths, skipped, reading.length, name, dict(reading.unused), dict(reading.notes), reading.epoch_s
+    )
+
+
+def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa: A002
+    """The trace's rows: as this process read them before, or to be read as they are taken."""
+    name = find_format(path, format)
+    key = (strict, zone, name, *map(stamp, (path, *format_named(name).companions(path))))
+    known = find_kept(key)
+    if known is not None:
+        return known
+    reading = Reading(path, strict, Clock(zone))
+    return Parsed(reading, name, keep(key, Parsed(reading, name, _rows(reading, name))))
 
 
 def read_csv(path: Path, most_gpus: int, skip_impossible: bool = False) -> Trace:
@@ -109,7 +130,7 @@ def start_s(row: TraceRow) -> float:
 
 def _rows(reading: Reading, name: str) -> Iterable[TraceRow]:
     """The rows of the file, no two of one id, times from the first job if they are dates."""
-    known = FORMATS[name]
+    known = format_named(name)
     rows = _unlike(reading, known)
     return _from_first(reading, list(rows)) if known.dated else rows
 
@@ -140,10 +161,11 @@ def _no_jobs(reading: Reading, skipped: int) -> InputError:
     return InputError(f"{reading.path}: holds no jobs{''.join(why)}")
 
 
-def _by_submission(jobs: list[Job]) -> list[Job]:
-    """The jobs in order of submission, those of one instant in the file's order, numbered by it."""
+def _by_submission(jobs: list[Job], lengths: list[float]) -> tuple[list[Job], list[float]]:
+    """The jobs in order of submission, those of one instant in the file's order, numbered by it; lengths alike."""
     if any(later.submit_s < job.submit_s for job, later in pairwise(jobs)):
         jobs.sort(key=lambda job: job.submit_s)
+        lengths = [lengths[job.index] for job in jobs] if lengths else []
         for index, job in enumerate(jobs):
             job.index = index
-    return jobs
+    return jobs, lengths

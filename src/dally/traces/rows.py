@@ -31,7 +31,7 @@ class TraceRow(NamedTuple):
     job_id: str
     submit_s: float
     gpus: int
-    duration_s: float  # running time, queueing excluded; or what `Reading.length` says
+    stated: float  # how long it is, in what `Reading.length` says: running time, compute time or iterations
     model: str = ""
     user: str = ""
     priority: float = 0.0

@@ -55,7 +55,7 @@ def _joined(reading: Reading, runs: list[TraceRow]) -> TraceRow:
         line=first.line,
         submit_s=first.submit_s,
         wait_s=first.wait_s,
-        duration_s=sum(row.duration_s for row in ordered),
+        stated=sum(row.stated for row in ordered),
     )
 
 
@@ -138,7 +138,7 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     yield "|".join(WRITTEN) + "\n"
     for row in rows:
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
-        duration_s = round(row.duration_s)
+        duration_s = round(row.stated)
         days, rest = divmod(duration_s, 86400)
         _check(row)
         typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if TYPE.fullmatch(row.gpu_type) else ""

@@ -52,7 +52,7 @@ def statistics(history: History, clock: Clock, cluster_gpus: int | None = None) 
 
 
 def _durations(history: History) -> dict[str, float | None]:
-    known = sorted(row.duration_s for row in history.rows) if history.length != "iterations" else []
+    known = sorted(row.stated for row in history.rows) if history.length != "iterations" else []
     return {
         "duration_mean_s": sum(known) / len(known) if known else None,
         **{f"duration_p{share}_s": percentile(known, share) for share in (50, 90, 99)},
@@ -73,7 +73,7 @@ def by_size(rows: Sequence[TraceRow], work_s: float | None) -> list[dict[str, An
     for row in rows:
         step = (row.gpus - 1).bit_length()
         jobs[step] += 1
-        seconds[step] = seconds.get(step, 0.0) + row.gpus * row.duration_s
+        seconds[step] = seconds.get(step, 0.0) + row.gpus * row.stated
     return [
         {
             "gpus": str(1 << step) if step < 2 else f"{(1 << step - 1) + 1}-{1 << step}",
@@ -90,7 +90,7 @@ def by_duration(rows: Sequence[TraceRow]) -> list[dict[str, Any]]:
     """Jobs by how long they run."""
     counts = dict.fromkeys((name for name, _ in DURATIONS), 0)
     for row in rows:
-        counts[next(name for name, most_s in DURATIONS if row.duration_s <= most_s)] += 1
+        counts[next(name for name, most_s in DURATIONS if row.stated <= most_s)] += 1
     return [{"duration": name, "jobs": count, "jobs_share": count / len(rows)} for name, count in counts.items()]
 
 

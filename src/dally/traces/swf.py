@@ -116,7 +116,7 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float | None) -> Iterator[str]:
     for row in rows:
         wait_s = "-1" if row.wait_s == NOT_KNOWN else plain(round(row.wait_s))
         yield (
-            f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.duration_s)} {row.gpus} -1 -1 {row.gpus}"
+            f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.stated)} {row.gpus} -1 -1 {row.gpus}"
             f" -1 -1 {NUMBERS.get(row.status.lower(), -1)} {users[row.user]} -1 {names[row.name]} -1 -1 -1 -1\n"
         )
 

@@ -76,7 +76,7 @@ def losses(history: History, name: str) -> list[str]:
 
 
 def _is_whole(row: TraceRow) -> bool:
-    return row.submit_s == int(row.submit_s) and row.duration_s == int(row.duration_s)
+    return row.submit_s == int(row.submit_s) and row.stated == int(row.stated)
 
 
 def _renamed(rows: Sequence[TraceRow]) -> list[str]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.errors import InputError
+from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.model import NEVER, Costs, Job
 from dally.policies.prediction.base import Predictor
@@ -18,7 +19,7 @@ from dally.policies.prediction.forest import FIRST_FIT, Forest
 from dally.policies.prediction.history import History
 from dally.policies.prediction.named import PREDICTORS, make_predictor
 from dally.policies.registry import build
-from dally.testing.record import record_of
+from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
 
 # Jobs finished in this order: user, name, GPUs, duration.
@@ -173,13 +174,13 @@ def test_the_error_in_the_summary() -> None:
     case = Case([(("r",), 1)], [(0.0, 1, 10.0), (20.0, 1, 20.0), (60.0, 1, 15.0)], costs=Costs(0.0, 0.0, 0.0))
     simulation = case.run(build("sjf", {"predictor": "history"}))
     assert [one.predicted_s for one in simulation.jobs] == [NEVER, 10.0, 15.0]
-    summary = summarize(simulation)
+    summary = summarize(Simulated(simulation))
     assert (summary["predicted"], summary["prediction_error_p50"]) == (2, 0.25)
     assert summary["prediction_log_error"] == pytest.approx(0.6931471805599453 / 2)
 
 
 @pytest.mark.parametrize(("policy", "count"), [("fifo", 0), ("srtf", 2)])
 def test_no_predictions_and_perfect_ones(policy: str, count: int) -> None:
-    summary = summarize(Case([(("r",), 1)], [(0.0, 1, 10.0), (1.0, 1, 0.0)]).run(build(policy)))
+    summary = summarize(Simulated(Case([(("r",), 1)], [(0.0, 1, 10.0), (1.0, 1, 0.0)]).run(build(policy))))
     errors = [summary[name] for name in ("predicted", "prediction_error_p50", "prediction_log_error")]
     assert errors == [count, 0.0, 0.0]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.kubernetes import read_kubernetes
 from dally.cluster.formats.lingjun_hosts import COLUMNS, read_lingjun
 from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling

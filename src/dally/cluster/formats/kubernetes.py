@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dally.cluster.formats.assemble import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
+from dally.cluster.formats.from_machines import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
 from dally.cluster.formats.json_text import object_in, objects_in, parse_json, text_in
 from dally.cluster.formats.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
 from dally.cluster.formats.slurm_lines import whole_number

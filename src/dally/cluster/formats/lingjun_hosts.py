@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.cluster.formats.assemble import Imported, ImportOptions, assemble
+from dally.cluster.formats.from_machines import Imported, ImportOptions, assemble
 from dally.cluster.formats.text_file import read_text
 from dally.cluster.topology import Machine
 from dally.errors import at

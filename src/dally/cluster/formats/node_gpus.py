@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.cluster.formats.assemble import Imported, ImportOptions, LeftOut, assemble
+from dally.cluster.formats.from_machines import Imported, ImportOptions, LeftOut, assemble
 from dally.cluster.formats.hostlist import expand_list, split_outside
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_number
 from dally.cluster.formats.switch_tree import Hung

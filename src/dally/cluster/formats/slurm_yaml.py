@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cluster.formats.assemble import Imported, ImportOptions
 from dally.cluster.formats.blocks import hang_blocks
+from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.node_gpus import HOW, attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists, whole_numbers
 from dally.cluster.formats.switch_tree import Hung, Switch, hang

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.cluster.formats.assemble import MOST_TIERS
+from dally.cluster.formats.from_machines import MOST_TIERS
 from dally.errors import InputError, at
 
 Hung = list[tuple[tuple[str, ...], str]]  # each node's switches from the top down, and its name

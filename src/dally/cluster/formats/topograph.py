@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dally.cluster.formats.assemble import Imported, ImportOptions
+from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.json_text import object_in, objects_in, parse_json, text_in, texts_in
 from dally.cluster.formats.node_gpus import attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists

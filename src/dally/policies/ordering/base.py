@@ -50,5 +50,8 @@ class Order(Part):
     def stopped(self, job: Job, now: float) -> None:
         """The job gave its GPUs back."""
 
+    def withdrawn(self, job: Job, now: float) -> None:
+        """The job left the queue without GPUs; `queued` tells of it again unless it was cancelled."""
+
     def finished(self, job: Job, now: float) -> None:
         """The job is done: its duration is known now."""

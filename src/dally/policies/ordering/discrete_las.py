@@ -9,7 +9,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, RUNNING, Job
+from dally.model import CANCELLED, INFINITY, RUNNING, Job
+from dally.pickles import picklable
 from dally.policies.ordering.base import Order
 
 GROWTH = 1.1  # so many times more jobs must have finished for the Gittins indices to be worked out again
@@ -76,6 +77,15 @@ class DiscreteLas(Order):
         self._sink(job, now)
 
     def finished(self, job: Job, now: float) -> None:
+        self._forget(job)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._due.discard(job.index)
+        self._jobs.pop(int(job.index), None)
+        if job.status == CANCELLED:
+            self._forget(job)
+
+    def _forget(self, job: Job) -> None:
         self._levels.pop(int(job.index), None)
         self._forgiven_s.pop(int(job.index), None)
         self._forgiven.pop(int(job.index), None)
@@ -139,8 +149,11 @@ class GittinsLas(DiscreteLas):
 
     def finished(self, job: Job, now: float) -> None:
         super().finished(job, now)
-        self._indices.pop(int(job.index), None)
         self._services.append(job.worked_s(now) * float(job.gpus))
+
+    def _forget(self, job: Job) -> None:
+        super()._forget(job)
+        self._indices.pop(int(job.index), None)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         found = super().changed(now, cluster)
@@ -178,3 +191,6 @@ class GittinsTable:
         if beyond > last - first:
             spent += width * (beyond - (last - first))
         return (last - first) / spent if spent > 0.0 else 0.0
+
+
+picklable(GittinsTable, [])

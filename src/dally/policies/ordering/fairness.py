@@ -7,7 +7,7 @@ from math import ceil, log
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import Job
+from dally.model import CANCELLED, Job
 from dally.policies.ordering.base import Order
 from dally.policies.rounds import next_round_s
 
@@ -83,13 +83,21 @@ class FinishTimeFairness(Order):
         if int(job.index) not in self._jobs:
             self._change_demand(float(job.gpus), now)
             self._jobs[int(job.index)] = job
-            self._before[int(job.index)] = self._integral
+            self._before.setdefault(int(job.index), self._integral)
 
     def finished(self, job: Job, now: float) -> None:
         self._change_demand(-float(job.gpus), now)
         self._ranks.pop(int(job.index), None)
         del self._jobs[int(job.index)]
         del self._before[int(job.index)]
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if int(job.index) in self._jobs:
+            self._change_demand(-float(job.gpus), now)
+            del self._jobs[int(job.index)]
+        if job.status == CANCELLED:
+            self._ranks.pop(int(job.index), None)
+            del self._before[int(job.index)]
 
     def _change_demand(self, gpus: float, now: float) -> None:
         self._integral += (now - self._since_s) * self.contention()

@@ -6,10 +6,10 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, RUNNING, Job
+from dally.model import CANCELLED, INFINITY, RUNNING, Job
+from dally.pickles import picklable
 from dally.policies.ordering.base import Order
 from dally.policies.prediction.hazard import HazardTable
-from dally.policies.view import View
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
 
@@ -26,6 +26,9 @@ class Ranked:
         self.rank: float = 0.0
 
 
+picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GittinsOrder(Order):
     """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown nobody can avoid.
@@ -37,14 +40,10 @@ class GittinsOrder(Order):
     def __init__(self, table: HazardTable, refresh_s: float = 600.0) -> None:
         self.table: HazardTable = table
         self.refresh_s: float = refresh_s
-        self._view: View | None = None
         self._ranked: dict[int, Ranked] = {}
         self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
         self._refreshed_s: float = -INFINITY
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
-
-    def begin(self, view: View) -> None:
-        self._view = view
 
     def key(self, job: Job, now: float) -> float:
         return self.ranked(job).rank
@@ -75,7 +74,7 @@ class GittinsOrder(Order):
 
     def best(self, job: Job) -> float:
         """The slowdown that it cannot avoid."""
-        return self._view.best(job) if self._view is not None else 1.0
+        return self.view.best(job)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         moved: list[Job] = []
@@ -136,6 +135,10 @@ class GittinsOrder(Order):
 
     def stopped(self, job: Job, now: float) -> None:
         self._crossings.discard(job.index)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if job.status == CANCELLED:  # it counts as far as it got
+            self._ranked.pop(int(job.index), None)
 
     def finished(self, job: Job, now: float) -> None:
         found = self._ranked.pop(int(job.index))

@@ -6,7 +6,7 @@ from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import INFINITY, Job
+from dally.model import CANCELLED, INFINITY, Job
 from dally.policies.ordering.base import Order
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
@@ -25,6 +25,10 @@ class PredictedOrder(Order):
 
     def finished(self, job: Job, now: float) -> None:
         self.guesses.finished(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if job.status == CANCELLED:
+            self.guesses.forget(job)
 
 
 class ShortestJob(PredictedOrder):

@@ -7,11 +7,14 @@ from mypy_extensions import i64, mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Job
 from dally.policies.part import Part
+from dally.policies.placement.groups import usable
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Placement(Part):
     """Picks free GPUs for a job, or declines what is on offer."""
+
+    patient: bool = False  # whether jobs hold out for closer tiers, each on a clock of its own
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         raise NotImplementedError
@@ -23,6 +26,23 @@ class Placement(Part):
     def widest(self, job: Job, cluster: Cluster) -> i64:
         """The farthest tier it would ever give the job; free GPUs in one domain of it are enough."""
         return cluster.root
+
+    def offered(self, cluster: Cluster, gpus: i64, group: i64) -> i64:
+        """The closest tier with room for such a gang right now, or -1."""
+        if cluster.free_gpus < gpus:
+            return -1
+        for tier in range(cluster.root + 1):
+            if group > 1 and tier > 0:
+                for domain in range(len(cluster.free[tier])):
+                    if cluster.free[tier][domain] >= gpus and usable(cluster, tier, domain, group) >= gpus:
+                        return tier
+            elif cluster.best_domain(tier, gpus) >= 0:
+                return tier
+        return -1
+
+    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        """How long the job must have waited to take that tier; 0: it takes it, infinity: it never does."""
+        return 0.0 if tier <= self.widest(job, cluster) else INFINITY
 
     def begin_pass(self) -> None:
         """A scheduling pass begins."""

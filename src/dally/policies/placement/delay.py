@@ -8,7 +8,6 @@ from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
-from dally.policies.placement.groups import usable
 from dally.policies.tuning import Timers
 
 
@@ -25,21 +24,11 @@ class DelayPlacement(Placement):
             return None
         return best_fit(cluster, tier, job.gpus, job.group)
 
-    def offered(self, cluster: Cluster, gpus: i64, group: i64) -> i64:
-        """The closest tier with room for such a gang right now, or -1."""
-        if cluster.free_gpus < gpus:
-            return -1
-        for tier in range(cluster.root + 1):
-            if group > 1 and tier > 0:
-                for domain in range(len(cluster.free[tier])):
-                    if cluster.free[tier][domain] >= gpus and usable(cluster, tier, domain, group) >= gpus:
-                        return tier
-            elif cluster.best_domain(tier, gpus) >= 0:
-                return tier
-        return -1
-
     def patience_s(self, cluster: Cluster, tier: i64, gpus: i64, group: i64, now: float) -> float:
         """How long such a gang must have waited to take that tier; 0 if it can get no closer."""
         if tier <= cluster.topology.closest_tier(gpus, group):
             return 0.0
         return self.timers.wait_s(tier, cluster.root, gpus, now)
+
+    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        return self.patience_s(cluster, tier, job.gpus, job.group, now)

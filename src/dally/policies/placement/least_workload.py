@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
+from dally.policies.base import Param
 from dally.policies.placement.base import Placement
+
+KAPPA: Final = Param("kappa", 1, "gangs of at most so many GPUs are spread, larger ones go machine by machine")
 
 
 class LeastWorkload(Placement):

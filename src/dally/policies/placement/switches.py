@@ -23,6 +23,8 @@ class SwitchesPlacement(Placement):
     first finds GPUs for the job under several switches only, and does not stop again.
     """
 
+    patient = True
+
     def __init__(self, max_wait_s: float) -> None:
         self._max_wait_s: float = max_wait_s
         # By demand, when jobs were offered several switches, the first in line among them: the clock of
@@ -47,6 +49,13 @@ class SwitchesPlacement(Placement):
             if found is not None:
                 return found if self._waited_enough(job, now) else None
         return None
+
+    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        offers = self._offers_s.get(demand(job), [])
+        first = bisect_left(offers, job.lost_s)
+        if tier <= LEAF or first == len(offers):
+            return 0.0
+        return offers[first] + self._max_wait_s - job.lost_s
 
     def _waited_enough(self, job: Job, now: float) -> bool:
         offers = self._offers_s.setdefault(demand(job), [])

@@ -6,6 +6,7 @@ from math import log, log2
 from typing import Final
 
 from dally.model import NEVER, Job
+from dally.pickles import picklable
 from dally.policies.prediction.history import Durations, median
 
 DAY_S: Final = 86400.0
@@ -25,9 +26,6 @@ class Past:
         self.recent_s: list[float] = []
         self.submitted_s: float = NEVER
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (past, (self.durations, self.recent_s, self.submitted_s))
-
     def add(self, duration_s: float) -> None:
         self.durations.add(duration_s)
         self.recent_s.append(duration_s)
@@ -35,13 +33,7 @@ class Past:
             del self.recent_s[0]
 
 
-def past(durations: Durations, recent_s: list[float], submitted_s: float) -> Past:
-    """This past: how it is unpickled."""
-    found = Past()
-    found.durations = durations
-    found.recent_s = recent_s
-    found.submitted_s = submitted_s
-    return found
+picklable(Past)
 
 
 class Books:
@@ -52,9 +44,6 @@ class Books:
     def __init__(self) -> None:
         self.pasts: dict[tuple[str, str, int], Past] = {}
         self.numbers: dict[tuple[str, str], int] = {}  # of users, names and models as they came
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (books, (self.pasts, self.numbers))
 
     def of(self, job: Job) -> list[Past]:
         """The job's pasts: user, name and size; user and size; user; size."""
@@ -109,12 +98,7 @@ class Books:
         return float(self.numbers.setdefault((kind, word), len(self.numbers)))
 
 
-def books(pasts: dict[tuple[str, str, int], Past], numbers: dict[tuple[str, str], int]) -> Books:
-    """These books: how they are unpickled."""
-    found = Books()
-    found.pasts = pasts
-    found.numbers = numbers
-    return found
+picklable(Books)
 
 
 def at_least_1(duration_s: float) -> float:

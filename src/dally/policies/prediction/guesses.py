@@ -48,6 +48,10 @@ class Guesses(Part):
             guess_s *= 2.0
         self._doubled_s[int(job.index)] = guess_s
 
+    def forget(self, job: Job) -> None:
+        """The job will never finish: there is nothing to learn from it."""
+        self._doubled_s.pop(int(job.index), 0.0)
+
     def finished(self, job: Job, now: float) -> None:
         """The job is done: learn from it."""
         self.predictor.learn(job, now)

@@ -8,6 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.model import INFINITY, Job
+from dally.pickles import picklable
 from dally.policies.part import Part
 
 FIRST_EDGE_S: Final = 30.0
@@ -51,17 +52,8 @@ class AgeClass:
         self.lefts_s: vec[float] = vec[float]()
         self.ranks_s: vec[float] = vec[float]()  # -1: not yet
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_age_class, (int(self.parent), list(self.met), list(self.ended), int(self.version)))
 
-
-def _age_class(parent: int, met: list[float], ended: list[float], version: int) -> AgeClass:
-    """How a class is unpickled."""
-    found = AgeClass(parent, len(met))
-    found.met = vec[float](met)
-    found.ended = vec[float](ended)
-    found.version = version
-    return found
+picklable(AgeClass, -1, 1)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -95,17 +87,6 @@ class HazardTable(Part):
         self.prior[0] = prior_first
         self._classes: list[AgeClass] = []
         self._numbers: dict[str, int] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state["edges_s"] = list(self.edges_s)
-        state["prior"] = list(self.prior)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(
-            {**state, "edges_s": vec[float](state["edges_s"]), "prior": vec[float](state["prior"])}
-        )
 
     # Where a job belongs.
 

@@ -7,6 +7,7 @@ from bisect import insort
 from mypy_extensions import mypyc_attr
 
 from dally.model import NEVER, Job
+from dally.pickles import picklable
 from dally.policies.prediction.base import Predictor
 
 
@@ -22,9 +23,6 @@ class Durations:
     def __len__(self) -> int:
         return len(self.ordered_s)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (durations, (self.ordered_s, self.last_s))
-
     def add(self, duration_s: float) -> None:
         insort(self.ordered_s, duration_s)
         self.last_s = duration_s
@@ -34,12 +32,7 @@ class Durations:
         return median(self.ordered_s)
 
 
-def durations(ordered_s: list[float], last_s: float) -> Durations:
-    """These durations: how they are unpickled."""
-    found = Durations()
-    found.ordered_s = ordered_s
-    found.last_s = last_s
-    return found
+picklable(Durations)
 
 
 def median(ordered: list[float]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dally.errors import unknown
+from dally.policies.base import Param
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.forest import Forest
 from dally.policies.prediction.history import History
@@ -18,6 +19,7 @@ PREDICTORS: Final[dict[str, Callable[[], Predictor]]] = {
     "history": History,
     "forest": Forest,
 }
+PREDICTOR: Final = Param("predictor", "oracle", "what foresees durations: oracle, none, history or forest")
 
 
 def make_predictor(name: str) -> Predictor:

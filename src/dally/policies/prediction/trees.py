@@ -5,6 +5,8 @@ from __future__ import annotations
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.pickles import picklable
+
 
 class Trees:
     """Binary trees, one after the other; `values` count at the leaves, whose `lefts` are -1."""
@@ -18,14 +20,6 @@ class Trees:
         self.lefts: vec[i64] = vec[i64]()
         self.rights: vec[i64] = vec[i64]()
         self.values: vec[float] = vec[float]()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        nodes = range(len(self.features))
-        rows = [
-            (int(self.features[i]), self.thresholds[i], int(self.lefts[i]), int(self.rights[i]), self.values[i])
-            for i in nodes
-        ]
-        return (rebuild, ([int(root) for root in self.roots], rows))
 
     def begin_tree(self) -> i64:
         """The nodes added from now on are a new tree's, its root first; returns the root's number."""
@@ -60,11 +54,4 @@ class Trees:
         return found
 
 
-def rebuild(roots: list[int], rows: list[tuple[int, float, int, int, float]]) -> Trees:
-    """The trees with these nodes: how they are unpickled."""
-    trees = Trees()
-    for root in roots:
-        trees.roots = append(trees.roots, root)
-    for feature, threshold, left, right, value in rows:
-        trees.add(feature, threshold, left, right, value)
-    return trees
+picklable(Trees)

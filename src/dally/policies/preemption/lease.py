@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from dally.model import Job
+from dally.policies.base import Param
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
+
+LEASE: Final = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -93,9 +93,9 @@ def _inside(tier: i64, domain: i64, now: float, cluster: Cluster) -> list[Job]:
     seen: dict[int, Job] = {}
     for machine in range(first, last):
         for other in cluster.jobs_on[machine]:
-            if int(other.index) not in seen and other.group == 1 and other.since_s <= now:
-                if other.placed_s < now and _within(other, first, last):
-                    seen[int(other.index)] = other
+            at_work = other.group == 1 and other.since_s <= now and other.placed_s < now
+            if at_work and int(other.index) not in seen and _within(other, first, last):
+                seen[int(other.index)] = other
     rows = [(int(other.gpus), int(other.index)) for other in seen.values()]
     rows.sort()
     return [seen[row[1]] for row in rows]
@@ -105,10 +105,7 @@ def _within(job: Job, first: i64, last: i64) -> bool:
     allocation = job.allocation
     if allocation is None:
         return False
-    for machine in allocation.machines:
-        if machine < first or machine >= last:
-            return False
-    return True
+    return all(first <= machine < last for machine in allocation.machines)
 
 
 def _moves(leaving: list[Job], tier: i64, domain: i64, cluster: Cluster) -> list[Move]:

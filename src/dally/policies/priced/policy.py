@@ -41,6 +41,7 @@ class PricedPolicy(Policy):
         self._waiting: bool = False
 
     def begin(self, view: View) -> None:
+        super().begin(view)
         self._prices = Prices(view)
         self.order.begin(view)
 
@@ -78,6 +79,9 @@ class PricedPolicy(Policy):
         self._spread.pop(int(job.index), None)
         self._given_back = True
 
+    def withdrawn(self, job: Job, now: float) -> None:
+        self.order.withdrawn(job, now)
+
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
 
@@ -110,12 +114,11 @@ class PricedPolicy(Policy):
             actions = self._serve(best, now, cluster, prices)
             if not actions:
                 queue.close(best)
-            for action in actions:
-                yield action
+            yield from actions
         queue.reopen()
         for group in list(queue.classes):
             while len(group.heap) > 0:
-                first = group.jobs[group.heap.first()]
+                first = group.job(group.heap.first())
                 place = self._leftover(first, now, cluster, prices)
                 if place is None:
                     break
@@ -143,6 +146,7 @@ class PricedPolicy(Policy):
             eviction = cheapest_eviction(job, near, candidates, cluster, self.order) if candidates else None
             if eviction is not None:
                 for loser in eviction.losers:
+                    self.reasons.lost(loser, job)
                     actions.append(Preempt(loser))
                 actions.append(Start(job, self._filled(job, near, eviction.domain, actions, cluster)))
         return actions

@@ -5,7 +5,9 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Allocation, Job
+from dally.model import INFINITY, Allocation, Costs, Job
+from dally.perf.base import SpeedModel
+from dally.pickles import picklable
 from dally.policies.placement.best_fit import best_fit, fill
 from dally.policies.view import View
 
@@ -64,3 +66,6 @@ class Prices:
             if tier == 0:
                 break  # nobody shares a machine's fabric: one machine is as good as another
         return found
+
+
+picklable(Prices, View(SpeedModel(), Costs()))

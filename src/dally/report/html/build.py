@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from dally.errors import InputError
-from dally.report.explain import RunRecords
 from dally.report.html.comparison_page import comparison_page, read_results
 from dally.report.html.page import Page
 from dally.report.html.run_page import run_page
 from dally.report.html.sweep_page import sweep_page
+from dally.runs.folder import FolderRecord
 from dally.whole_file import write_whole
 
 RUN, COMPARISON, SWEEP = "run", "comparison", "sweep"
@@ -36,7 +36,7 @@ def build_page(folder: Path, baseline: str = "") -> Page:
     if kind == RUN:
         if baseline:
             raise InputError(f"--baseline {baseline}: {folder} holds a single run, with nothing to compare it to")
-        return run_page(RunRecords(folder))
+        return run_page(FolderRecord(folder))
     rows = read_results(folder / "results.parquet").to_dicts()
     return comparison_page(folder, rows, baseline) if kind == COMPARISON else sweep_page(folder, rows, baseline)
 
@@ -52,6 +52,6 @@ def run_reports(folder: Path) -> list[Path]:
     written = []
     for name in dict.fromkeys(rows.filter(rows["jct_mean_s"].is_not_null())["folder"].to_list()):
         path = folder / name / "report.html"
-        write_page(run_page(RunRecords(folder / name)), path)
+        write_page(run_page(FolderRecord(folder / name)), path)
         written.append(path)
     return written

@@ -16,6 +16,7 @@ from dally.metrics.over_time import (
     uplink_names,
     waiting_jobs,
 )
+from dally.metrics.record import Record
 from dally.report.html.axes import category_axis, count_axis, log_span_axis, share_axis, span_axis, time_axis
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
 from dally.report.html.run_charts import (
@@ -28,7 +29,6 @@ from dally.report.html.run_charts import (
     over_time,
     span_range_axis,
 )
-from dally.report.tables import RunTables
 
 SPANS = 160
 
@@ -36,7 +36,7 @@ SPANS = 160
 class Contender:
     """A policy of the comparison: its colour, its runs (one per seed) and the jobs of all of them."""
 
-    def __init__(self, label: str, colour: int, runs: Sequence[RunTables]) -> None:
+    def __init__(self, label: str, colour: int, runs: Sequence[Record]) -> None:
         self.label = label
         self.colour = colour
         self.runs = runs
@@ -193,7 +193,7 @@ def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
     ]  # fmt: skip
 
 
-def _load_charts(firsts: Sequence[tuple[Contender, RunTables]], edges_s: list[float], first: str) -> list[Chart]:
+def _load_charts(firsts: Sequence[tuple[Contender, Record]], edges_s: list[float], first: str) -> list[Chart]:
     """The mean load of all uplinks over time, one row per policy."""
     rows = []
     for _, run in firsts:

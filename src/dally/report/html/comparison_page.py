@@ -10,45 +10,47 @@ from typing import Any
 import polars as pl
 
 from dally.errors import InputError
-from dally.metrics.comparison import METRICS, Entry, choose_baseline, entries, label_of
+from dally.metrics.comparison import Contest, Entry, choose_baseline, compare_rows, contest_of, favourite
+from dally.metrics.metric_list import JCT_MEAN
 from dally.metrics.over_time import time_edges
-from dally.report.explain import RunRecords
+from dally.metrics.row import Row
+from dally.metrics.spread import MEANING
+from dally.report.comparison_folder import recorded_baseline
+from dally.report.comparison_tables import AS_GOOD, UNFINISHED_NOTE
 from dally.report.html.comparison_charts import Contender, comparison_charts
 from dally.report.html.headline import comparison_headline, run_headline
 from dally.report.html.page import Page
+from dally.report.html.page_tables import comparison_table
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_stories
-from dally.report.html.tables import comparison_table
+from dally.runs.folder import FolderRecord
 
 STORIES = 5
 GREY = 7
-CELL = ("workload", "network")
 
 
-def comparison_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -> Page:
+def comparison_page(folder: Path, rows: Sequence[Row], wanted: str = "") -> Page:
     """The page about all runs of a comparison."""
-    done = [row for row in rows if row.get("jct_mean_s") is not None]
+    done = [row for row in rows if row.get(JCT_MEAN.key) is not None]
     if not done:
         raise InputError(f"{folder / 'results.parquet'}: no run in it has figures")
-    cells: dict[str, list[dict[str, Any]]] = {}
-    for row in done:
-        cells.setdefault(cell_name(row), []).append(row)
-    labels = list(dict.fromkeys(label_of(row) for row in done))
-    seeds = len({row["seed"] for row in done})
-    where = " · ".join(cells) if len(cells) < 4 else f"{len(cells)} workloads and networks"
-    facts = f"{len(labels)} policies · {where}"
-    page = Page("Comparison of policies", facts + (f" · {seeds} seeds" if seeds > 1 else ""))
-    baseline = choose_baseline(labels, wanted)
-    if len(cells) > 1:
-        options = "".join(f'<option value="{place}">{escape(name)}</option>' for place, name in enumerate(cells))
+    labels = list(dict.fromkeys(str(row["policy"]) for row in done))
+    usual = recorded_baseline(folder)
+    contests = compare_rows(done, choose_baseline(labels, wanted or usual * (usual in labels)))
+    page = Page("Comparison of policies", _facts(contests, labels, len({row["seed"] for row in done})))
+    several = len(contests) > 1
+    if several:
+        options = "".join(
+            f'<option value="{place}">{escape(contest.name())}</option>' for place, contest in enumerate(contests)
+        )
         page.add(
             '<div class="bar-of-controls"><label class="pick">workload and network '
             f'<select class="choose" id="cell">{options}</select></label></div>'
         )
-    for place, (name, members) in enumerate(cells.items()):
-        page.part = str(place) if len(cells) > 1 else ""
+    for place, contest in enumerate(contests):
+        page.part = str(place) if several else ""
         page.add(f'<div data-part-of="cell" data-part="{place}">')
-        add_cell(page, folder, members, baseline, f"-{place}" if place else "", name if len(cells) > 1 else "")
+        add_contest(page, folder, with_baseline(contest), f"-{place}" if place else "", contest.name() * several)
         page.add("</div>")
     failed = len(rows) - len(done)
     if failed:
@@ -56,52 +58,56 @@ def comparison_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = 
     return page
 
 
-def cell_name(row: dict[str, Any]) -> str:
-    """The workload and the network of a run."""
-    return ", ".join(str(row[name]) for name in CELL if row.get(name))
+def _facts(contests: Sequence[Contest], labels: Sequence[str], seeds: int) -> str:
+    """What was compared, in a line."""
+    names = [contest.name() for contest in contests]
+    where = " · ".join(names) if len(names) < 4 else f"{len(names)} workloads and networks"
+    return f"{len(labels)} policies · {where}" + (f" · {seeds} seeds" if seeds > 1 else "")
 
 
-def add_cell(page: Page, folder: Path, rows: Sequence[dict[str, Any]], wanted: str, suffix: str, cell: str) -> None:
-    """One workload on one network."""
-    found = entries(rows)
-    labels = [entry.label for entry in found]
-    baseline = wanted if wanted in labels else choose_baseline(labels)
+def with_baseline(contest: Contest) -> Contest:
+    """The contest, with a baseline of its own if it lacks the one of the others."""
+    if contest.baseline:
+        return contest
+    groups = {entry.label: entry.rows for entry in contest.entries}
+    return contest_of(groups, choose_baseline([*groups]), workload=contest.workload, network=contest.network)
+
+
+def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: str) -> None:
+    """One workload on one network; `name` if there are several."""
     contenders = [
-        Contender(
-            label, colour_of(place), [RunRecords(folder / row["folder"]) for row in rows if label_of(row) == label]
-        )
-        for place, label in enumerate(labels)
+        Contender(entry.label, colour_of(place), [FolderRecord(folder / row["folder"]) for row in entry.rows])
+        for place, entry in enumerate(contest.entries)
     ]
-    subject = subject_of(found, baseline)
+    subject = favourite(contest)
     if subject is not None:
-        base = next(entry for entry in found if entry.label == baseline)
-        page.headline(comparison_headline(subject, base, {one.label: one.jobs for one in contenders}))
+        page.headline(comparison_headline(contest, subject, {one.label: one.jobs for one in contenders}))
     else:
-        page.headline(run_headline(baseline, contenders[0].jobs, found[0].means.get("jct_bound_s", 0.0)))
-    page.section(f"table{suffix}", f"Figures {cell}".strip())
-    page.add(comparison_table(found, baseline, _links(folder, contenders, rows)))
-    page.note(
-        f"★ best in its column. Changes are against `{baseline}`; less than 3 % is noise. "
-        + ("± is the standard deviation over seeds. " if any(entry.runs > 1 for entry in found) else "")
-        + "The lower bounds are what no scheduler can beat. Click a heading to sort."
-    )
-    page.section(f"charts{suffix}", f"Charts {cell}".strip())
+        bound = contest.bounds.get(JCT_MEAN.key)
+        page.headline(run_headline(contest.baseline, contenders[0].jobs, bound.mean if bound else 0.0))
+    page.section(f"table{suffix}", f"Figures {name}".strip())
+    page.add(comparison_table(contest, _links(folder, contest)))
+    page.note(_how_to_read(contest))
+    page.section(f"charts{suffix}", f"Charts {name}".strip())
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
-    shown = next(one for one in contenders if one.label == (subject.label if subject else baseline))
-    run = shown.runs[0]
-    assert isinstance(run, RunRecords)
-    add_stories(page, run, STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
+    shown = next(one for one in contenders if one.label == (subject.label if subject else contest.baseline))
+    add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
+
+
+def _how_to_read(contest: Contest) -> str:
+    """What the marks of the table mean."""
+    sentences = [f"★ best in its column, {AS_GOOD}.", f"Changes are against `{contest.baseline}`, seed by seed."]
+    if any(len(entry.rows) > 1 for entry in contest.entries):
+        sentences.append(f"± is {MEANING}.")
+    if any(entry.unfinished for entry in contest.entries):
+        sentences.append(f"{UNFINISHED_NOTE}.")
+    sentences.append("The lower bounds are what no scheduler can beat. Click a heading to sort.")
+    return " ".join(sentences)
 
 
 def colour_of(place: int) -> int:
     """The colour of the policy at that place: not the palette's grey, which stands for waiting."""
     return place if place < GREY else place + 1
-
-
-def subject_of(found: Sequence[Entry], baseline: str) -> Entry | None:
-    """Whom the headline is about: the lowest mean completion time apart from the baseline."""
-    others = [entry for entry in found if entry.label != baseline]
-    return min(others, key=lambda entry: entry.means[METRICS[0].key], default=None)
 
 
 def _timers(contenders: Sequence[Contender], subject: Entry | None) -> list[Any]:
@@ -114,10 +120,10 @@ def _timers(contenders: Sequence[Contender], subject: Entry | None) -> list[Any]
     return []
 
 
-def _links(folder: Path, contenders: Sequence[Contender], rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _links(folder: Path, contest: Contest) -> dict[str, str]:
     """Where each policy's own report lies, of those that have one."""
-    first = {label_of(row): f"{row['folder']}/report.html" for row in reversed(rows)}
-    return {one.label: first[one.label] for one in contenders if (folder / first[one.label]).exists()}
+    found = {entry.label: f"{entry.rows[0]['folder']}/report.html" for entry in contest.entries}
+    return {label: path for label, path in found.items() if (folder / path).exists()}
 
 
 def read_results(path: Path) -> pl.DataFrame:

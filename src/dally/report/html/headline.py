@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dally.metrics.comparison import NOISE, Entry, change
+from dally.metrics.comparison import NOISE, Contest, Entry, within_noise
 from dally.metrics.distribution import Parts, finished, mean_parts, slowest
+from dally.metrics.metric_list import JCT_MEAN, JCT_P50, JCT_P99, LOST_TO_NETWORK, WAIT_MEAN, Metric
 from dally.report.time_text import brief
 
 REASONS = {
@@ -66,36 +67,49 @@ def shares(parts: Parts, what: str) -> str:
     return f"{first} % of {what} is {listed([name, *words[1:]])}"
 
 
-def comparison_headline(subject: Entry, base: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
+def comparison_headline(contest: Contest, subject: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
     """One policy against the baseline; with the jobs of both, also why and who gains."""
-    median = change(subject.means["jct_p50_s"], base.means["jct_p50_s"])
-    tail = change(subject.means["jct_p99_s"], base.means["jct_p99_s"])
-    lead = f"`{subject.label}` {_finishes('the median job', median)} `{base.label}`"
-    lead += f" ({brief(subject.means['jct_p50_s'])} instead of {brief(base.means['jct_p50_s'])})"
-    own = jobs[subject.label] if jobs else None
-    other = jobs[base.label] if jobs else None
+    base = contest.baseline
+    median, tail = (_change(contest, subject, metric) for metric in (JCT_P50, JCT_P99))
+    lead = f"`{subject.label}` {_finishes('the median job', median)} `{base}`"
+    lead += f" ({_span(contest, subject.label, JCT_P50)} instead of {_span(contest, base, JCT_P50)})"
     lead += "; p99 " + _compared(tail, median)
-    if own is not None and other is not None and tail is not None and tail > NOISE:
-        lead += because(mean_parts(slowest(own)), mean_parts(slowest(other)), "the slowest 1 % of jobs", own)
-    why = []
-    if own is not None and other is not None:
-        why += [mean_change(mean_parts(own), mean_parts(other)), gains(own, other, base.label)]
+    if jobs:
+        own, other = jobs[subject.label], jobs[base]
+        if tail > 0:
+            lead += because(mean_parts(slowest(own)), mean_parts(slowest(other)), "the slowest 1 % of jobs", own)
+        why = [mean_change(mean_parts(own), mean_parts(other)), gains(own, other, base)]
     else:
-        why.append(_figures(subject, base))
-    why.append(bounds(subject, base))
+        why = [_figures(contest, subject)]
+    why += [bounds(contest, subject), *left_unfinished(contest, subject)]
     return Headline(lead + ".", [sentence for sentence in why if sentence])
 
 
-def _finishes(what: str, by: float | None) -> str:
-    if by is None or abs(by) < NOISE:
+def _change(contest: Contest, subject: Entry, metric: Metric) -> float:
+    """By what share the subject differs from the baseline; 0 if that is noise or cannot be said."""
+    own, base = subject.standings.get(metric.key), contest.standing(contest.baseline, metric)
+    return (own.change() or 0.0) if own and base and not within_noise(own, base) else 0.0
+
+
+def _mean(contest: Contest, label: str, metric: Metric) -> float:
+    found = contest.standing(label, metric)
+    return found.spread.mean if found else 0.0
+
+
+def _span(contest: Contest, label: str, metric: Metric) -> str:
+    return brief(_mean(contest, label, metric))
+
+
+def _finishes(what: str, by: float) -> str:
+    if not by:
         return f"finishes {what} about as fast as"
     return f"finishes {what} {percent(by)} {'sooner' if by < 0 else 'later'} than"
 
 
-def _compared(by: float | None, median: float | None) -> str:
-    if by is None or abs(by) < NOISE:
+def _compared(by: float, median: float) -> str:
+    if not by:
         return "is about the same"
-    also = " too" if median is not None and abs(median) >= NOISE and (median < 0) == (by < 0) else ""
+    also = " too" if median and (median < 0) == (by < 0) else ""
     return f"is {percent(by)} {'better' if by < 0 else 'worse'}{also}"
 
 
@@ -142,28 +156,37 @@ def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
     ).replace("%", " %")
 
 
-def bounds(subject: Entry, base: Entry) -> str:
+def bounds(contest: Contest, subject: Entry) -> str:
     """How far both are from what no scheduler can beat."""
-    bound = subject.means.get("jct_bound_s", 0.0)
-    if not bound:
+    bound = contest.bounds.get(JCT_MEAN.key)
+    words = [
+        f"`{label}` takes {found.times_bound.mean:.1f} times that"
+        for label in (subject.label, contest.baseline)
+        if (found := contest.standing(label, JCT_MEAN)) and found.times_bound
+    ]
+    if bound is None or not words:
         return ""
-    ratios = [entry.means["jct_mean_s"] / entry.means["jct_bound_s"] for entry in (subject, base)]
-    return (
-        f"No scheduler can do better than a mean JCT of {brief(bound)}: "
-        f"`{subject.label}` takes {ratios[0]:.1f} times that, "
-        f"`{base.label}` {ratios[1]:.1f} times."
-    )
+    return f"No scheduler can do better than a mean JCT of {brief(bound.mean)}: {listed(words)}."
 
 
-def _figures(subject: Entry, base: Entry) -> str:
+def left_unfinished(contest: Contest, subject: Entry) -> list[str]:
+    """Who of the two did not finish all jobs: its means are over fewer."""
+    return [
+        f"`{entry.label}` left {sum(entry.unfinished.values()):,} jobs unfinished, which its means leave out."
+        for entry in (subject, contest.entry(contest.baseline))
+        if entry and entry.unfinished
+    ]
+
+
+def _figures(contest: Contest, subject: Entry) -> str:
     """What changed, from the summaries alone."""
-    wait_s = subject.means["queue_mean_s"] - base.means["queue_mean_s"]
-    lost = subject.means["lost_to_network"] - base.means["lost_to_network"]
-    words = [f"mean waiting {'falls' if wait_s < 0 else 'rises'} by {brief(abs(wait_s))}"]
-    if abs(lost) >= 0.005:
+    wait_s, base_s = (_mean(contest, label, WAIT_MEAN) for label in (subject.label, contest.baseline))
+    lost, base_lost = (_mean(contest, label, LOST_TO_NETWORK) for label in (subject.label, contest.baseline))
+    words = [f"mean waiting {'falls' if wait_s < base_s else 'rises'} by {brief(abs(wait_s - base_s))}"]
+    if abs(lost - base_lost) >= 0.005:
         words.append(
-            f"the share of GPU time lost to the network {'falls' if lost < 0 else 'rises'} from "
-            f"{base.means['lost_to_network']:.0%} to {subject.means['lost_to_network']:.0%}".replace("%", " %")
+            f"the share of GPU time lost to the network {'falls' if lost < base_lost else 'rises'} from "
+            f"{base_lost:.0%} to {lost:.0%}".replace("%", " %")
         )
     text = listed(words)
     return text[0].upper() + text[1:] + "."

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from dally.metrics.record import Record
 from dally.report.html.pack import pack
-from dally.report.tables import RunTables
 
 MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
 TICKS = 2**31
@@ -25,7 +25,7 @@ class Replay:
     facts: dict[str, Any]
 
 
-def replay_of(run: RunTables, end_s: float) -> Replay:
+def replay_of(run: Record, end_s: float) -> Replay:
     """Everything that the page shows of a run's course."""
     index = run.jobs.select("job_id").with_row_index("job")
     events = run.events.join(index, on="job_id", how="left", maintain_order="left")
@@ -70,7 +70,7 @@ def replay_of(run: RunTables, end_s: float) -> Replay:
     return Replay(pack(columns, ascending, {"job_id": run.jobs["job_id"].to_list()}), facts)
 
 
-def _held(events: pl.DataFrame, end_s: float, run: RunTables) -> pl.DataFrame:
+def _held(events: pl.DataFrame, end_s: float, run: Record) -> pl.DataFrame:
     """One row per gang and machine: from when to when it held how many of its GPUs."""
     numbers = {name: number for number, name in enumerate(run.topology.names[0])}
     tiers = {name: number for number, name in enumerate(run.tiers)}
@@ -119,7 +119,7 @@ def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
     return kept.sort("row"), left_out, 1.0 - float(kept["gpu_s"].sum()) / whole if whole else 0.0
 
 
-def _outages(run: RunTables, end_s: float, tick_s: float) -> dict[str, list[int]]:
+def _outages(run: Record, end_s: float, tick_s: float) -> dict[str, list[int]]:
     """When machines were down."""
     numbers = {name: number for number, name in enumerate(run.topology.names[0])}
     rows = (
@@ -146,7 +146,7 @@ def _lengths(pieces: pl.DataFrame, tick_s: float) -> list[int]:
     return ((pieces["to_s"] / tick_s).floor() - starts).cast(pl.Int64).to_list()
 
 
-def _groups(run: RunTables) -> list[list[Any]]:
+def _groups(run: Record) -> list[list[Any]]:
     """[name, first machine, machines] of every domain right above the machines."""
     topology = run.topology
     return [

@@ -25,9 +25,9 @@ from dally.metrics.over_time import (
     uplink_names,
     waiting_jobs,
 )
+from dally.metrics.record import Record
 from dally.report.html.axes import Axis, category_axis, count_axis, log_span_axis, share_axis, span_axis, time_axis
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
-from dally.report.tables import RunTables
 
 SPANS = 240  # of time, in charts over time
 SHORTEST_S = 1.0  # on logarithmic scales
@@ -36,7 +36,7 @@ CLOCK = "time since the trace's start"
 JOBS_SHARE = "jobs at or below that time"
 
 
-def run_charts(run: RunTables, end_s: float) -> list[Chart]:
+def run_charts(run: Record, end_s: float) -> list[Chart]:
     """All that have something to show, in the order of the page."""
     start_s = float(run.events["time_s"][0]) if run.events.height else 0.0
     edges_s = time_edges(start_s, end_s, SPANS)
@@ -144,7 +144,7 @@ def comm_charts(jobs: pl.DataFrame) -> list[Chart]:
     ]  # fmt: skip
 
 
-def tiers_chart(run: RunTables) -> Chart:
+def tiers_chart(run: Record) -> Chart:
     """How far gangs of each size were spread, over all placements."""
     placed = run.events.filter(pl.col("kind").is_in(["start", "migrate"])).with_columns(
         pl.col("tier").cast(pl.String)
@@ -173,7 +173,7 @@ def tiers_chart(run: RunTables) -> Chart:
 TIER_COLOURS = (2, 0, 1, 3, 5)
 
 
-def busy_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
+def busy_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     """GPUs held, those that are free in pieces, and fragmentation, over time."""
     gpus = run.topology.total_gpus()
     held = held_gpus(run.events, run.jobs)
@@ -204,7 +204,7 @@ def over_time(name: str, colour: int, values: list[float], edges_s: list[float])
     return Series(name, colour, edges_s, [*values, values[-1]])
 
 
-def waiting_chart(run: RunTables, edges_s: list[float]) -> Chart:
+def waiting_chart(run: Record, edges_s: list[float]) -> Chart:
     """How many jobs wait, over time."""
     level = waiting_jobs(run.events)
     values = step_means(level["time_s"], level["level"], edges_s)
@@ -215,7 +215,7 @@ def waiting_chart(run: RunTables, edges_s: list[float]) -> Chart:
     )  # fmt: skip
 
 
-def load_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
+def load_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     """The load of uplinks over time, a row each; none if no link was ever used."""
     names = [list(tier) for tier in run.topology.names]
     links = uplink_names(run.tiers, names)
@@ -244,7 +244,7 @@ def short_link(link: str) -> str:
     return name if name.startswith(tier) else link
 
 
-def timer_charts(run: RunTables, edges_s: list[float]) -> list[Chart]:
+def timer_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     """How long gangs wait before they take each tier above the machine, over time; none without timers."""
     offers = run.decisions.filter(pl.col("kind") == "offer")
     charts = []

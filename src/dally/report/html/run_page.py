@@ -11,19 +11,20 @@ import polars as pl
 from dally.metrics.comparison import lost_to_network
 from dally.metrics.distribution import most_delayed
 from dally.metrics.over_time import waiting_jobs
-from dally.report.explain import RunRecords
+from dally.metrics.record import Record
+from dally.report.explain import Stories
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
+from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
-from dally.report.html.tables import cards
-from dally.report.time_text import brief, stamp
+from dally.report.time_text import brief
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment
 
 
-def run_page(run: RunRecords) -> Page:
+def run_page(run: Record) -> Page:
     """The page about a run."""
     summary = run.summary
     page = Page(f"Run of {summary['policy']}", facts_of(run))
@@ -32,20 +33,14 @@ def run_page(run: RunRecords) -> Page:
     if run.events.is_empty():
         page.note("Nothing happened in this run: there is nothing to draw.")
         return page
-    end_s = max(float(run.all_events["time_s"].max() or 0.0), _stopped_s(run))  # type: ignore[arg-type]
-    add_replay(page, run, end_s)
+    add_replay(page, run, run.end_s)
     page.section("charts", "Charts")
-    page.add_charts(run_charts(run, end_s))
+    page.add_charts(run_charts(run, run.end_s))
     add_stories(page, run)
     return page
 
 
-def _stopped_s(run: RunRecords) -> float:
-    until_s = run.scenario.until_s
-    return until_s if until_s < float("inf") else 0.0
-
-
-def facts_of(run: RunRecords) -> str:
+def facts_of(run: Record) -> str:
     """What was run, in a line."""
     scenario, summary = run.scenario, run.summary
     parts = [
@@ -85,7 +80,7 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
-def add_replay(page: Page, run: RunRecords, end_s: float) -> None:
+def add_replay(page: Page, run: Record, end_s: float) -> None:
     """The map with its slider, and the GPUs over time."""
     replay = replay_of(run, end_s)
     page.embed("course-facts", replay.facts)
@@ -113,16 +108,16 @@ def _filled(name: str, **parts: str) -> str:
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
 
 
-def _jumps(run: RunRecords) -> str:
+def _jumps(run: Record) -> str:
     return "".join(
         f'<option value="{time_s!r}"{" data-first" if place == 0 else ""}>{escape(words)}</option>'
         for place, (time_s, words) in enumerate(moments(run))
     )
 
 
-def moments(run: RunRecords) -> list[tuple[float, str]]:
+def moments(run: Record) -> list[tuple[float, str]]:
     """Instants worth a look: when most jobs waited, failures, the first preemptions, the largest gangs."""
-    busiest_s = run.busiest_s()
+    busiest_s = Stories(run).busiest_s()
     level = waiting_jobs(run.events.filter(pl.col("time_s") <= busiest_s))["level"]
     most = int(level[-1]) if len(level) else 0
     found = [(busiest_s, f"most jobs wait ({most:,})")]
@@ -144,7 +139,7 @@ def moments(run: RunRecords) -> list[tuple[float, str]]:
 
 def add_stories(
     page: Page,
-    run: RunRecords,
+    run: Record,
     count: int = STORIES,
     anchor: str = "slowest",
     title: str = "Jobs that lost most time",
@@ -159,12 +154,13 @@ def add_stories(
         "Click a job for its story; `dally explain JOB --run DIR` tells it too."
     )
     page.add('<div class="card">')
+    stories = Stories(run)
     for job in jobs.iter_rows(named=True):
-        page.add(story_html(run, job))
+        page.add(story_html(stories, job))
     page.add("</div>")
 
 
-def story_html(run: RunRecords, job: dict[str, Any]) -> str:
+def story_html(stories: Stories, job: dict[str, Any]) -> str:
     """One job: what it lost in a line, and its story behind it."""
     often = f", preempted {job['preemptions']:,}×" if job["preemptions"] else ""
     slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
@@ -174,8 +170,8 @@ def story_html(run: RunRecords, job: dict[str, Any]) -> str:
         f"waited {brief(job['queue_s'])}{slow}{often}"
     )
     lines = "".join(
-        f"<dt>{escape(stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
-        for line in run.story(job["job_id"])
+        f"<dt>{escape(stories.stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
+        for line in stories.story(job["job_id"])
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
     return f'<details class="job">{summary}<dl>{lines}</dl></details>'

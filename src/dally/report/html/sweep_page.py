@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dally.errors import InputError
-from dally.metrics.comparison import METRICS, Metric, choose_baseline, entries, lost_to_network
+from dally.metrics.comparison import choose_baseline, contest_of, favourite, groups_of, lost_to_network
+from dally.metrics.metric_list import ON_PAGE, SHARE, SPAN, Metric
 from dally.metrics.sweeping import is_number, mean_by, varied_columns
+from dally.report.comparison_tables import AS_GOOD
 from dally.report.html.axes import Axis, category_axis, count_axis, log_count_axis, share_axis, span_axis
 from dally.report.html.charts import DOTS, HEAT, Chart, Series
-from dally.report.html.comparison_page import subject_of
 from dally.report.html.headline import Headline, comparison_headline
 from dally.report.html.page import Page, marked
-from dally.report.html.tables import sweep_table, told
+from dally.report.html.page_tables import sweep_table, told
 
 MOST_ROWS = 2000
 MOST_VALUES = 40  # of a parameter, to have a row each
@@ -31,19 +32,24 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
     page.headline(sweep_headline(done, names))
     policies = list(dict.fromkeys(str(row["policy"]) for row in done))
     if len(policies) > 1:
-        _compare_policies(page, done, wanted)
-    metrics = [metric for metric in METRICS if len({row.get(metric.key) for row in done} - {None}) > 1]
+        _compare_policies(page, done, names, wanted)
+    metrics = [metric for metric in ON_PAGE if len({row.get(metric.key) for row in done} - {None}) > 1]
     if names and metrics:
         add_effects(page, done, names, metrics)
     page.section("runs", "Runs")
     if len(done) > MOST_ROWS:
         page.note(f"The {MOST_ROWS:,} runs with the lowest mean JCT, of {len(done):,}.")
-    best_first = sorted(done, key=lambda row: float(row["jct_mean_s"]))[:MOST_ROWS]
-    page.add(sweep_table(best_first, names or ["policy"], metrics or METRICS[:1]))
-    page.note("★ best in its column. Click a heading to sort.")
+    best_first = sorted(done, key=_rank)[:MOST_ROWS]
+    page.add(sweep_table(best_first, names or ["policy"], metrics or ON_PAGE[:1]))
+    page.note(f"★ best in its column, {AS_GOOD}. Click a heading to sort.")
     if len(done) < len(rows):
         page.note(f"{len(rows) - len(done):,} of {len(rows):,} runs failed and are not counted.")
     return page
+
+
+def _rank(row: dict[str, Any]) -> tuple[bool, float]:
+    """Lowest mean JCT first; runs that left jobs unfinished last, for theirs is over fewer jobs."""
+    return row["finished"] < row["jobs"], float(row["jct_mean_s"])
 
 
 def short(name: str) -> str:
@@ -53,10 +59,9 @@ def short(name: str) -> str:
 
 def sweep_headline(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Headline:
     """The best run, how much the choice matters, and which parameter matters most."""
-    ordered = sorted(rows, key=lambda row: float(row["jct_mean_s"]))
-    best, worst = ordered[0], ordered[-1]
+    best, worst = min(rows, key=_rank), max(rows, key=lambda row: float(row["jct_mean_s"]))
     chosen = ", ".join(f"{short(name)} = {_word(best[name])}" for name in names) or str(best["policy"])
-    lead = f"Lowest mean JCT: {told(best['jct_mean_s'], 'span')} with {chosen}"
+    lead = f"Lowest mean JCT: {told(best['jct_mean_s'], SPAN)} with {chosen}"
     times = float(worst["jct_mean_s"]) / float(best["jct_mean_s"])
     lead += f"; the worst of {len(rows):,} runs takes {times:.1f} times that."
     ranges = []
@@ -71,8 +76,8 @@ def sweep_headline(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Head
         low = min(means, key=lambda value: means[value])
         high = max(means, key=lambda value: means[value])
         why.append(
-            f"{short(name)} matters most: on average over the rest, {_word(low)} gives {told(means[low], 'span')} "
-            f"and {_word(high)} {told(means[high], 'span')} ({times:.2f}×)."
+            f"{short(name)} matters most: on average over the rest, {_word(low)} gives {told(means[low], SPAN)} "
+            f"and {_word(high)} {told(means[high], SPAN)} ({times:.2f}×)."
         )
     return Headline(lead, why)
 
@@ -81,13 +86,14 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _compare_policies(page: Page, rows: Sequence[dict[str, Any]], wanted: str) -> None:
-    found = entries([{**row, "settings": ""} for row in rows])
-    baseline = choose_baseline([entry.label for entry in found], wanted)
-    subject = subject_of(found, baseline)
+def _compare_policies(page: Page, rows: Sequence[dict[str, Any]], names: Sequence[str], wanted: str) -> None:
+    """The best policy against the baseline; runs that differ in nothing but the policy are pairs."""
+    groups = groups_of(rows, "policy")
+    pair_by = ["seed", *(name for name in names if name not in ("policy", "seed"))]
+    contest = contest_of(groups, choose_baseline([*groups], wanted), pair_by)
+    subject = favourite(contest)
     if subject is not None:
-        base = next(entry for entry in found if entry.label == baseline)
-        headline = comparison_headline(subject, base)
+        headline = comparison_headline(contest, subject)
         page.add(f'<p class="why">Means over all runs: {marked(" ".join([headline.lead, *headline.why]))}</p>')
 
 
@@ -117,9 +123,9 @@ def unit_of(name: str) -> str:
 
 def metric_axis(metric: Metric, high: float) -> Axis:
     """An axis for a figure."""
-    if metric.unit == "span":
+    if metric.unit == SPAN:
         return span_axis(metric.title, high)
-    if metric.unit == "share":
+    if metric.unit == SHARE:
         return share_axis(metric.title, min(high, 1.0))
     return count_axis(metric.title, high)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dally.engine.simulate import Simulation
+from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.model import KIND_NAMES, STATUS_NAMES
 
@@ -41,7 +42,7 @@ class JobRow:
 
 
 @dataclass
-class Record:
+class RunRows:
     """Everything a run left behind."""
 
     machine_gpus: list[int]
@@ -54,13 +55,13 @@ class Record:
     jct_bound_s: float
 
 
-def record_of(simulation: Simulation) -> Record:
+def record_of(simulation: Simulation) -> RunRows:
     """The run so far, in rows."""
     state = simulation.state
     topology = state.cluster.topology
     log = state.log
-    summary = summarize(simulation)
-    return Record(
+    summary = summarize(Simulated(simulation))
+    return RunRows(
         machine_gpus=[int(gpus) for gpus in topology.gpus[0]],
         jobs=[
             JobRow(

@@ -1,38 +1,34 @@
-"""What `dally whatif` prints: the two sides, by user, by size, who loses, how far to trust it."""
+"""The answer to a what-if for people: the two sides, by user, by size, who loses, how far to trust it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import typer
-
-from dally.cli.output import print_table
 from dally.metrics.before_after import Group, Side
+from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import brief
 from dally.sweep.whatif import Answer
 
 
-def show(found: Answer, values: dict[str, Any], top: int) -> None:
-    """Print it for people."""
+def told(found: Answer, values: Mapping[str, Any], top: int) -> Iterator[str | TextTable]:
+    """Sentences and tables in the order in which they are read; `top` users and jobs are named."""
     current, new = values["current"], values["new"]
     gpus = " → ".join(f"{count:,}" for count in dict.fromkeys(values["gpus"]))
-    typer.echo(f"{found.total.jobs:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)")
-    print_table(["", current, new, "change"], _sides(found), numbers_from=1)
-    typer.echo(_verdict(found.total, new))
-    typer.echo("")
-    typer.echo("By user")
-    print_table(*_groups("user", found.top_users), numbers_from=1)
-    typer.echo("By GPUs of the job")
-    print_table(*_groups("GPUs", found.sizes), numbers_from=1)
-    _show_losers(found, top)
-    for line in _trusted(found, current):
-        typer.echo(line)
-    for line in _assumptions(values, found.unfinished):
-        typer.echo(line)
+    yield f"{found.total.jobs:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)"
+    yield plain_table(["", current, new, "change"], _sides(found))
+    yield verdict(found.total, new)
+    yield ""
+    yield "By user"
+    yield plain_table(*_groups("user", found.top_users))
+    yield "By GPUs of the job"
+    yield plain_table(*_groups("GPUs", found.sizes))
+    yield from _losers(found, top)
+    yield from _trusted(found, current)
+    yield from _assumptions(values, found.unfinished)
 
 
-def _verdict(both: Group, new: str) -> str:
+def verdict(both: Group, new: str) -> str:
     """The answer in a sentence."""
     saved, waits_s = both.saved_gpu_h(), both.new.wait_mean_s - both.current.wait_mean_s
     hours = f"{'save' if saved >= 0 else 'cost'} {abs(saved):,.1f} of {both.current.gpu_h:,.1f} GPU-hours"
@@ -115,28 +111,28 @@ def _times(before: Side, after: Side) -> list[str]:
     return [_time(value) for value in seconds]
 
 
-def _show_losers(found: Answer, top: int) -> None:
+def _losers(found: Answer, top: int) -> Iterator[str | TextTable]:
     """Users and jobs worse off by more than 5 % and one minute."""
     if not found.losing_jobs:
-        typer.echo("Nobody loses: no job takes more than 5 % and one minute longer.")
+        yield "Nobody loses: no job takes more than 5 % and one minute longer."
         return
     lost = brief(sum(job["lost_s"] for job in found.losing_jobs))
-    typer.echo(
+    yield (
         f"Who loses: {found.total.worse:,} of {found.total.jobs:,} jobs take more than 5 % and one minute longer, "
         f"{lost} in all"
     )
     users = [[g.name, f"{g.jobs:,}", *_jct(g.current.jct_mean_s, g.new.jct_mean_s)] for g in found.losing_users]
     if users:
-        print_table(["user, mean job", "jobs", "JCT", "new", "longer by", ""], users[:top], numbers_from=1)
+        yield plain_table(["user, mean job", "jobs", "JCT", "new", "longer by", ""], users[:top])
     rows = [
         [job["job_id"], job["user"], str(job["gpus"]), *_jct(job["current_jct_s"], job["new_jct_s"])]
         for job in found.losing_jobs[:top]
     ]
-    print_table(["job", "user", "GPUs", "JCT", "new", "longer by", ""], rows, numbers_from=2)
+    yield plain_table(["job", "user", "GPUs", "JCT", "new", "longer by", ""], rows, numbers_from=2)
     rest = [(len(users) - top, "user"), (len(found.losing_jobs) - top, "job")]
     more = [f"{count:,} more {what}{'s' * (count > 1)}" for count, what in rest if count > 0]
     if more:
-        typer.echo(f"and {' and '.join(more)}: --top N, --json")
+        yield f"and {' and '.join(more)}: --top N, --json"
 
 
 def _jct(before_s: float, after_s: float) -> list[str]:
@@ -158,7 +154,7 @@ def _trusted(found: Answer, current: str) -> list[str]:
     return [f"How far to trust it, by the replay under {current}:", *lines] if lines else []
 
 
-def _assumptions(values: dict[str, Any], unfinished: int) -> list[str]:
+def _assumptions(values: Mapping[str, Any], unfinished: int) -> list[str]:
     """What the answer stands on that nobody stated, and what is not in it."""
     lines = []
     if values["network_assumed"]:

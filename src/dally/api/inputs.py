@@ -1,0 +1,111 @@
+"""What the calls take, made into what a scenario holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+from dally.api.kept import Kept
+from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.topology import Topology
+from dally.errors import InputError, unknown
+from dally.runs.scenario import Scenario
+from dally.sweep.parameters import convert
+from dally.sweep.policy_list import Chosen
+from dally.traces.frame_trace import frame_csv, is_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    TraceLike: TypeAlias = str | PathLike[str] | pl.DataFrame | pd.DataFrame
+ClusterLike: TypeAlias = str | PathLike[str] | Topology
+
+
+class ScenarioFields(TypedDict, total=False):
+    """The other fields of a scenario, by keyword; what is left out is as on the command line."""
+
+    seed: int
+    until_s: float
+    skip_impossible: bool
+    restart_s: float
+    restart_per_gpu_s: float
+    checkpoint_every_s: float
+    failures: str | PathLike[str]
+    failure_rate: float
+    repair_s: float
+    network: str
+    network_settings: Mapping[str, object]
+    congestion: str | float
+    mix: str
+    gpu: str
+    profiles: str | PathLike[str]
+    trace_format: str
+    strict: bool
+    zone: str
+
+
+def scenario_of(
+    kept: Kept, trace: TraceLike, cluster: ClusterLike, policy: Chosen, given: Mapping[str, Any]
+) -> Scenario:
+    """The scenario; a frame and a topology become files that are kept with the result."""
+    fields = fields_of(given)
+    if is_frame(trace):
+        fields["trace_format"] = "csv"
+    return Scenario(
+        trace=trace_file(kept, trace, strict=fields.get("strict", False)),
+        cluster=cluster_text(kept, cluster),
+        policy=policy.name,
+        settings=policy.settings,
+        **fields,
+    )
+
+
+def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords as a scenario's fields; None stands for a keyword that was not given."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in ScenarioFields.__annotations__:
+            raise unknown("keyword", name, list(ScenarioFields.__annotations__))
+        if value is None:
+            continue
+        fields[name] = settings_of(name, value) if name == "network_settings" else convert(name, value)
+    return fields
+
+
+def several(name: str, listed: Sequence[Any] | None, stated: Mapping[str, Any], usual: object) -> list[Any]:
+    """The values of `seeds` or `networks`, else the one of `seed` or `network`; InputError if both are given."""
+    if listed is None:
+        return [stated.get(name, usual)]
+    if name in stated:
+        raise InputError(f"{name} and {name}s: give one of them")
+    found = [listed] if isinstance(listed, (str, int)) else list(listed)
+    if not found:
+        raise InputError(f"{name}s: none given")
+    return [convert(name, value) for value in dict.fromkeys(found)]
+
+
+def settings_of(name: str, given: Mapping[str, object] | None) -> dict[str, str]:
+    """Settings as text, as `--set` takes them."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"{name}: {given!r}: must be a dict")
+    return {str(key): convert(f"{name} {key}", value) for key, value in (given or {}).items()}
+
+
+def trace_file(kept: Kept, trace: TraceLike, name: str = "trace", strict: bool = False) -> str:
+    """The path of the trace; that of a frame is a new file of that name."""
+    if is_frame(trace):
+        return kept.file(f"{name}.csv", frame_csv(trace, strict))
+    if isinstance(trace, (str, PathLike)):
+        return fspath(trace)
+    raise InputError(f"trace: {type(trace).__name__}: must be a path or a DataFrame of polars or pandas")
+
+
+def cluster_text(kept: Kept, cluster: ClusterLike) -> str:
+    """The cluster as `--cluster` takes it."""
+    if isinstance(cluster, Topology):
+        return kept.file("topology.toml", to_toml(cluster))  # whatif writes a cluster.toml beside it
+    if isinstance(cluster, (str, PathLike)):
+        return fspath(cluster)
+    raise InputError(f"cluster: {type(cluster).__name__}: must be a path, a text such as 4x16x8, or a Topology")

@@ -1,0 +1,96 @@
+"""What one run gives to who called it from Python."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dally.api.kept import Kept
+from dally.api.story import Story
+from dally.metrics.record import Inputs, Record
+from dally.report.run_summary import summary_table
+from dally.report.time_text import span
+from dally.whole_file import write_whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dally.report.explain import Stories
+
+
+class RunResult:
+    """One run: its summary, its tables as polars frames, and the story of every job."""
+
+    def __init__(self, record: Record, kept: Kept | None = None) -> None:
+        self._record = record
+        self._kept = kept  # files that the run was made from last as long as this
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The figures of summary.json, by name."""
+        return self._record.summary
+
+    @property
+    def scenario(self) -> Inputs:
+        """What was run; its `to_toml()` is the text that repeats the run."""
+        return self._record.scenario
+
+    @property
+    def jobs(self) -> pl.DataFrame:
+        """jobs.csv: a row per job."""
+        return self._record.jobs
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """events.parquet: a row per event, those of machines and links included."""
+        return self._record.all_events
+
+    @property
+    def decisions(self) -> pl.DataFrame:
+        """decisions.parquet: the policy's reasons."""
+        return self._record.decisions
+
+    @property
+    def slots(self) -> pl.DataFrame:
+        """slots.parquet: samples of what could start."""
+        return self._record.slots
+
+    def explain(self, job: str | int, until_s: float = float("inf")) -> Story:
+        """The story of a job up to an instant: why it waited, what it got, what it lost."""
+        stories, job_id = self._stories, str(job)
+        lines = stories.story(job_id, until_s)
+        slowdowns = zip(stories.tiers, stories.slowdowns(stories.job(job_id)), strict=False)
+        when = [stories.stamp(line.time_s) for line in lines]
+        return Story(job_id, lines, when, {tier: value for tier, value in slowdowns if value > 0.0})
+
+    def report(self, path: str | Path | None = None) -> str:
+        """The text of report.html; with a path it is also written there."""
+        from dally.report.html.run_page import run_page
+
+        return written(run_page(self._record).to_html(), path)
+
+    @cached_property
+    def _stories(self) -> Stories:
+        from dally.report.explain import Stories
+
+        return Stories(self._record)
+
+    def __str__(self) -> str:
+        return summary_table(self.summary).aligned()
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        done = f"{summary['finished']:,} of {summary['jobs']:,} jobs finished"
+        return f"<RunResult of {summary['policy']}: {done}, mean JCT {span(summary['jct_mean_s'])}; print it>"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>Run of {escape(self.summary['policy'])}</b></p>{summary_table(self.summary).html()}"
+
+
+def written(page: str, path: str | Path | None) -> str:
+    """The page; with a path it is also written there, whole or not at all."""
+    if path is not None:
+        write_whole(Path(path), page.encode())
+    return page

@@ -1,0 +1,126 @@
+"""What a scenario takes on the command line, said once for every command that makes runs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from dally.runs.scenario import Scenario
+
+WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
+
+
+class Taken(NamedTuple):
+    """An option: its names, its help, the type of its value, and what goes without it."""
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    kind: Any = str
+    usual: str = ""  # instead of the field's default, where that says too little
+
+    def described(self, default: object, usual: str, more: str) -> str:
+        """The help text, what the command adds to it, and what holds if the option is not given."""
+        text = f"{self.help} {more}".strip()
+        said = usual or self.usual or _shown(default)
+        return f"{text}  [default: {said}]" if said else text
+
+
+# By field of Scenario, in the order of help texts; `scenario` and `seeds` stand for several values of them.
+OPTIONS: dict[str, Taken] = {
+    "trace": Taken(
+        ("--trace",),
+        "Jobs: csv with job_id, submit_s, gpus, duration_s, or another format of docs/formats.md.",
+        "FILE",
+    ),
+    "cluster": Taken(
+        ("--cluster", "--topology"),
+        "RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a topology file of "
+        "docs/formats.md, such as topology.conf with gres.conf beside it.",
+        "RxMxG|FILE",
+    ),
+    "policy": Taken(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual="fifo-backfill"),
+    "settings": Taken(("--set",), "Set a parameter of the policy.", "KEY=VALUE", list[str]),
+    "scenario": Taken(
+        ("--scenario",), "Start from the scenario.toml that a run left; other options change it.", "FILE", Path
+    ),
+    "snapshot": Taken(
+        ("--from",),
+        "Go on from where `dally simulate --snapshot` saved a run: --policy, --set and --until may be others.",
+        "FILE",
+    ),
+    "seed": Taken(("--seed",), "Seed of everything drawn at random.", "N", int),
+    "seeds": Taken(("--seeds",), "Several seeds: every run once with each.", "N,…", usual="that of --seed"),
+    "network": Taken(
+        ("--network",),
+        "How fast links are: fast, normal, slow, congested, a100-nvswitch-8x200g and others.",
+        "NAME",
+        usual="links of the cluster file, if it states any",
+    ),
+    "network_settings": Taken(("--set-network",), "Override one value of the network.", "KEY=VALUE", list[str]),
+    "congestion": Taken(
+        ("--congestion",), "Background load on every link above the machine: a share, or TIER=SHARE,…", "SHARE"
+    ),
+    "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
+    "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
+    "profiles": Taken(("--profiles",), "Models of your own, in TOML.", "FILE"),
+    "trace_format": Taken(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
+    "strict": Taken(
+        ("--strict",), "Refuse a trace with rows that cannot be used, instead of counting them.", kind=bool
+    ),
+    "zone": Taken(("--zone",), "Time zone of local times in the trace, as Asia/Shanghai.", "ZONE"),
+    "skip_impossible": Taken(
+        ("--skip-impossible",), "Leave out, and count, jobs larger than the cluster.", kind=bool
+    ),
+    "until_s": Taken(("--until",), "Stop the clock then, on the trace's own clock.", "SECONDS", float),
+    "restart_s": Taken(
+        ("--restart-s",), "What a gang that lost its GPUs needs before it works again.", "SECONDS", float
+    ),
+    "restart_per_gpu_s": Taken(("--restart-per-gpu-s",), "The same, per GPU of the gang.", "SECONDS", float),
+    "checkpoint_every_s": Taken(
+        ("--checkpoint-every",),
+        "Work between checkpoints: what a machine failure undoes.",
+        "SECONDS",
+        float,
+        "it undoes nothing",
+    ),
+    "failures": Taken(("--failures",), "Machine outages: csv with machine, fail_s, repair_s.", "FILE"),
+    "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
+    "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
+}
+DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}
+
+
+def option(name: str, usual: str = "", more: str = "", metavar: str = "", hidden: bool = False) -> Any:
+    """The option called `name` above, for a signature; None or [] if it is not given.
+
+    A command may say what else goes without it, add a sentence, and take values of another form.
+    """
+    taken = OPTIONS[name]
+    return typer.Option(
+        [] if taken.kind == list[str] else None,
+        *taken.flags,
+        help=taken.described(DEFAULTS.get(name), usual, more),
+        metavar=metavar or taken.metavar,
+        hidden=hidden,
+    )
+
+
+def flag_of(name: str) -> str:
+    """The option that sets a field, a parameter `set.KEY` of the policy or `network.KEY` of the network."""
+    table, dot, _ = name.partition(".")
+    if dot:
+        return "--set" if table == "set" else "--set-network"
+    return OPTIONS[name].flags[0]
+
+
+def _shown(default: object) -> str:
+    """A field's default for people; nothing where it says nothing."""
+    if isinstance(default, bool) or default in ("", float("inf")):
+        return ""
+    if isinstance(default, float):
+        return f"{default:g}"
+    return str(default) if isinstance(default, (int, str)) else ""

@@ -1,0 +1,16 @@
+"""Who carries out what a policy asks for."""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from dally.model import Action
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Executor:
+    """Carries out every action at once, as a simulation does. A backend's asks the cluster's own software."""
+
+    def apply(self, action: Action, now: float) -> str:
+        """Carry out an action that the engine found possible; why that failed, or nothing if it did not."""
+        return ""

@@ -1,0 +1,36 @@
+"""Handing a cluster at work over from one policy to another."""
+
+from __future__ import annotations
+
+from dally.cluster.capacity import Cluster
+from dally.engine.state import State
+from dally.model import HELD, WAITING, Job
+from dally.policies.base import Policy
+
+
+def handed_over(state: State, jobs: list[Job], policy: Policy, now: float) -> State:
+    """The same cluster at the same moment under another policy, which adopts every job that is there.
+
+    Progress, clocks and the log go on. The old state is of no more use: its jobs are the new one's.
+    """
+    state.catch_up(now)
+    cluster = Cluster(state.cluster.topology, state.cluster.network)
+    found = State(cluster, policy, state.speed.anew(policy.sharing()), state.costs, state.sample_every_s)
+    found.log = state.log
+    found.finished = state.finished
+    found.sample_from_s = state.sample_from_s
+    found.sample_due_s = state.sample_due_s
+    for machine in range(len(state.cluster.down)):
+        if state.cluster.down[machine]:
+            cluster.fail(machine)
+            policy.machine_failed(machine, now)
+    for job in list(state.cluster.running.values()):
+        found.adopt(job, now, job.allocation)
+    for job in jobs:
+        if job.status == WAITING:
+            found.adopt(job, now)
+        elif job.status == HELD:
+            found.adopt(job, now)
+            found.hold(job, now)
+    found.wakeup_s = now
+    return found

@@ -1,0 +1,183 @@
+"""A comparison as tables (terminal, Markdown, CSV, LaTeX) and as plain values. Nothing is computed here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from dally.metrics.comparison import NOISE, Contest, Entry, Standing
+from dally.metrics.metric_list import BRIEF, FULL, JCT_MEAN, REPEATED, SPAN, Metric
+from dally.metrics.spread import MEANING, Spread
+from dally.report.text_table import TextCell, TextTable, latex_text
+
+HOUR_S = 3600.0
+NOTHING = "-"
+BOUND = "at least"
+UNFINISHED = " †"  # behind the label of who left jobs unfinished
+AS_GOOD = f"or as good within noise ({NOISE:.0%})".replace("%", " %")
+UNFINISHED_NOTE = "† left jobs unfinished: its means are over fewer jobs, so it is never best and has no ÷ bound"
+NOTES = (
+    f"* best of its column, {AS_GOOD}; ± {MEANING}; {BOUND}: what no scheduler can beat",
+    UNFINISHED_NOTE,
+)
+COLUMNS = (
+    "workload", "network", "policy", "metric", "mean", "spread", "low", "high", "against_baseline",
+    "against_baseline_spread", "bound", "times_bound", "best", "unfinished",
+)  # fmt: skip
+
+
+def absolute(
+    contest: Contest, metrics: Sequence[Metric], in_hours: bool = False, bounded: bool = True, short: bool = False
+) -> TextTable:
+    """Means and spread over seeds. Of figures with a bound, how many times it; the bounds last."""
+    entries = contest.entries
+    columns = [[TextCell(shown_label(entry)) for entry in entries] + [TextCell(BOUND)]]
+    headings = [""]
+    unit_name, unit_s = ("h", HOUR_S) if in_hours else unit_of(contest)  # one for all, so that columns compare
+    for metric in metrics:
+        unit = unit_s if metric.unit == SPAN else 1.0
+        title = metric.short_title() if short else metric.title
+        headings.append(f"{title}, {unit_name}" if metric.unit == SPAN else title)
+        bound = contest.bounds.get(metric.key)
+        column = [_absolute(entry.standings.get(metric.key), unit) for entry in entries]
+        columns.append([*column, TextCell(bound.shown(unit) if bound else "")])
+        if metric.bound and bounded:
+            headings.append("÷ bound")
+            times = [_times(entry.standings.get(metric.key)) for entry in entries]
+            columns.append([*times, TextCell("")])
+    lines = [list(line) for line in zip(*columns, strict=True)]
+    return TextTable(headings, lines if bounded else lines[:-1], last_apart=bounded)
+
+
+def relative(contest: Contest, metrics: Sequence[Metric], short: bool = False) -> TextTable:
+    """Change from the baseline in percent, seed by seed."""
+    titles = [metric.short_title() if short else metric.title for metric in metrics]
+    lines = [
+        [
+            TextCell(shown_label(entry)),
+            *(TextCell(_percent(entry.standings.get(metric.key))) for metric in metrics),
+        ]
+        for entry in contest.entries
+    ]
+    return TextTable([f"against {contest.baseline}", *titles], lines)
+
+
+def shown_label(entry: Entry) -> str:
+    """The entry's label, marked if it left jobs unfinished."""
+    return entry.label + UNFINISHED * bool(entry.unfinished)
+
+
+def notes(contests: Iterable[Contest]) -> list[str]:
+    """How to read the marks that the tables have."""
+    marked = any(entry.unfinished for contest in contests for entry in contest.entries)
+    return list(NOTES if marked else NOTES[:1])
+
+
+def to_markdown(contests: Sequence[Contest]) -> str:
+    """table.md: two tables per contest."""
+    how = f"Means over seeds, ± {MEANING}; the best in each column, {AS_GOOD}, is bold."
+    texts = ["# Comparison\n", f"{how}\n", *(f"{line}.\n" for line in notes(contests)[1:])]
+    for contest in contests:
+        texts += [f"## {contest.title()}\n", absolute(contest, FULL).markdown()]
+        if contest.baseline:
+            texts.append(relative(contest, FULL).markdown())
+    return "\n".join(texts)
+
+
+def to_latex(contests: Sequence[Contest]) -> str:
+    """table.tex: a table per contest, for \\input into a paper that loads booktabs."""
+    texts = [f"% Needs booktabs. Means over seeds, ± {MEANING}; bold: best of its column, {AS_GOOD}."]
+    texts += [f"% {line}" for line in notes(contests)[1:]]
+    for contest in contests:
+        texts += [
+            r"\begin{table}",
+            rf"\caption{{{latex_text(contest.title())}}}",
+            absolute(contest, BRIEF, short=True).latex() + r"\end{table}",
+        ]
+    return "\n".join(texts) + "\n"
+
+
+def to_csv(contests: Iterable[Contest]) -> str:
+    """table.csv: a line per workload, network, policy and figure, in the units of summary.json."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for values in (values for contest in contests for values in _values(contest)):
+        for metric in REPEATED:
+            found = values[metric.key]
+            if found:
+                left = sum(values["unfinished"].values())
+                best = str(found["best"]).lower()
+                writer.writerow({**values, "metric": metric.key, **found, "best": best, "unfinished": left})
+    return buffer.getvalue()
+
+
+def to_values(contests: Iterable[Contest], baseline: str) -> dict[str, Any]:
+    """comparison.json: one result per workload, network and policy, for scripts."""
+    results = [values for contest in contests for values in _values(contest)]
+    return {"baseline": baseline, "spread": MEANING, "noise": NOISE, "results": results}
+
+
+def _values(contest: Contest) -> Iterator[dict[str, Any]]:
+    for entry in contest.entries:
+        yield {
+            "workload": contest.workload,
+            "network": contest.network,
+            "policy": entry.label,
+            "seeds": [row["seed"] for row in entry.rows],
+            "jobs": entry.rows[0]["jobs"],
+            "finished": min(row["finished"] for row in entry.rows),
+            "unfinished": {str(seed): left for seed, left in entry.unfinished.items()},
+            **{
+                metric.key: _standing_values(entry.standings.get(metric.key), metric, contest)
+                for metric in REPEATED
+            },
+        }
+
+
+def _standing_values(found: Standing | None, metric: Metric, contest: Contest) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    values: dict[str, Any] = {
+        "mean": found.spread.mean,
+        "spread": found.spread.half(),
+        "low": found.spread.low,
+        "high": found.spread.high,
+        "values": list(found.values.values()),
+        "best": found.best,
+        "against_baseline": found.change(),
+        "against_baseline_spread": found.ratio.half() if found.ratio else None,
+    }
+    if metric.bound:
+        bound = contest.bounds.get(metric.key)
+        values |= {
+            "bound": bound.mean if bound else None,
+            "times_bound": found.times_bound.mean if found.times_bound else None,
+        }
+    return values
+
+
+def unit_of(contest: Contest) -> tuple[str, float]:
+    """The unit in which such completion times read well, and its seconds."""
+    most_s = max((entry.mean(JCT_MEAN) or 0.0 for entry in contest.entries), default=0.0)
+    for name, size_s in (("h", HOUR_S), ("min", 60.0)):
+        if most_s >= 2 * size_s:
+            return name, size_s
+    return "s", 1.0
+
+
+def _absolute(found: Standing | None, unit: float) -> TextCell:
+    return TextCell(found.spread.shown(unit), found.best) if found else TextCell(NOTHING)
+
+
+def _times(found: Standing | None) -> TextCell:
+    return TextCell(f"{found.times_bound.mean:,.2f}" if found and found.times_bound else NOTHING)
+
+
+def _percent(found: Standing | None) -> str:
+    ratio: Spread | None = found.ratio if found else None
+    if ratio is None:
+        return NOTHING
+    return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() > 0 else "")

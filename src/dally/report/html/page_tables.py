@@ -1,0 +1,138 @@
+"""The tables of a page, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from dally.metrics.comparison import Contest, Entry, Standing, contest_of, within_noise
+from dally.metrics.metric_list import ON_PAGE, SHARE, SPAN, Metric
+from dally.report.time_text import brief
+
+
+def told(value: float, unit: str) -> str:
+    """A figure as people read it."""
+    if unit == SPAN:
+        return brief(value, in_table=True)
+    if unit == SHARE:
+        return f"{value * 100:.1f} %"
+    return f"{value:,.0f}"
+
+
+def heading(title: str, left: bool = False) -> str:
+    """A heading to sort by."""
+    kind = ' class="left"' if left else ""
+    return f'<th scope="col"{kind}><button type="button">{escape(title)}</button></th>'
+
+
+def comparison_table(contest: Contest, links: dict[str, str]) -> str:
+    """Policies by figures: means, spread over seeds, change against the baseline, times the bound, best marked."""
+    metrics = [
+        metric
+        for metric in ON_PAGE
+        if all(metric.key in entry.standings for entry in contest.entries)
+        and any(entry.mean(metric) for entry in contest.entries)
+    ]
+    rows = []
+    for entry in contest.entries:
+        cells = "".join(_cell(contest, entry, metric) for metric in metrics)
+        name = f"{_linked(entry.label, links)}{_tags(entry, contest)}"
+        rows.append(f'<tr><td data-value="{escape(entry.label)}">{name}</td>{cells}</tr>')
+    head = heading("policy", left=True) + "".join(heading(metric.short_title()) for metric in metrics)
+    return _table(head, rows, _bound_row(contest, metrics))
+
+
+def _linked(label: str, links: dict[str, str]) -> str:
+    return f'<a href="{escape(links[label])}">{escape(label)}</a>' if label in links else escape(label)
+
+
+def _tags(entry: Entry, contest: Contest) -> str:
+    """What is to be known of the entry beside its name."""
+    left = sum(entry.unfinished.values())
+    words = ["baseline"] * (entry.label == contest.baseline) + [f"{left:,} jobs unfinished †"] * (left > 0)
+    return "".join(f'<span class="tag">{word}</span>' for word in words)
+
+
+def _cell(contest: Contest, entry: Entry, metric: Metric) -> str:
+    found = entry.standings[metric.key]
+    half = found.spread.half()
+    lines = [f"±&thinsp;{told(half, metric.unit)}"] if half > 0 else []
+    base = contest.standing(contest.baseline, metric)
+    if entry.label != contest.baseline and base and found.ratio:
+        lines.append(_change(found, base, metric))
+    if found.times_bound:
+        lines.append(f"{found.times_bound.mean:.2f}× bound")
+    under = "".join(f'<span class="sub">{line}</span>' for line in lines)
+    return _value_cell(found, metric, under)
+
+
+def _change(found: Standing, base: Standing, metric: Metric) -> str:
+    """A change in percent, in the colour of better or worse if it is more than noise."""
+    by = found.change() or 0.0
+    text = f"{'+' if by > 0 else '−'}{abs(by) * 100:,.0f} %" if abs(by) < 10 else f"×{by + 1:,.0f}"
+    if abs(by) < 0.005:
+        return "0 %"
+    if within_noise(found, base) or metric.lower_is_better is None:
+        return text
+    better = (by < 0) == metric.lower_is_better
+    return f'<span class="{"better" if better else "worse"}">{text}</span>'
+
+
+def _bound_row(contest: Contest, metrics: Sequence[Metric]) -> str:
+    found = [contest.bounds.get(metric.key) for metric in metrics]
+    if not any(found):
+        return ""
+    texts = [told(bound.mean, metric.unit) if bound else "" for bound, metric in zip(found, metrics, strict=True)]
+    return f'<tr class="bound"><td>lower bound</td>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
+
+
+def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
+    below = f"<tfoot>{foot}</tfoot>" if foot else ""
+    return (
+        f'<div class="tablebox"><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody>{below}</table></div>"
+    )
+
+
+def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: Sequence[Metric]) -> str:
+    """One row per run: what was varied, and its figures, best marked."""
+    found = contest_of({str(place): [row] for place, row in enumerate(rows)}, "").entries
+    lines = []
+    for row, entry in zip(rows, found, strict=True):
+        varied = "".join(
+            f'<td class="left" data-value="{escape(_text(row[name]))}">{escape(_text(row[name]))}</td>'
+            for name in names
+        )
+        lines.append(f"<tr>{varied}{''.join(_plain_cell(entry, metric) for metric in metrics)}</tr>")
+    head = "".join(heading(name.removeprefix("set."), left=True) for name in names)
+    return _table(head + "".join(heading(metric.title) for metric in metrics), lines)
+
+
+def _plain_cell(entry: Entry, metric: Metric) -> str:
+    found = entry.standings.get(metric.key)
+    return _value_cell(found, metric) if found else '<td data-value="">–</td>'
+
+
+def _value_cell(found: Standing, metric: Metric, under: str = "") -> str:
+    star = '<span class="star" title="best in this column">★</span> ' if found.best else ""
+    kind = ' class="best"' if found.best else ""
+    mean = found.spread.mean
+    return f'<td{kind} data-value="{mean!r}">{star}{told(mean, metric.unit)}{under}</td>'
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def cards(figures: Sequence[tuple[str, str, str]]) -> str:
+    """(name, value, more) as cards."""
+    return (
+        '<div class="figures">'
+        + "".join(
+            f'<div class="card"><div class="name">{escape(name)}</div><div class="value">{escape(value)}</div>'
+            f'<div class="more">{escape(more)}</div></div>'
+            for name, value, more in figures
+        )
+        + "</div>"
+    )

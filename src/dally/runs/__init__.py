@@ -1,0 +1,1 @@
+"""One run: scenario → assemble → execute → record → folder."""

@@ -1,0 +1,114 @@
+"""From a scenario to a simulation that is ready to go: cluster, network, jobs, speeds, failures, policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.links import Network
+from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.spec import read_topology
+from dally.cluster.topology import Topology
+from dally.engine.failures import Failures, ListedFailures, RandomFailures
+from dally.engine.simulate import Simulation
+from dally.errors import InputError
+from dally.metrics.record import Inputs
+from dally.model import Costs, Profile
+from dally.perf.base import SpeedModel
+from dally.perf.closest import closest_placement, placement_at
+from dally.perf.iteration import demand_of
+from dally.perf.network_model import NetworkModel
+from dally.perf.profiles import Steps, load_profiles
+from dally.policies.registry import build
+from dally.runs.going_on import go_on
+from dally.runs.scenario import Scenario
+from dally.traces import Trace, read_outages, read_trace
+from dally.traces.mixes import assign_models
+
+Profiles = Callable[[str, int], Profile]  # by model and GPUs
+
+
+def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
+    """The run, ready to go, and the trace it runs: what of it could not be used."""
+    scenario.check()
+    if scenario.snapshot:
+        return go_on(scenario)
+    policy = build(scenario.policy, scenario.settings)
+    topology = read_topology(scenario.cluster)
+    failures = _failures(scenario, topology)
+    network = connect_topology(topology, scenario.network, scenario.network_settings, scenario.congestion)
+    trace = read_trace(
+        Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
+        scenario.strict, scenario.zone,
+    )  # fmt: skip
+    profiles = profiles_of(scenario)
+    speed = SpeedModel()
+    speed.profiles = profiles
+    if network is not None or trace.stated:
+        assign_models(trace.jobs, scenario.mix, scenario.seed)
+        if network is not None:
+            speed = _network_model(scenario, topology, network, profiles, policy.sharing())
+        _work_out(scenario, trace, profiles, speed, network is not None)
+    costs = Costs(scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s)
+    return Simulation(trace.jobs, Cluster(topology, network), policy, speed, costs, failures), trace
+
+
+def _network_model(
+    scenario: Scenario, topology: Topology, network: Network, profiles: Profiles, sharing: str
+) -> NetworkModel:
+    quiet_network = quiet(topology, scenario.network, scenario.network_settings)
+    assert quiet_network is not None
+    return NetworkModel(network, quiet_network, profiles, sharing)
+
+
+def _work_out(scenario: Scenario, trace: Trace, profiles: Profiles, speed: SpeedModel, grouped: bool) -> None:
+    """Give jobs what follows from their models: GPUs that must share a machine, and durations not stated."""
+    for place, job in enumerate(trace.jobs):
+        try:
+            profile = profiles(job.model, int(job.gpus))
+        except InputError as error:
+            raise InputError(f"{scenario.trace}: job {job.job_id!r}: {error}") from None
+        if grouped:
+            job.group = profile.tensor_parallel
+        if trace.stated:
+            compute_s = trace.stated[place]
+            if trace.length == "iterations":
+                compute_s *= profile.compute_s()
+            job.duration_s = speed.closest_s(job, compute_s)
+
+
+def profiles_of(inputs: Inputs) -> Profiles:
+    """(model, GPUs) to profile, each worked out once."""
+    return Steps(inputs.gpu, load_profiles(Path(inputs.profiles)) if inputs.profiles else None)
+
+
+def _failures(scenario: Scenario, topology: Topology) -> Failures:
+    if scenario.failures and scenario.failure_rate:
+        raise InputError("failures come from a file or at a rate, not both")
+    if scenario.failures:
+        return ListedFailures(read_outages(Path(scenario.failures), topology.machine_numbers()))
+    if scenario.failure_rate:
+        return RandomFailures(scenario.failure_rate, scenario.repair_s, scenario.seed)
+    return Failures()
+
+
+def tier_slowdowns(inputs: Inputs, model: str, gpus: int) -> list[float]:
+    """How much slower such a gang runs at each tier, alone; 0 where it cannot be; [] without a network."""
+    topology = read_topology(inputs.cluster)
+    network = connect_topology(topology, inputs.network, inputs.network_settings, inputs.congestion)
+    still = quiet(topology, inputs.network, inputs.network_settings)
+    if network is None or still is None or not model:
+        return []
+    profile = profiles_of(inputs)(model, gpus)
+    best = demand_of(still, closest_placement(still, gpus), profile)
+    best_s = best.iteration_s(best.alone_s)
+    found: list[float] = []
+    for tier in range(len(topology.tiers)):
+        gang = placement_at(network, gpus, tier)
+        if gang is None:
+            found.append(0.0)
+            continue
+        here = demand_of(network, gang, profile)
+        found.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
+    return found

@@ -1,0 +1,71 @@
+"""Carrying out a scenario. Every command, every worker and every Python caller comes through here."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+
+from dally.engine.simulate import Simulation
+from dally.metrics.simulated import Simulated
+from dally.metrics.summary import summarize
+from dally.runs.assemble import assemble
+from dally.runs.cost import cost
+from dally.runs.folder import prepare_folder, write_run
+from dally.runs.going_on import Keep, keep
+from dally.runs.scenario import Scenario
+
+
+def execute(
+    scenario: Scenario,
+    progress: Callable[[Simulation], None] | None = None,
+    out: Path | None = None,
+    stop: Keep | None = None,
+) -> Simulated:
+    """The record of the run, its summary included; with `out` it is also left in that folder.
+
+    `progress` is called now and then. With `stop` the run is also saved on its way, to go on from there later.
+    What is wrong with the input is said before anything is written.
+    """
+    began_s, cpu_began_s = perf_counter(), process_time()
+    with _collector_off():
+        simulation, trace = assemble(scenario)
+        if out:
+            prepare_folder(out)
+        if stop:
+            simulation.go_on(min(stop.at_s, scenario.until_s), progress)
+            keep(simulation, scenario, trace, stop)
+        simulation.run(scenario.until_s, progress)
+        record = Simulated(simulation, scenario, trace.skipped, trace.unused, trace.notes)
+        record.summary = {
+            "policy": scenario.policy,
+            "seed": scenario.seed,
+            **summarize(record),
+            "skipped": record.skipped,
+            "unused": record.unused,
+            "notes": record.notes,
+            **({} if trace.epoch_s is None else {"epoch_s": trace.epoch_s}),
+            **cost(began_s, cpu_began_s),
+        }
+        if out:
+            write_run(out, record)
+    return record
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """All that a run makes lives to its end: looking for garbage in it finds none, ever slower.
+
+    What earlier runs left goes first; a caller who has switched the collector off does without.
+    """
+    was_on = gc.isenabled()
+    if was_on:
+        gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,69 @@
+"""Runs that stop and go on: what is noted beside a snapshot, and how a scenario starts from one."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dally.engine.simulate import Simulation
+from dally.engine.snapshot import load, note_of, save
+from dally.errors import InputError
+from dally.policies.registry import build
+from dally.runs.scenario import Scenario, parse_scenario
+from dally.traces import Trace
+
+MAY_DIFFER = ("policy", "settings", "until_s", "snapshot", "digests")  # from the scenario of the saved run
+
+
+class Keep(NamedTuple):
+    """Where to save a run on its way, and when: before the first cycle after that moment."""
+
+    path: Path
+    at_s: float
+
+
+def keep(simulation: Simulation, scenario: Scenario, trace: Trace, stop: Keep) -> None:
+    """Save the run between two cycles, with what is needed to go on without its trace."""
+    told = {"skipped": trace.skipped, "unused": trace.unused, "notes": trace.notes, "epoch_s": trace.epoch_s}
+    save(simulation, stop.path, {"scenario": scenario.to_toml(), "trace": told, "at_s": stop.at_s})
+
+
+def saved_scenario(path: Path) -> Scenario:
+    """The scenario of the run that is saved there, set to go on from there."""
+    note = note_of(path)
+    if "scenario" not in note:
+        raise InputError(f"{path}: no scenario was noted: it was not saved by `dally simulate --snapshot`")
+    found = parse_scenario(path, note["scenario"])
+    return replace(found, snapshot=str(path), digests={})
+
+
+def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
+    """The saved run, ready to go on: under its own policy, or from here on under the scenario's."""
+    path = Path(scenario.snapshot)
+    saved = saved_scenario(path)
+    _check_alike(scenario, saved)
+    policy = build(saved.policy, saved.settings)  # a user's file must be loaded before its objects are read
+    same = (saved.policy, saved.settings) == (scenario.policy, scenario.settings)
+    simulation = load(path, Simulation, admit=[type(policy).__module__])
+    note = note_of(path)
+    if not same:
+        simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle
+        simulation.change_policy(build(scenario.policy, scenario.settings))
+    told: dict[str, Any] = note["trace"]
+    trace = Trace(
+        simulation.jobs, [], told["skipped"], "duration_s", "snapshot", told["unused"], told["notes"],
+        told["epoch_s"],
+    )  # fmt: skip
+    return simulation, trace
+
+
+def _check_alike(scenario: Scenario, saved: Scenario) -> None:
+    """InputError if the scenario asks for what cannot change on the way."""
+    for item in fields(Scenario):
+        wanted, was = getattr(scenario, item.name), getattr(saved, item.name)
+        if item.name not in MAY_DIFFER and wanted != was:
+            raise InputError(
+                f"{scenario.snapshot}: {item.name}: {wanted!r}: the saved run has {was!r}; "
+                "its policy, settings and end can change, nothing else"
+            )

@@ -1,0 +1,161 @@
+"""A scenario: everything that defines a run, as text that repeats it."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from dally.cluster.spec import cluster_files
+from dally.errors import InputError
+from dally.policies.registry import policy_file
+from dally.traces import companions
+from dally.traces.mixes import find_mix
+
+
+@dataclass
+class Scenario:
+    """The inputs of one run, as scenario.toml holds them. Files are named by absolute path and digest."""
+
+    trace: str
+    cluster: str
+    policy: str
+    settings: dict[str, str] = field(default_factory=dict)
+    seed: int = 1
+    until_s: float = float("inf")
+    skip_impossible: bool = False
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0
+    failures: str = ""
+    failure_rate: float = 0.0  # per machine and day
+    repair_s: float = 3600.0
+    network: str = ""  # a preset; without it, and without links in the cluster file, all places are equal
+    network_settings: dict[str, str] = field(default_factory=dict)
+    congestion: str = ""
+    mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
+    gpu: str = "a100"
+    profiles: str = ""  # a catalogue of the user's own
+    trace_format: str = "auto"  # told by the trace's content
+    strict: bool = False  # rows of the trace that cannot be used are errors
+    zone: str = "UTC"  # of local times in the trace
+    snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
+    digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
+
+    def check(self) -> None:
+        """Raise an InputError unless its numbers make sense and its files are what they were."""
+        find_mix(self.mix)
+        for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "failure_rate"):
+            if not getattr(self, name) >= 0.0:
+                raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")
+        if not 0.0 < self.repair_s < float("inf"):
+            raise InputError(f"{_option('repair_s')} {self.repair_s:g}: must be more than 0 and finite")
+        for name in ("restart_s", "restart_per_gpu_s", "failure_rate"):
+            if getattr(self, name) == float("inf"):
+                raise InputError(f"{_option(name)} inf: must be finite")
+        for name, digest in self.digests.items():
+            if file_digest(name) != digest:
+                raise InputError(f"{name}: has changed since the scenario was written")
+
+    def files(self) -> list[str]:
+        """The files it reads."""
+        named = [policy_file(self.policy), *cluster_files(self.cluster)]
+        if self.snapshot:  # it holds all that was read from the others
+            return [self.snapshot, *(name for name in named if name)]
+        named += [self.trace, self.failures, self.profiles]
+        beside = companions(Path(self.trace), self.trace_format) if self.trace else []
+        return [name for name in named if name] + [str(path) for path in beside]
+
+    def file_fields(self) -> dict[str, str]:
+        """The fields that name a file, and the file that each names."""
+        files = {*self.files()}
+        fields = {name: getattr(self, name) for name in ("trace", "cluster", "failures", "profiles", "snapshot")}
+        fields["policy"] = policy_file(self.policy)
+        return {name: file for name, file in fields.items() if file in files}
+
+    def resolved(self) -> Scenario:
+        """The same with files by absolute path, so that it reads the same from any folder."""
+        moved: dict[str, Any] = {
+            name: _moved(getattr(self, name), file) for name, file in self.file_fields().items()
+        }
+        return replace(self, **moved)
+
+    def to_toml(self) -> str:
+        """The text of scenario.toml."""
+        values = asdict(self.resolved())
+        values["digests"] = {str(Path(name).resolve()): file_digest(name) for name in self.files()}
+        tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
+        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        for name, table in tables.items():
+            lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]
+        return "\n".join(lines) + "\n"
+
+
+def _moved(value: str, file: str) -> str:
+    """What a field says of a file, with the file's absolute path."""
+    return str(Path(file).resolve()) + value.removeprefix(file)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario that the file describes."""
+    try:
+        return parse_scenario(path, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def parse_scenario(path: Path, text: str) -> Scenario:
+    """The scenario that a text in that file describes."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    known = {item.name: item.type for item in fields(Scenario)}
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{path}: {name}: unknown; known: {', '.join(known)}")
+        if not _fits(value, str(known[name])):
+            raise InputError(f"{path}: {name}: {value!r}: must be of type {known[name]}")
+        if known[name] == "float":
+            values[name] = float(value)
+    for name in ("trace", "cluster", "policy"):
+        if name not in values:
+            raise InputError(f"{path}: {name}: missing")
+    return Scenario(**values)
+
+
+def _fits(value: object, wanted: str) -> bool:
+    if wanted == "dict[str, str]":
+        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    if wanted == "float":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value).__name__ == wanted
+
+
+def _option(name: str) -> str:
+    """The option that sets a field."""
+    short = {"until_s": "until", "checkpoint_every_s": "checkpoint-every"}.get(name, name)
+    return "--" + short.replace("_", "-")
+
+
+def file_digest(name: str) -> str:
+    """The SHA-256 of a file."""
+    try:
+        with open(name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def _toml(value: Any) -> str:
+    """A TOML value. Strings go in as JSON strings, which TOML reads the same way."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c for c in escaped) + '"'
+    return repr(value)
