@@ -16,6 +16,7 @@ from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
+from dally.policies.priced.declared import PRICED
 from dally.policies.settings import settings_for
 from dally.policies.user_file import load_named, split_file
 
@@ -41,6 +42,7 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
+    PRICED,
     paper_dally_variants.DALLY,
     paper_dally_variants.DALLY_PAPER,
     paper_dally_variants.DALLY_PAPER_MANUAL,
