@@ -76,9 +76,7 @@ import polars as pl
 
 import dally
 
-jobs = pl.DataFrame(
-    {"job_id": ["a", "b"], "submit_s": [0, 60], "gpus": [24, 16], "duration_s": [3600, 1800]}
-)
+jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0, 60], "gpus": [24, 16], "duration_s": [3600, 1800]})
 run = dally.simulate(jobs, "2x2x8", "fifo")
 print(run.summary["jct_mean_s"], run.jobs["start_s"].to_list())
 page = run.report("report.html")  # the page about the run, which is also returned as text

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from librt.vecs import append, vec
+from mypy_extensions import i32
 
 from dally.metrics.simulated import Simulated
-from dally.metrics.tables import decisions_frame
+from dally.metrics.tables import _runs, decisions_frame
 from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing.strategies import Case
@@ -149,3 +153,15 @@ def test_virtual_machine_holds_and_admits() -> None:
     held = told("a-srpt", {"predictor": "oracle"}, "defer", "admit")
     assert [row[:3] for row in held[:2]] == [(0, "defer", "j0"), (0, "defer", "j1")]
     assert {row[2] for row in held if row[1] == "admit"} == {"j0", "j1", "j2", "j3"}
+
+
+@given(st.lists(st.lists(st.floats(0.0, 9.0), max_size=3), max_size=8))
+def test_timers_are_the_runs_of_their_rows(rows: list[list[float]]) -> None:
+    values = vec[float]()
+    ends = vec[i32]()
+    for row in rows:
+        for value in row:
+            values = append(values, value)
+        ends = append(ends, i32(len(values)))
+    assert _runs(ends, values).to_list() == rows
+    assert _runs(ends, values).dtype == pl.List(pl.Float64)

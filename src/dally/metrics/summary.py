@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
 from dally.metrics.slot_samples import fragmentation_mean
 from dally.model import FINISHED, MIGRATE, START, Job
+from dally.perf.base import SpeedModel
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
@@ -39,7 +40,7 @@ def summarize(record: Simulated) -> dict[str, Any]:
         "queue_p99_s": quantile(queued, 0.99),
         "comm_s": sum(job.comm_s for job in jobs),
         "comm_gpu_s": sum(job.comm_s * int(job.gpus) for job in jobs),
-        "comm_floor_s": sum(comm_floor_s(record, job) for job in jobs),
+        "comm_floor_s": _comm_floors_s(record),
         "compute_gpu_s": compute_gpu_s,
         "utilization": held_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
         "goodput": compute_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
@@ -54,6 +55,13 @@ def summarize(record: Simulated) -> dict[str, Any]:
         "jct_bound_s": jct_bound_s(done, gpus, slowdowns),
         "events": len(record.log),
     }
+
+
+def _comm_floors_s(record: Simulated) -> float:
+    """The sum of all floors; 0 without asking job by job where places are equal."""
+    if type(record.speed) is SpeedModel:
+        return 0.0
+    return sum(comm_floor_s(record, job) for job in record.outcomes)
 
 
 def comm_floor_s(record: Simulated, job: Job) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
 from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, RANK, RESERVE, ROUND, STATUS_NAMES, WAITS, Job
@@ -30,6 +29,8 @@ def seconds(value: float) -> str:
     """A time to the microsecond, without trailing zeros; empty for a time that never came."""
     if value < 0.0:
         return ""
+    if 0.0 < value < 1e15 and int(value) == value:
+        return str(int(value))  # the same text in a third of the time, and most times are whole seconds
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
@@ -134,8 +135,6 @@ def decisions_frame(record: Simulated) -> pl.DataFrame:
     kind = pl.Series(memoryview(log.kinds), dtype=pl.UInt8)
     value = pl.Series(memoryview(log.values), dtype=pl.Float64)
     ranked = (kind == WAITS) | (kind == RANK)
-    ends = [int(end) for end in log.timer_ends]
-    timers = list(log.timers_s)
     return pl.DataFrame(
         {
             "time_s": pl.Series(memoryview(log.times), dtype=pl.Float64),
@@ -150,11 +149,29 @@ def decisions_frame(record: Simulated) -> pl.DataFrame:
             "patience_s": value.set(kind != ACCEPT, None),
             "until_s": value.set((kind != RESERVE) & (kind != ROUND), None),
             "winner": _named(jobs, log.others, pl.String()),
-            "timers_s": pl.Series(
-                [timers[first:last] for first, last in pairwise([0, *ends])], dtype=pl.List(pl.Float64)
-            ),
+            "timers_s": _runs(log.timer_ends, log.timers_s),
         }
     )
+
+
+def _runs(ends: Buffer, values: Buffer) -> pl.Series:
+    """The values of each row as a list; `ends` says where a row's values end. Most rows have none."""
+    import polars as pl
+
+    stops = pl.Series(memoryview(ends), dtype=pl.Int32)
+    known = pl.Series(memoryview(values), dtype=pl.Float64)
+    nothing = pl.Series([[]], dtype=pl.List(pl.Float64))
+    if known.is_empty():
+        return nothing.new_from_index(0, len(stops))
+    counts = stops.diff().fill_null(stops.head(1))
+    rows = pl.int_range(len(stops), eager=True)
+    lists = (
+        pl.DataFrame({"row": rows.repeat_by(counts).explode(empty_as_null=False), "values": known})
+        .group_by("row", maintain_order=True)
+        .all()
+    )
+    whole = pl.DataFrame({"row": rows}).join(lists, on="row", how="left", maintain_order="left")
+    return whole.select(pl.col("values").fill_null(pl.lit([], dtype=pl.List(pl.Float64))))["values"]
 
 
 def _loads(record: Simulated) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dally.errors import InputError, at
 from dally.model import NEVER, Job
 from dally.traces.formats import Format, find_format, format_named
-from dally.traces.kept import Parsed, find_kept, keep, stamp
+from dally.traces.parsed_once import Parsed, find_kept, keep, stamp
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
 

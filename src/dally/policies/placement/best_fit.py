@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
@@ -10,6 +10,7 @@ from dally.policies.placement.base import Placement
 from dally.policies.placement.groups import best_fit_groups
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BestFit(Placement):
     """Takes the closest tier on offer, however far that is."""
 
