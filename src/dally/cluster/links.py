@@ -54,7 +54,7 @@ class Network:
     """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
 
     __slots__ = (
-        "algorithms", "background", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
         "root_s", "topology", "tree_efficiency",
     )  # fmt: skip
@@ -73,6 +73,7 @@ class Network:
         self.nvls_rate: vec[float] = vec[float]()  # 0: none
         self.gpu_nic_rate: vec[float] = vec[float]()  # what one GPU can send out of its machine
         self.mesh: vec[i64] = vec[i64]()
+        self.bus: vec[i64] = vec[i64]()  # 1: PCIe, which GPUs and NICs share
         # Per link: those of tier t begin at first_link[t].
         self.first_link: vec[i64] = vec[i64]()
         self.capacity_gbps: vec[float] = vec[float]()
@@ -149,6 +150,7 @@ def _add_fabrics(network: Network, links: Links) -> None:
         network.fabric_latency_s = append(network.fabric_latency_s, hops * latency_s)
         network.nvls_rate = append(network.nvls_rate, gbps * GIGA * nvls)
         network.mesh = append(network.mesh, 1 if kind == "nvlink-mesh" else 0)
+        network.bus = append(network.bus, 1 if kind == "pcie" else 0)
 
 
 def _limit_gpus(network: Network, links: Links) -> None:
