@@ -44,6 +44,7 @@ class Links(NamedTuple):
     uplink_latency_s: float = 5e-6  # per hop
     uplink_efficiency: float = 1.0
     background: float = 0.0  # share of every NIC and uplink that others take
+    sharing_penalty: float = 0.0  # time lost for each transfer beside another, as a share of its time alone
     algorithms: str = "ring hierarchical tree nvls"  # what `auto` chooses from
     # Efficiencies 1, no √ term, and what simulators with such links run: the hierarchical algorithm, one
     # phase after the other unless chunks are asked for.
@@ -56,7 +57,7 @@ class Network:
     __slots__ = (
         "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
-        "root_s", "topology", "tree_efficiency",
+        "root_s", "sharing_penalty", "topology", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -67,6 +68,7 @@ class Network:
         self.fabric_root_s: float = 0.0
         self.root_s: float = 0.0
         self.tree_efficiency: float = 1.0
+        self.sharing_penalty: float = 0.0
         # Per machine.
         self.fabric_rate: vec[float] = vec[float]()  # per GPU
         self.fabric_latency_s: vec[float] = vec[float]()  # per step
@@ -115,6 +117,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
     network.root_s = 0.0 if links.ideal else links.root_s
     network.tree_efficiency = 1.0 if links.ideal else links.tree_efficiency
+    network.sharing_penalty = links.sharing_penalty
     _add_fabrics(network, links)
     below: list[float] = []
     for tier in range(len(topology.tiers) - 1):

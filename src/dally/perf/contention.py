@@ -1,12 +1,19 @@
 """Jobs that share links: how much longer each communicates, kept up to date as jobs come and go.
 
-Mean field: a job sees another on a link for the share of time the other communicates (its duty). To a fixed
-point: `comm_j = fixed_j + max(private_j, max over links base_jl · slowdown(P, V))`, where P = κ · Σ_{i≠j}
-weight_il · duty_i is how many others it meets on average and V = Σ weight² · duty · (1 - duty) its variance.
+Mean field: a job sees another on a link for the share of time the other communicates (its duty). In two steps:
+
+1. A ceiling, to a fixed point: `rough_j = fixed_j + max(private_j, max over links base_jl · slowdown(P, V))`,
+   where P = κ · Σ_{i≠j} weight_il · duty_i is how many others it meets on average and V = Σ weight² · duty ·
+   (1 - duty) its variance. Nobody is held up elsewhere here, so it only grows with every job: it converges,
+   and to the same values in whatever order jobs came.
+2. From it, once: a gang that another link holds up asks less of this one. Each link is filled up to a level
+   that those who ask for more get, on average; `comm_j = fixed_j + transfer_j · E[max(1, X)]`, X = own need ÷
+   level. So one more job may speed up the neighbour of a job that it slows, as max-min sharing does.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Final
 
 from librt.vecs import append, vec
@@ -17,6 +24,7 @@ from dally.perf.iteration import Demand
 KAPPA: Final = 1.0
 TOLERANCE: Final = 1e-4  # relative change of a communication time below which nobody else is told
 MOST_ROUNDS: Final = 1000
+SPREAD: Final = 0.6366197723675814  # 2/π
 
 
 def slowdown(meets: float, variance: float) -> float:
@@ -30,51 +38,82 @@ def slowdown(meets: float, variance: float) -> float:
     return whole / (1.0 + variance / (whole * whole))
 
 
+def longer(mean: float, variance: float) -> float:
+    """E[max(1, X)] of an X of that mean and variance: how much longer a transfer takes that X holds up.
+
+    Exact far from 1, where X never or always holds it up, and at 1 for a bell curve.
+    """
+    excess = mean - 1.0
+    return 1.0 + 0.5 * (excess + sqrt(excess * excess + SPREAD * variance))
+
+
 class Flow:
     """One job's communication: its demand, and what the others make of it."""
 
     __slots__ = (
-        "change", "comm_s", "demand", "duty", "guest_s", "job", "queued", "rating", "told_s", "wait_s", "weights",
+        "busy", "change", "comm_s", "demand", "duty", "job", "link", "link_s", "next_s", "queued", "rank",
+        "rough_s", "weights",
     )  # fmt: skip
 
-    def __init__(self, job: i64, demand: Demand) -> None:
+    def __init__(self, job: i64, demand: Demand, rank: float = 0.0) -> None:
         self.job: i64 = job
         self.demand: Demand = demand
+        self.rank: float = rank  # its place in line where links have one (perf/adadual_sharing.py), lowest first
         self.comm_s: float = demand.alone_s
-        self.change: i64 = 0  # the latest change that touched it,
-        self.told_s: float = demand.alone_s  # and its communication time before that
-        self.duty: float = demand.duty(demand.alone_s)
+        self.rough_s: float = demand.alone_s  # its ceiling
+        self.link: i64 = -1  # the link that holds it up longest,
+        self.link_s: float = 0.0  # for how long,
+        self.next_s: float = 0.0  # and for how long the others do
+        self.change: i64 = 0  # the latest change that touched it
+        self.duty: float = 0.0  # the share of time it communicates,
+        self.busy: float = 0.0  # and that it transfers: without latencies
+        self.note_duty()
         self.queued: bool = False
-        self.rating: i64 = 0  # the latest rating in which AdaDUAL saw it (perf/adadual_sharing.py),
-        self.wait_s: float = 0.0  # and what it costs the flow rated there
-        self.guest_s: float = 0.0
         # How much of a fair share it takes of each link while it communicates. A job held up elsewhere
         # (another link, its fabric, latency) leaves the rest to the others: with u the share of the link
         # it needs, they run at 1 - u instead of 1/2. From the time alone, so that competition never
-        # makes a job look lighter to its neighbours and one more job never speeds anybody up.
+        # makes a job look lighter to its neighbours and one more job never lowers anybody's ceiling.
         self.weights: vec[float] = vec[float]()
         for seconds in demand.cost.seconds:
             share = seconds / demand.alone_s
             self.weights = append(self.weights, share / (1.0 - share) if share < 0.5 else 1.0)
 
+    def note_duty(self) -> None:
+        """Work out how often it is there from its ceiling."""
+        self.duty = self.demand.duty(self.rough_s)
+        if self.rough_s > 0.0:
+            self.busy = self.duty * (1.0 - self.demand.cost.fixed_s / self.rough_s)
+
+    def elsewhere_s(self, link: i64) -> float:
+        """Seconds that its transfer takes at least because of anything but this link."""
+        others_s = self.next_s if self.link == link else self.link_s
+        alone_s = self.demand.alone_s - self.demand.cost.fixed_s
+        return others_s if others_s > alone_s else alone_s
+
 
 class Contention:
     """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
-    __slots__ = ("changes", "flows", "kappa", "meets", "members", "tolerance", "variance")
+    __slots__ = (
+        "asks", "busy", "changes", "filled", "flows", "kappa", "meets", "members", "seconds", "tolerance", "variance",
+    )  # fmt: skip
 
     def __init__(self, links: i64, kappa: float = KAPPA, tolerance: float = TOLERANCE) -> None:
-        self.kappa: float = kappa
+        self.kappa: float = kappa  # what each other costs; above 1 where sharing itself loses bandwidth
         self.tolerance: float = tolerance
         self.changes: i64 = 0  # so far
         self.flows: dict[int, Flow] = {}  # by job; looked up, never iterated
         self.members: list[list[Flow]] = [[] for _ in range(links)]  # by job number
+        self.seconds: list[vec[float]] = [vec[float]() for _ in range(links)]  # alone, of a link's members
         self.meets: vec[float] = vec[float]([0.0] * int(links))  # Σ weight · duty of a link's jobs
         self.variance: vec[float] = vec[float]([0.0] * int(links))  # Σ weight² · duty · (1 - duty)
+        self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which these two were worked out:
+        self.asks: list[vec[float]] = [vec[float]() for _ in range(links)]  # share of it that each member asks for,
+        self.busy: list[vec[float]] = [vec[float]() for _ in range(links)]  # and for which share of time
 
-    def add(self, job: i64, demand: Demand) -> list[int]:
+    def add(self, job: i64, demand: Demand, rank: float = 0.0) -> list[int]:
         """Place a job; the jobs whose communication time changed, itself among them, lowest first."""
-        flow = Flow(job, demand)
+        flow = Flow(job, demand, rank)
         self.flows[int(job)] = flow
         for place in range(len(demand.cost.links)):
             link = demand.cost.links[place]
@@ -117,42 +156,73 @@ class Contention:
         return busy if busy < 1.0 else 1.0
 
     def _settle(self, links: vec[i64], newcomer: Flow | None) -> list[int]:
-        """Re-rate from these links outwards until nobody's time changes any more."""
+        """Re-rate from these links outwards until nobody's ceiling changes any more; then the times below it."""
         self.changes += 1
         wave: list[Flow] = []
-        touched: list[Flow] = []
         if newcomer is not None:
-            newcomer.change = self.changes
             newcomer.queued = True
             wave.append(newcomer)
         for link in links:
             self._call(link, wave)
+        reached = self._raise_ceilings(wave)
+        for link in links:
+            self._call(link, reached)
+        if newcomer is not None and not newcomer.queued:
+            newcomer.queued = True
+            reached.append(newcomer)
+        reached.sort(key=_number)
+        return self._share(reached, newcomer)
+
+    def _raise_ceilings(self, wave: list[Flow]) -> list[Flow]:
+        """Rate these and whom they touch to a fixed point; all who share a link with a flow that changed."""
+        stirred: list[Flow] = []
         rounds: i64 = 0
         while wave and rounds < MOST_ROUNDS:
             wave.sort(key=_number)
             following: list[Flow] = []
             for flow in wave:
                 flow.queued = False
-                comm_s = self._rate(flow)
-                change = comm_s - flow.comm_s
-                if change <= self.tolerance * comm_s and -change <= self.tolerance * comm_s:
-                    continue
-                if flow.change != self.changes:
+                next_s = flow.next_s
+                rough_s = self._rate(flow)
+                moved = self._differ(rough_s, flow.rough_s)
+                if flow.change != self.changes and (moved or self._differ(next_s, flow.next_s)):
                     flow.change = self.changes
-                    flow.told_s = flow.comm_s
-                    touched.append(flow)
-                flow.comm_s = comm_s
-                self._spread(flow, following)
+                    stirred.append(flow)
+                if moved:
+                    flow.rough_s = rough_s
+                    self._spread(flow, following)
             wave = following
             rounds += 1
         for flow in wave:
             flow.queued = False
-        return _changed(touched, newcomer, self.tolerance)
+        reached: list[Flow] = []
+        for flow in stirred:
+            for link in flow.demand.cost.links:
+                self._call(link, reached)
+        return reached
+
+    def _share(self, reached: list[Flow], newcomer: Flow | None) -> list[int]:
+        """Give these their times; the jobs whose time changed, and the newcomer."""
+        found: list[int] = []
+        for flow in reached:
+            flow.queued = False
+            comm_s = self._shared_s(flow)
+            if flow is newcomer or self._differ(comm_s, flow.comm_s):
+                flow.comm_s = comm_s
+                found.append(int(flow.job))
+        return found
+
+    def _differ(self, one_s: float, other_s: float) -> bool:
+        change = one_s - other_s
+        return change > self.tolerance * one_s or -change > self.tolerance * one_s
 
     def _rate(self, flow: Flow) -> float:
+        """Its ceiling; notes on the flow which link makes it so, and what the others would."""
         demand = flow.demand
-        busiest = demand.cost.private_s
         spread = flow.duty * (1.0 - flow.duty)
+        flow.link = -1
+        flow.link_s = 0.0
+        flow.next_s = 0.0
         for place in range(len(demand.cost.links)):
             link = demand.cost.links[place]
             weight = flow.weights[place]
@@ -164,15 +234,80 @@ class Contention:
             elif variance < 0.0:
                 variance = 0.0
             seconds = demand.cost.seconds[place] * slowdown(self.kappa * meets, variance)
-            if seconds > busiest:
-                busiest = seconds
-        return demand.cost.fixed_s + busiest
+            if seconds > flow.link_s:
+                flow.next_s = flow.link_s
+                flow.link_s = seconds
+                flow.link = link
+            elif seconds > flow.next_s:
+                flow.next_s = seconds
+        busiest = demand.cost.private_s
+        return demand.cost.fixed_s + (flow.link_s if flow.link_s > busiest else busiest)
+
+    def _shared_s(self, flow: Flow) -> float:
+        """Its communication time beside all others as they are."""
+        cost = flow.demand.cost
+        transfer_s = flow.demand.alone_s - cost.fixed_s
+        longest = 1.0
+        for place in range(len(cost.links)):
+            link = cost.links[place]
+            if len(self.members[link]) < 2:
+                continue
+            self._fill(link)
+            times = self._stretch(link, cost.seconds[place] / transfer_s, flow)
+            if times > longest:
+                longest = times
+        return cost.fixed_s + transfer_s * longest
+
+    def _fill(self, link: i64) -> None:
+        """Note what each member asks of a link, and how often; once for every change."""
+        if self.filled[link] == self.changes:
+            return
+        self.filled[link] = self.changes
+        members = self.members[link]
+        seconds = self.seconds[link]
+        asks: vec[float] = vec[float]()
+        busy: vec[float] = vec[float]()
+        for at in range(len(members)):
+            flow = members[at]
+            asks = append(asks, seconds[at] / flow.elsewhere_s(link))
+            busy = append(busy, flow.busy)
+        self.asks[link] = asks
+        self.busy[link] = busy
+
+    def _stretch(self, link: i64, need: float, flow: Flow) -> float:
+        """How much longer a transfer of that need takes on one link."""
+        asks = self.asks[link]
+        busy = self.busy[link]
+        if need * float(len(asks)) <= 1.0:  # a fair share is enough
+            return 1.0
+        own = self._place(link, flow)
+        level = _level(asks, busy, own)
+        meets = 0.0
+        variance = 0.0
+        most = need
+        for at in range(len(asks)):
+            if at == own:
+                continue
+            share = asks[at] / level if asks[at] < level else 1.0
+            meets += share * busy[at]
+            variance += share * share * busy[at] * (1.0 - busy[at])
+            most += asks[at]
+        if most <= 1.0:  # there is room for all at once
+            return 1.0
+        return longer(need * (1.0 + self.kappa * meets), need * need * variance)
+
+    def _place(self, link: i64, flow: Flow) -> i64:
+        members = self.members[link]
+        at: i64 = 0
+        while members[at] is not flow:
+            at += 1
+        return at
 
     def _spread(self, flow: Flow, following: list[Flow]) -> None:
-        duty = flow.demand.duty(flow.comm_s)
-        change = duty - flow.duty
-        spread = duty * (1.0 - duty) - flow.duty * (1.0 - flow.duty)
-        flow.duty = duty
+        before = flow.duty
+        flow.note_duty()
+        change = flow.duty - before
+        spread = flow.duty * (1.0 - flow.duty) - before * (1.0 - before)
         links = flow.demand.cost.links
         for place in range(len(links)):
             weight = flow.weights[place]
@@ -191,10 +326,14 @@ class Contention:
         """Add a link's jobs up afresh, so that rounding never builds up."""
         meets = 0.0
         variance = 0.0
+        seconds: vec[float] = vec[float]()
         for flow in self.members[link]:
-            weight = flow.weights[place_of(flow.demand.cost.links, link)]
+            place = place_of(flow.demand.cost.links, link)
+            seconds = append(seconds, flow.demand.cost.seconds[place])
+            weight = flow.weights[place]
             meets += weight * flow.duty
             variance += weight * weight * flow.duty * (1.0 - flow.duty)
+        self.seconds[link] = seconds
         self.meets[link] = meets
         self.variance[link] = variance
 
@@ -211,13 +350,27 @@ def _number(flow: Flow) -> int:
     return int(flow.job)
 
 
-def _changed(touched: list[Flow], newcomer: Flow | None, tolerance: float) -> list[int]:
-    found: list[int] = []
-    for flow in touched:
-        change = flow.comm_s - flow.told_s
-        if change > tolerance * flow.comm_s or -change > tolerance * flow.comm_s:
-            found.append(int(flow.job))
-    if newcomer is not None:
-        found.append(int(newcomer.job))
-    found.sort()
-    return found
+def _level(asks: vec[float], busy: vec[float], own: i64) -> float:
+    """The share of a link that one gets who always asks for all, beside the others' asks when they are there.
+
+    Those who ask for less than the level get it, the rest share what is left. It rises with every round, as
+    more of them turn out to ask for less.
+    """
+    level = 0.0
+    heads: i64 = len(asks) + 1  # who ask for more; one less in every round but the last
+    while True:
+        left = 1.0
+        takers = 1.0
+        above: i64 = 0
+        for at in range(len(asks)):
+            if at == own:
+                continue
+            if asks[at] <= level:
+                left -= busy[at] * asks[at]
+            else:
+                takers += busy[at]
+                above += 1
+        if above >= heads:
+            return level
+        heads = above
+        level = left / takers

@@ -21,12 +21,13 @@ SHARINGS = ("fair", "adadual")
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
 
 
-def contention_of(sharing: str, links: i64) -> Contention:
-    """The model of links shared in the way of that name."""
+def contention_of(sharing: str, network: Network) -> Contention:
+    """The model of the network's links shared in the way of that name."""
+    kappa = 1.0 + network.sharing_penalty
     if sharing == "adadual":
-        return AdaDualContention(links)
+        return AdaDualContention(network.link_count(), kappa)
     if sharing == "fair":
-        return Contention(links)
+        return Contention(network.link_count(), kappa)
     raise unknown("way of sharing links", sharing, SHARINGS)
 
 
@@ -56,7 +57,7 @@ class NetworkModel(SpeedModel):
         self._profiles: Callable[[str, int], Profile] = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
         self._alone: dict[tuple[str, int, int], Speed] = {}  # by model, GPUs and machine
-        self._contention: Contention = contention_of(sharing, network.link_count())
+        self._contention: Contention = contention_of(sharing, network)
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for
@@ -84,7 +85,8 @@ class NetworkModel(SpeedModel):
         demand = demand_of(self._network, gang, kind.profile)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
-        return self._speeds(self._contention.add(job.index, demand))
+        service_left_s = (job.duration_s - job.work_s) * float(job.gpus)
+        return self._speeds(self._contention.add(job.index, demand, service_left_s))
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
