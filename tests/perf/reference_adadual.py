@@ -47,7 +47,11 @@ def adadual_iteration_s(
                 aloft.remove(place)
                 for link in runner.needs:
                     flying[link].remove(place)
-    return [now if len(runner.ends) < 2 else (runner.ends[-1] - runner.ends[0]) / (len(runner.ends) - 1) for runner in runners]
+    return [_mean_s(runner.ends, now) for runner in runners]
+
+
+def _mean_s(ends: list[float], now: float) -> float:
+    return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else now
 
 
 def _runner(demand: Demand, offset_s: float) -> Runner:

@@ -219,6 +219,7 @@ class Contention:
     def _rate(self, flow: Flow) -> float:
         """Its ceiling; notes on the flow which link makes it so, and what the others would."""
         demand = flow.demand
+        busiest = demand.cost.private_s
         spread = flow.duty * (1.0 - flow.duty)
         flow.link = -1
         flow.link_s = 0.0
@@ -233,15 +234,19 @@ class Contention:
                 variance = 0.0
             elif variance < 0.0:
                 variance = 0.0
-            seconds = demand.cost.seconds[place] * slowdown(self.kappa * meets, variance)
+            seconds = demand.cost.seconds[place] * slowdown(meets, variance)
             if seconds > flow.link_s:
                 flow.next_s = flow.link_s
                 flow.link_s = seconds
                 flow.link = link
             elif seconds > flow.next_s:
                 flow.next_s = seconds
-        busiest = demand.cost.private_s
-        return demand.cost.fixed_s + (flow.link_s if flow.link_s > busiest else busiest)
+            # What sharing loses is lost on every link alike: it makes nobody ask less of the others.
+            if self.kappa > 1.0:
+                seconds = demand.cost.seconds[place] * slowdown(self.kappa * meets, variance)
+            if seconds > busiest:
+                busiest = seconds
+        return demand.cost.fixed_s + busiest
 
     def _shared_s(self, flow: Flow) -> float:
         """Its communication time beside all others as they are."""

@@ -80,13 +80,18 @@ class NetworkModel(SpeedModel):
         assert allocation is not None
         if len(allocation.machines) == 1:
             return [self._on_one_machine(job, allocation)]
-        kind = self.kind(job)
-        gang = gang_on(self._network, allocation.machines, allocation.gpus)
-        demand = demand_of(self._network, gang, kind.profile)
+        demand = self.demand(job)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
         service_left_s = (job.duration_s - job.work_s) * float(job.gpus)
         return self._speeds(self._contention.add(job.index, demand, service_left_s))
+
+    def demand(self, job: Job) -> Demand:
+        """What a placed job asks of compute and network in each iteration."""
+        allocation = job.allocation
+        assert allocation is not None
+        gang = gang_on(self._network, allocation.machines, allocation.gpus)
+        return demand_of(self._network, gang, self.kind(job).profile)
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
@@ -94,8 +99,7 @@ class NetworkModel(SpeedModel):
         known = self._alone.get(key)
         if known is None:
             kind = self.kind(job)
-            gang = gang_on(self._network, allocation.machines, allocation.gpus)
-            demand = demand_of(self._network, gang, kind.profile)
+            demand = self.demand(job)
             iteration_s = demand.iteration_s(demand.alone_s)
             known = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
             self._alone[key] = known
