@@ -19,6 +19,7 @@ COMPILED = [
     "perf/gang.py",
     "perf/collectives.py",
     "perf/iteration.py",
+    "perf/filling.py",
     "perf/contention.py",
     "perf/adadual.py",
     "perf/adadual_sharing.py",

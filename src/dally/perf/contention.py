@@ -19,6 +19,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.perf.filling import Asks
 from dally.perf.iteration import Demand
 
 KAPPA: Final = 1.0
@@ -95,7 +96,7 @@ class Contention:
     """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
     __slots__ = (
-        "asks", "busy", "changes", "filled", "flows", "kappa", "meets", "members", "seconds", "tolerance", "variance",
+        "asks", "changes", "filled", "flows", "kappa", "meets", "members", "seconds", "tolerance", "variance",
     )  # fmt: skip
 
     def __init__(self, links: i64, kappa: float = KAPPA, tolerance: float = TOLERANCE) -> None:
@@ -107,9 +108,9 @@ class Contention:
         self.seconds: list[vec[float]] = [vec[float]() for _ in range(links)]  # alone, of a link's members
         self.meets: vec[float] = vec[float]([0.0] * int(links))  # Σ weight · duty of a link's jobs
         self.variance: vec[float] = vec[float]([0.0] * int(links))  # Σ weight² · duty · (1 - duty)
-        self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which these two were worked out:
-        self.asks: list[vec[float]] = [vec[float]() for _ in range(links)]  # share of it that each member asks for,
-        self.busy: list[vec[float]] = [vec[float]() for _ in range(links)]  # and for which share of time
+        self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which its members' asks were noted:
+        nobody = Asks(vec[float](), vec[float]())
+        self.asks: list[Asks] = [nobody for _ in range(links)]
 
     def add(self, job: i64, demand: Demand, rank: float = 0.0) -> list[int]:
         """Place a job; the jobs whose communication time changed, itself among them, lowest first."""
@@ -264,7 +265,7 @@ class Contention:
         return cost.fixed_s + transfer_s * longest
 
     def _fill(self, link: i64) -> None:
-        """Note what each member asks of a link, and how often; once for every change."""
+        """Note what a link's members ask of it; once for every change."""
         if self.filled[link] == self.changes:
             return
         self.filled[link] = self.changes
@@ -276,30 +277,18 @@ class Contention:
             flow = members[at]
             asks = append(asks, seconds[at] / flow.elsewhere_s(link))
             busy = append(busy, flow.busy)
-        self.asks[link] = asks
-        self.busy[link] = busy
+        self.asks[link] = Asks(asks, busy)
 
     def _stretch(self, link: i64, need: float, flow: Flow) -> float:
         """How much longer a transfer of that need takes on one link."""
         asks = self.asks[link]
-        busy = self.busy[link]
-        if need * float(len(asks)) <= 1.0:  # a fair share is enough
+        if need * float(len(asks.shares)) <= 1.0:  # a fair share is enough
             return 1.0
-        own = self._place(link, flow)
-        level = _level(asks, busy, own)
-        meets = 0.0
-        variance = 0.0
-        most = need
-        for at in range(len(asks)):
-            if at == own:
-                continue
-            share = asks[at] / level if asks[at] < level else 1.0
-            meets += share * busy[at]
-            variance += share * share * busy[at] * (1.0 - busy[at])
-            most += asks[at]
-        if most <= 1.0:  # there is room for all at once
+        own = asks.places[self._place(link, flow)]
+        if need + asks.all - asks.shares[own] <= 1.0:  # there is room for all at once
             return 1.0
-        return longer(need * (1.0 + self.kappa * meets), need * need * variance)
+        asks.share_with(own)
+        return longer(need * (1.0 + self.kappa * asks.meets), need * need * asks.variance)
 
     def _place(self, link: i64, flow: Flow) -> i64:
         members = self.members[link]
@@ -353,29 +342,3 @@ def place_of(links: vec[i64], link: i64) -> i64:
 
 def _number(flow: Flow) -> int:
     return int(flow.job)
-
-
-def _level(asks: vec[float], busy: vec[float], own: i64) -> float:
-    """The share of a link that one gets who always asks for all, beside the others' asks when they are there.
-
-    Those who ask for less than the level get it, the rest share what is left. It rises with every round, as
-    more of them turn out to ask for less.
-    """
-    level = 0.0
-    heads: i64 = len(asks) + 1  # who ask for more; one less in every round but the last
-    while True:
-        left = 1.0
-        takers = 1.0
-        above: i64 = 0
-        for at in range(len(asks)):
-            if at == own:
-                continue
-            if asks[at] <= level:
-                left -= busy[at] * asks[at]
-            else:
-                takers += busy[at]
-                above += 1
-        if above >= heads:
-            return level
-        heads = above
-        level = left / takers
