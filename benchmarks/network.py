@@ -17,7 +17,6 @@ from tests.perf.reference_sharing import shared_iteration_s
 from benchmarks import astra, nccl_rows, placements, snapshots
 from benchmarks.job_mixes import random_mix
 from benchmarks.nccl_fit import ACROSS, INSIDE, errors, fit, group_of, held_out
-from dally.cli.demo import RECIPE
 from dally.cli.output import print_table
 from dally.cluster.presets import PRESETS
 from dally.perf.adadual_sharing import AdaDualContention
@@ -131,8 +130,8 @@ def check_snapshots(checks: Checks) -> None:
     """Below saturation: no link that a gang shares would be full if all ran as if alone; above: one would."""
     print("\nContention against event-by-event max-min sharing, gangs of simulated runs: iteration time")
     taken = {
-        f"{RECIPE}, {network}, {policy}": snapshots.generated(network, policy, 2)
-        for network, policy in (("normal", "lwf"), ("slow", "las"), ("congested", "fifo-backfill"))
+        f"{snapshots.RECIPE}, {network}, {policy}": snapshots.generated(network, policy, 3)
+        for network, policy in (("normal", "lwf"), ("congested", "fifo-backfill"))
     }
     if (snapshots.SHARED / "traces").exists():
         for network, policy in (("normal", "las"), ("slow", "srsf"), ("congested", "dally")):

@@ -13,15 +13,15 @@ from tests.perf.reference_adadual import adadual_iteration_s
 from tests.perf.reference_sharing import shared_iteration_s
 
 from dally.benchmark.cells import Cell, prepare
-from dally.cli.demo import ASK, CLUSTER, RECIPE
 from dally.perf.contention import Contention
 from dally.perf.iteration import Demand
 from dally.perf.network_model import NetworkModel
 from dally.scenario import Scenario
-from dally.traces.generate import find_recipe, generate, write_workload
+from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-FIRST_S, EVERY_S = 2 * 86400.0, 2 * 86400.0
+RECIPE, ASK, CLUSTER = "venus-like", Ask(seed=1, jobs=5000, load=1.0, gpus=640), "10x8x8"
+FIRST_S, EVERY_S = 4 * 86400.0, 2 * 86400.0
 
 
 class Error(NamedTuple):
@@ -80,7 +80,7 @@ class Snapshot:
 
 
 def generated(network: str, policy: str, count: int) -> list[Snapshot]:
-    """Snapshots of the demo's workload: no data needed."""
+    """Snapshots of a generated workload: no data needed."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "jobs.csv"
         write_workload(trace, generate(find_recipe(RECIPE), ASK))
