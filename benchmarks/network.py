@@ -24,7 +24,7 @@ from dally.perf.contention import Contention
 
 MIXES = 200
 ROUNDS = 60
-SNAPSHOT_ROUNDS = 6  # of the slowest gang; the others go round far more often
+SNAPSHOT_ROUNDS = 4  # of the slowest gang; the others go round far more often
 
 
 def p90(values: Sequence[float]) -> float:
