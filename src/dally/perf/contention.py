@@ -96,7 +96,8 @@ class Contention:
     """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
     __slots__ = (
-        "asks", "changes", "filled", "flows", "kappa", "meets", "members", "seconds", "tolerance", "variance",
+        "asks", "changes", "filled", "flows", "kappa", "meets", "members", "needs", "seconds", "tolerance",
+        "variance",
     )  # fmt: skip
 
     def __init__(self, links: i64, kappa: float = KAPPA, tolerance: float = TOLERANCE) -> None:
@@ -106,6 +107,7 @@ class Contention:
         self.flows: dict[int, Flow] = {}  # by job; looked up, never iterated
         self.members: list[list[Flow]] = [[] for _ in range(links)]  # by job number
         self.seconds: list[vec[float]] = [vec[float]() for _ in range(links)]  # alone, of a link's members
+        self.needs: vec[float] = vec[float]([0.0] * int(links))  # share of it that they fill all at once
         self.meets: vec[float] = vec[float]([0.0] * int(links))  # Σ weight · duty of a link's jobs
         self.variance: vec[float] = vec[float]([0.0] * int(links))  # Σ weight² · duty · (1 - duty)
         self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which its members' asks were noted:
@@ -320,14 +322,18 @@ class Contention:
         """Add a link's jobs up afresh, so that rounding never builds up."""
         meets = 0.0
         variance = 0.0
+        needs = 0.0
         seconds: vec[float] = vec[float]()
         for flow in self.members[link]:
             place = place_of(flow.demand.cost.links, link)
-            seconds = append(seconds, flow.demand.cost.seconds[place])
+            alone_s = flow.demand.cost.seconds[place]
+            seconds = append(seconds, alone_s)
+            needs += alone_s / (flow.demand.alone_s - flow.demand.cost.fixed_s)
             weight = flow.weights[place]
             meets += weight * flow.duty
             variance += weight * weight * flow.duty * (1.0 - flow.duty)
         self.seconds[link] = seconds
+        self.needs[link] = needs
         self.meets[link] = meets
         self.variance[link] = variance
 
