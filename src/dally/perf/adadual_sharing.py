@@ -10,7 +10,8 @@ t_j seconds alone and i's takes t_i, with κ = 1 + η/b and θ = 1/(2κ) the thr
 - i begins while j is in flight, and overlaps if t_i < θ·rest of j: t_i·(t_j - t_i/θ) / (2θ·period_i) on
   average; all such guests together at most t_j/(2θ), as there is one at a time.
 
-These add up over the others on one link, if they can fill it all at once. On different links they pass at the same time: the longest counts.
+These add up over the others on one link, if they can fill it all at once. On different links they pass at the
+same time: the longest counts.
 Through the periods of those who go first it is a fixed point; all other periods are those alone. So every term
 grows with what the others communicate, and one more job never speeds anybody up.
 
