@@ -97,6 +97,9 @@ class AdaDualContention(Contention):
     def _shared_s(self, flow: Flow) -> float:
         return flow.rough_s
 
+    def _fill(self, link: i64) -> None:
+        """Nothing: links are not shared but taken in turn."""
+
     def _spread(self, flow: Flow, following: list[Flow]) -> None:
         for link in flow.demand.cost.links:
             self._call(link, following)

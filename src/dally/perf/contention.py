@@ -53,7 +53,7 @@ class Flow:
 
     __slots__ = (
         "busy", "change", "comm_s", "demand", "duty", "job", "link", "link_s", "next_s", "queued", "rank",
-        "rough_s", "weights",
+        "rough_s", "stretches", "weights",
     )  # fmt: skip
 
     def __init__(self, job: i64, demand: Demand, rank: float = 0.0) -> None:
@@ -70,6 +70,7 @@ class Flow:
         self.busy: float = 0.0  # and that it transfers: without latencies
         self.note_duty()
         self.queued: bool = False
+        self.stretches: vec[float] = vec[float]([1.0] * len(demand.cost.links))  # what each link makes of it
         # How much of a fair share it takes of each link while it communicates. A job held up elsewhere
         # (another link, its fabric, latency) leaves the rest to the others: with u the share of the link
         # it needs, they run at 1 - u instead of 1/2. From the time alone, so that competition never
@@ -170,6 +171,7 @@ class Contention:
         reached = self._raise_ceilings(wave)
         for link in links:
             self._call(link, reached)
+            self._fill(link)
         if newcomer is not None and not newcomer.queued:
             newcomer.queued = True
             reached.append(newcomer)
@@ -202,6 +204,7 @@ class Contention:
         for flow in stirred:
             for link in flow.demand.cost.links:
                 self._call(link, reached)
+                self._fill(link)
         return reached
 
     def _share(self, reached: list[Flow], newcomer: Flow | None) -> list[int]:
@@ -258,12 +261,10 @@ class Contention:
         longest = 1.0
         for place in range(len(cost.links)):
             link = cost.links[place]
-            if len(self.members[link]) < 2:
-                continue
-            self._fill(link)
-            times = self._stretch(link, cost.seconds[place] / transfer_s, flow)
-            if times > longest:
-                longest = times
+            if self.filled[link] == self.changes:  # else nobody on it changed
+                flow.stretches[place] = self._stretch(link, cost.seconds[place] / transfer_s, flow)
+            if flow.stretches[place] > longest:
+                longest = flow.stretches[place]
         return cost.fixed_s + transfer_s * longest
 
     def _fill(self, link: i64) -> None:
