@@ -1,4 +1,4 @@
-"""How delay timers choke a congested network: one run of `dally` beside `dally-consolidated`, in stretches of time.
+"""Delay timers on a congested network: `dally-paper` beside `dally-paper-consolidated`, in stretches of time.
 
 usage: python -m benchmarks.collapse
 
@@ -88,7 +88,7 @@ def main() -> None:
     if not SHARED.exists():
         sys.exit(f"{SHARED} is not here")
     with tempfile.TemporaryDirectory() as folder:
-        for policy in ("dally", "dally-consolidated"):
+        for policy in ("dally-paper", "dally-paper-consolidated"):
             print(f"{WORKLOAD}, {NETWORK}, seed {SEED}: {policy}")
             print_table(
                 [

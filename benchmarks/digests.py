@@ -35,7 +35,7 @@ WORKLOADS = (
 POLICIES = (
     "fifo", "fifo-backfill", "easy-backfill", "sjf", "srtf", "srsf", "las", "tiresias", "tiresias-gittins",
     "gandiva", "themis", "gavel", "slurm-switches", "kueue-preferred", "kueue-required", "lwf", "ada-srsf",
-    "a-srpt", "dally", "dally-manual", "dally-nowait", "dally-consolidated",
+    "a-srpt", "dally-paper", "dally-paper-manual", "dally-paper-nowait", "dally-paper-consolidated",
 )  # fmt: skip
 
 

@@ -25,6 +25,12 @@ comparison is fair by construction. A policy is an order, a placement and a rule
 used by several policies. `dally policies` prints the same table, and [results](results.md) what they reach. This
 page is written by `make docs`: change the code, not the page.
 
+Most published policies send a gang wherever there is room. On slow networks that alone makes them lose, whatever
+their idea: so each that has no rule of its own about tiers takes `--set tier=closest`, which holds its gangs at the
+closest tier that could hold them, and empties a domain of that tier where it preempts. `dally compare` and
+`dally benchmark` run both forms of what `all` stands for, and their tables show the one with the lower mean JCT,
+labelled `srsf:tier=closest` if it is the held one. Name both (`--policies srsf,srsf:tier=closest`) to see both.
+
 """
 PARTS = ("order", "placement", "preemption")
 
@@ -40,18 +46,23 @@ def sections() -> Iterator[str]:
     yield HEAD
     yield table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
-        [
-            [f"[`{name}`](#{name})", row.order, row.placement, row.preemption, row.needs, row.paper]
-            for name, row in POLICIES.items()
-        ],
+        [[f"[`{name}`](#{name})", *parts_of(row), row.needs, row.paper] for name, row in POLICIES.items()],
     )
     for name, row in POLICIES.items():
         yield from section(name, row)
 
 
+def parts_of(row: NamedPolicy) -> list[str]:
+    """Order, placement and preemption, or whose these are."""
+    return [f"as `{row.alias_of}`", "", ""] if row.alias_of else [row.order, row.placement, row.preemption]
+
+
 def section(name: str, row: NamedPolicy) -> Iterator[str]:
     """What the code says of one policy, and its parameters."""
     yield f"\n## {name}\n"
+    if row.alias_of:
+        yield f"\nAnother name of [`{row.alias_of}`](#{row.alias_of}).\n"
+        return
     policy = build(name)
     for part in (policy, *(getattr(policy, attribute, None) for attribute in PARTS)):
         if isinstance(part, Part):

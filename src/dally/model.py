@@ -275,6 +275,8 @@ class Costs(NamedTuple):
     restart_s: float = 0.0
     restart_per_gpu_s: float = 1.0
     checkpoint_every_s: float = 0.0  # seconds of work between checkpoints; 0: a failure undoes nothing
+    jitter: int = 0  # number of the replication: restarts differ by up to 1 µs; 0: by nothing
+    seed: int = 1  # of the jitter
 
     def gang_restart_s(self, gpus: int) -> float:
         """Seconds until a gang of that size works again."""
@@ -323,7 +325,7 @@ class Migrate(Action):
 WAITS: Final = 0  # the job begins to wait
 OFFER: Final = 1  # what jobs of one demand (or this job) are offered changed, or their timers did
 ACCEPT: Final = 2  # the job took what it was offered
-LOSE: Final = 3  # the job's GPUs went to another
+LOSE: Final = 3  # the job's GPUs went to another, or to nobody yet: its lease ended far from home
 RANK: Final = 4  # a waiting job's rank changed
 HEAD: Final = 5  # the job is first in line, does not fit, and nobody behind it is offered anything
 RESERVE: Final = 6  # GPUs are kept for the job, from some moment on; no job: for nobody any more
@@ -346,7 +348,7 @@ class Decision:
         self.demand_kind: i64 = demand_kind if job is None else job.kind  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
         self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
-        self.other: i64 = -1  # lose: the job that got the GPUs
+        self.other: i64 = -1  # lose: the job that got the GPUs; -1: it gave them up by itself
         self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
 
 

@@ -79,7 +79,7 @@ def test_finished_runs_are_kept_but_not_those_of_a_class_that_may_have_changed(t
     before = len(journal.read_text().splitlines())
     changed = type("Waiting", (Waiting,), {"__init__": lambda self, until_s=30.0: Waiting.__init__(self, until_s)})
     assert run(changed)["Waiting"] == jct_mean_s(30.0)
-    assert len(journal.read_text().splitlines()) == before + 1  # fifo-backfill was not run again
+    assert len(journal.read_text().splitlines()) == before + 5  # five replications; fifo-backfill was not run again
 
 
 def test_several_traces_have_names(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_an_error_of_a_policy_comes_through(tmp_path: Path) -> None:
 
 def test_what_a_comparison_shows(tmp_path: Path) -> None:
     found = dally.compare(EXAMPLE, "2x2x8", ["fifo", "dally"], network="slow")
-    assert repr(found) == "<ComparisonResult: 2 runs; mean JCT of dally -40.7% against fifo; print it>"
+    assert repr(found) == "<ComparisonResult: 10 runs; mean JCT of dally -40.7% against fifo; print it>"
     lines = str(found).splitlines()
-    assert lines[0] == "jobs, network slow: 6 jobs, seed 1"
+    assert lines[0] == "jobs, network slow: 6 jobs, seed 1, 5 replications"
     assert lines[2].split()[:3] == ["fifo", "85.17", "2.13"]
     assert any(line.startswith("dally") and "-40.7%" in line for line in lines)
     html = found._repr_html_()

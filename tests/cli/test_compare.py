@@ -23,23 +23,27 @@ def trace(tmp_path: Path) -> str:
 def test_leaves_a_table_and_a_folder_per_run(dally: Run, trace: str, tmp_path: Path) -> None:
     arguments = ["compare", "--trace", trace, "--cluster", "1x2x8", "--network", "slow,congested", "--seeds", "1,2"]
     arguments += ["--policies", "fifo,las:lease_s=100", "--baseline", "fifo", "--out", "o", "--jobs", "2"]
+    arguments += ["--replications", "2"]
     done = dally(*arguments)
     assert done.returncode == 0, done.stderr
     out = tmp_path / "o"
-    table = pl.read_parquet(out / "results.parquet")
-    assert table.select("workload", "network", "policy", "seed").rows() == [
-        ("t", network, policy, seed)
+    every = pl.read_parquet(out / "results.parquet")
+    assert every.select("workload", "network", "policy", "seed", "replication").rows() == [
+        ("t", network, policy, seed, replication)
         for network in ("slow", "congested")
         for policy in ("fifo", "las:lease_s=100")
         for seed in (1, 2)
+        for replication in (0, 1)
     ]
+    assert every.filter(pl.col("replication") == 1)["folder"].is_null().all(), "one folder per policy and seed"
+    table = every.filter(pl.col("replication") == 0)
     assert sorted(f"runs/{path.name}" for path in (out / "runs").iterdir()) == sorted(table["folder"])
     for name in table["folder"]:
         assert sorted(path.name for path in (out / name).iterdir()) == FILES
     assert "las:lease_s=100" in (out / "report.html").read_text()
     summary = json.loads((out / "runs" / "t-slow-fifo-1" / "summary.json").read_text())
     assert summary["jct_mean_s"] == table["jct_mean_s"][0]
-    for text in ("t, network slow: 4 jobs, seeds 1, 2", "against fifo", "at least", "Written to o"):
+    for text in ("t, network slow: 4 jobs, seeds 1, 2, 2 replications", "against fifo", "at least", "Written to o"):
         assert text in done.stdout
     assert "**" in (out / "table.md").read_text()
 
@@ -125,14 +129,14 @@ def test_a_run_that_fails_does_not_stop_the_rest(dally: Run, trace: str, tmp_pat
             for policy in ("fifo", "las")
         ),
     ]
-    assert pl.read_parquet(tmp_path / "o" / "results.parquet")["workload"].to_list() == ["t", "t"]
+    assert pl.read_parquet(tmp_path / "o" / "results.parquet")["workload"].to_list() == ["t"] * 10
     assert "t: 4 jobs" in done.stdout
 
 
 def test_progress_goes_to_stderr_when_asked_for(dally: Run, trace: str) -> None:
     done = dally("compare", "--trace", trace, "--cluster", "1x2x8", "--policies", "fifo", "--json", "--progress")
     assert json.loads(done.stdout)["failures"] == []
-    assert "1/1 runs" in done.stderr
+    assert "5/5 runs" in done.stderr
 
 
 @pytest.mark.parametrize(

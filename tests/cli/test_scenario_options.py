@@ -24,7 +24,7 @@ CELLS = {"gpu", "profiles", "until_s", "checkpoint_every_s", "failure_rate", "re
 # Fields that a command does not take, each for the reason that its module states.
 LEFT_OUT = {
     "simulate": {"seeds"},
-    "compare": {"policy", "settings"},
+    "compare": {"policy", "settings", "jitter"},
     "sweep": {"snapshot"},
     "whatif": {"snapshot"},
     "benchmark": set(OPTIONS) - CELLS,

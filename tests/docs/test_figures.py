@@ -14,7 +14,7 @@ def test_timers_figure(tmp_path: Path) -> None:
         ["-m", "dally", "trace", "generate", "venus-like", "--jobs", "1500", "--load", "1.0", "--cluster", "3x6x8",
          "--seed", "1", "--out", "full.csv"],
         ["-m", "dally", "simulate", "--trace", "full.csv", "--cluster", "3x6x8",
-         "--network", "slow", "--policy", "dally", "--out", "run"],
+         "--network", "slow", "--policy", "dally-paper", "--out", "run"],
         [str(ROOT / "scripts/timers_figure.py"), "run", "timers.svg"],
     ]  # fmt: skip
     for command in commands:

@@ -64,6 +64,19 @@ def test_a_contest_per_workload_and_network() -> None:
     assert [one.baseline for one in found] == ["fifo", ""], "the second lacks it"
 
 
+def test_the_better_form_of_a_policy_stands_for_it() -> None:
+    usual = [row("srsf", seed, jct_s, form_of="srsf") for seed, jct_s in ((1, 50.0), (2, 10.0))]
+    held = [row("srsf:tier=closest", seed, 20.0, form_of="srsf") for seed in (1, 2)]
+    found = contest(row("las", 1, 5.0), *usual, *held)
+    assert [entry.label for entry in found.entries] == ["las", "srsf:tier=closest"]
+    assert (found.form("srsf"), found.form("las")) == ("srsf:tier=closest", "las")
+    # Who left jobs unfinished is no better for it; the baseline is there in any case; asked for by name, both are.
+    stuck = [{**one, "finished": one["jobs"] - 1} for one in held]
+    assert [entry.label for entry in contest(*usual, *stuck).entries] == ["srsf"]
+    assert len(contest(*usual, *held, baseline="srsf").entries) == 2
+    assert len(contest(row("srsf", 1, 9.0), row("srsf:tier=closest", 1, 2.0)).entries) == 2
+
+
 def test_ratios_pair_the_seeds() -> None:
     """4 -> 2 is half, 6 -> 6 is 1: 0.75 on average, though the means say 4/5."""
     found = contest(*PAIRS, baseline="fifo").entries[1].standings["jct_mean_s"]
@@ -91,6 +104,66 @@ def test_the_best_of_a_column_and_who_is_as_good() -> None:
     assert best(found, COMPUTING) == ["a", "c"]
     assert best(found, HELD) == [], "fewer GPUs held may be fewer GPUs wasted"
     assert best(contest(row("a", 1, 3.0), row("b", 1, 3.01))) == [], "all the same: nobody is best"
+
+
+def replications(policy: str, *jcts_s: float, seed: int = 1) -> list[Row]:
+    return [row(policy, seed, jct_s, replication=number) for number, jct_s in enumerate(jcts_s)]
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "c", "expected"),
+    [
+        # a: 10, half a range of 1. b: 10.9 is within 1 + 0. c: 20 is 10 away, beyond 1 + 0.
+        ("half the ranges of both", (9.0, 11.0), (10.9, 10.9), (20.0, 20.0), ["a", "b"]),
+        # b: 12 is 2 away: within 1 + 1, not within 1 + 0.5.
+        ("the other's counts too", (9.0, 11.0), (11.0, 13.0), (20.0, 20.0), ["a", "b"]),
+        ("beyond both", (9.0, 11.0), (11.5, 12.5), (20.0, 20.0), ["a"]),
+        # 1 % is below 3 %, but nothing moves either of them.
+        ("stable figures are told apart below 3 %", (10.0, 10.0), (10.1, 10.1), (20.0, 20.0), ["a"]),
+        ("but not below what tables show", (10.0, 10.0), (10.005, 10.005), (20.0, 20.0), ["a", "b"]),
+        # A collapsing cell: 10 and 14, half ranges 2 and 3.
+        ("unstable ones are not above it", (8.0, 12.0), (11.0, 17.0), (40.0, 40.0), ["a", "b"]),
+    ],
+)
+def test_replications_say_what_is_noise(
+    name: str, a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...], expected: list[str]
+) -> None:
+    rows = [*replications("a", *a), *replications("b", *b), *replications("c", *c)]
+    assert best(contest(*rows)) == expected, name
+
+
+def test_replications_of_a_seed_are_one_value_with_a_range() -> None:
+    rows = [*replications("a", 2.0, 4.0), *replications("a", 5.0, 6.0, 7.0, seed=2), *replications("b", 6.0, 6.0)]
+    found = contest(*rows, baseline="b")
+    a = found.entries[0].standings["jct_mean_s"]
+    assert a.values == {1: 3.0, 2: 6.0}
+    assert a.ranges == {1: (3.0, 2.0, 4.0), 2: (6.0, 5.0, 7.0)}
+    assert a.spread == (4.5, 2.0, 7.0), "the mean over seeds, the least and the most of all runs"
+    assert a.ratios == {1: 0.5}
+    assert a.noise() == 1.0
+    assert (len(found.entries[0].rows), len(found.entries[0].replications)) == (2, 5)
+    assert found.replications() == 3
+    assert contest(*PAIRS).entries[0].standings["jct_mean_s"].noise() is None
+
+
+def test_noise_is_paired_by_seed() -> None:
+    """Half the ranges over the other's: 1/10 in seed 1, 20/100 in seed 2, on average 15 %; b is 14 or 16 % off."""
+    quiet = [*replications("a", 9.0, 11.0), *replications("a", 80.0, 120.0, seed=2)]
+    for worse, expected in ((1.14, ["a", "b"]), (1.16, ["a"])):
+        b = [*replications("b", 10 * worse, 10 * worse), *replications("b", 100 * worse, 100 * worse, seed=2)]
+        c = [*replications("c", 90.0, 90.0), *replications("c", 900.0, 900.0, seed=2)]
+        assert best(contest(*quiet, *b, *c)) == expected
+
+
+def test_one_replication_too_few_falls_back_to_a_fixed_share() -> None:
+    c = replications("c", 20.0, 20.0)
+    assert best(contest(*replications("a", 10.0, 10.0), row("b", 1, 10.2), *c)) == ["a", "b"]
+
+
+def test_unfinished_replications_are_told_of_once() -> None:
+    rows = [row("a", 1, 3.0, replication=0), row("a", 1, 3.0, replication=1, finished=2)]
+    assert contest(*rows).entries[0].unfinished == {1: 2}
+    assert unfinished(rows, "policy", "seed") == ["a, 1: 2 jobs never finished"]
 
 
 def test_who_left_jobs_unfinished_is_never_best_and_has_no_times_bound() -> None:

@@ -104,10 +104,13 @@ TABLE: list[tuple[str, str, dict[str, str], list[list[int]], list[Asked], list[t
     # and lacks less than they do; at 30 all have had their due.
     ("shares", "gavel", {"round_s": "10"}, ONE, [(0, 8, 20), (0, 4, 30), (0, 4, 30)],
      [(0, 40, ["0:8", "0:8"]), (10, 50, ["0:4", "0:4"]), (10, 50, ["0:4", "0:4"])]),
-    # Two switches of 4 GPUs. From 1 on job 2 is offered GPUs under both; it waits 5 s for one switch, then takes
-    # them.
-    ("switches", "slurm-switches", {"max_wait_s": "5"}, [[4], [4]], [(0, 3, 20), (0, 3, 30), (1, 2, 4)],
-     [(0, 20, ["0:3"]), (0, 30, ["1:3"]), (6, 10, ["0:1+1:1"])]),
+    # Two switches of three machines. From 1 on job 2, larger than a machine, is offered GPUs under both; it waits
+    # 5 s for one switch, then takes them.
+    ("switches", "slurm-switches", {"max_wait_s": "5"}, [[2, 2, 2], [2, 2, 2]], [(0, 4, 20), (0, 4, 30), (1, 3, 4)],
+     [(0, 20, ["0:2+1:2"]), (0, 30, ["3:2+4:2"]), (6, 10, ["2:2+5:1"])]),
+    # A gang that fits a machine was asked for with --nodes=1: no wait makes it go on two.
+    ("one node", "slurm-switches", {"max_wait_s": "5"}, [[4], [4]], [(0, 3, 20), (0, 3, 30), (1, 2, 4)],
+     [(0, 20, ["0:3"]), (0, 30, ["1:3"]), (20, 24, ["0:2"])]),
     # While there is nothing on offer the clock stands: job 2 could first start at 20, and waits from then on. Job
     # 3, behind it, was offered the same at 20.
     ("switch clock", "slurm-switches", {"max_wait_s": "5"}, [[4], [4]],
@@ -142,9 +145,42 @@ def test_gandiva_moves_a_gang_into_one_rack_when_one_is_free() -> None:
     # machines 3 and 4, in two racks. At 10 rack 0 is free: it moves, restarts for 2 s, and has 10 of its 20 s
     # left.
     outcome = run(
-        "gandiva", {}, [[4, 4], [4, 4], [4, 4]], [(0, 4, 10), (0, 4, 10), (0, 4, 30), (0, 8, 20)], restart_s=2.0
+        "gandiva",
+        {"suspend_s": "inf"},
+        [[4, 4], [4, 4], [4, 4]],
+        [(0, 4, 10), (0, 4, 10), (0, 4, 30), (0, 8, 20)],
+        restart_s=2.0,
     )
     assert outcome[3] == (0, 22, ["3:4+4:4", "0:4+1:4"])
+
+
+def test_gandiva_suspends_within_its_own_time() -> None:
+    # Turns of 10 s on one machine of 8; the run's price of a restart is 4 s. Job 1 takes over at 10 without one,
+    # job 0 resumes at 20 in 0.5 s and is done at 25.5 (5 s were left), job 1 resumes in 0.5 s for its last 5 s.
+    jobs: list[Asked] = [(0, 8, 15), (0, 8, 15)]
+    assert [job.finish_s for job in run("gandiva", {"slice_s": "10"}, ONE, jobs, 4.0)] == [25.5, 31.0]
+    dear = run("gandiva", {"slice_s": "10", "suspend_s": "inf"}, ONE, jobs, 4.0)
+    assert [job.finish_s for job in dear] == [29.0, 38.0]
+    # Never more than the run's own price.
+    assert [job.finish_s for job in run("gandiva", {"slice_s": "10"}, ONE, jobs, 0.0)] == [25.0, 30.0]
+
+
+@pytest.mark.parametrize("policy", ["themis", "gandiva", "gavel", "las", "tiresias", "srtf"])
+@pytest.mark.parametrize("tier", ["any", "closest"])
+def test_a_gang_that_fits_nowhere_does_not_keep_the_clock_going(policy: str, tier: str) -> None:
+    # Job 0's GPUs come in groups of 8, which no machine of 4 has; the others run all the same, also one that comes
+    # later. Then nothing is left to happen: the run says that it is stuck.
+    jobs = [Job(0, "wide", 0.0, 8, 5.0), Job(1, "fits", 0.0, 4, 5.0), Job(2, "later", 5000.0, 4, 5.0)]
+    jobs[0].group = 8
+    cluster = Cluster(Topology(default_tiers(3), [Machine(("r",), f"m{place}", 4) for place in range(2)]))
+    one = build(policy, {"tier": tier})
+    simulation = Simulation(jobs, cluster, one, SpeedModel(), Costs(0.0, 0.0, 0.0), Failures())
+    while simulation.cycles < 200 and simulation.step():
+        pass
+    assert simulation.cycles < 200
+    simulation.run()
+    assert simulation.stuck
+    assert [job.start_s >= 0.0 for job in simulation.jobs] == [False, True, True]
 
 
 @pytest.mark.parametrize(

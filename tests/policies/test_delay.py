@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, WAITING, Costs, Job, make_allocation
-from dally.policies.dally import DallyPolicy
 from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.paper_dally import PaperDally
 from dally.policies.placement.delay import DelayPlacement
-from dally.policies.registry import build
+from dally.policies.registry import POLICIES, build
 from dally.policies.tuning import Timers
 from dally.testing import record_of
 from dally.testing.strategies import Case, cases
@@ -27,9 +27,9 @@ RACKS: Machines = [(("a",), 8), (("a",), 8), (("b",), 8), (("b",), 8)]
 PODS: Machines = [((pod, rack), 4) for pod in "PQ" for rack in (f"{pod}a", f"{pod}b") for _ in range(2)]
 
 
-def patient(*timers_s: float) -> DallyPolicy:
+def patient(*timers_s: float) -> PaperDally:
     """Delay scheduling alone: first come first served, nobody preempted, these timers."""
-    return DallyPolicy(SubmitOrder(), DelayPlacement(Timers(1.0, list(timers_s))), INFINITY)
+    return PaperDally(SubmitOrder(), DelayPlacement(Timers(1.0, list(timers_s))), INFINITY)
 
 
 def run(machines: Machines, jobs: list[tuple[float, int, float]], *timers_s: float) -> list[tuple[float, int]]:
@@ -238,11 +238,14 @@ def test_waiting_begins_again_on_four_tiers() -> None:
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-@given(cases(), st.sampled_from(["dally", "dally-manual", "dally-nowait", "dally-consolidated"]))
+@given(
+    cases(),
+    st.sampled_from([name for name in POLICIES if name.startswith("dally-paper")]),
+)
 def test_nobody_waits_who_would_take_what_is_free(case: Case, name: str) -> None:
     # After every pass, and at the very moment at which the policy asks to be woken no earlier.
-    policy = build(name, {"lease_s": "50", "floors": "inf" if name == "dally-consolidated" else "1,3"})
-    assert isinstance(policy, DallyPolicy)
+    policy = build(name, {"lease_s": "50", "floors": "inf" if name == "dally-paper-consolidated" else "1,3"})
+    assert isinstance(policy, PaperDally)
     simulation = case.simulation(policy)
     while simulation.state.finished < len(simulation.jobs) and simulation.step(case.until_s):
         waiting = [job for job in simulation.jobs if job.status == WAITING]

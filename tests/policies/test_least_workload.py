@@ -36,6 +36,9 @@ TABLE: list[tuple[str, dict[str, str], list[int], list[tuple[float, int, float]]
     # Job 1 (2 GPU-s) comes first at 1 but does not fit; job 2 does. At 10 machine 0 is idle: job 1 takes it.
     ("later jobs may start", {}, [2, 2], [(0, 3, 10), (1, 2, 1), (1, 1, 50)],
      [(0, 10, [(0, 2), (1, 1)]), (10, 11, [(0, 2)]), (1, 51, [(1, 1)])]),
+    # At 1 machine 0 has 27 GPU-s to go and one GPU free, machine 1 has 198 and two: it holds all of job 2.
+    ("a machine for the whole", {}, [4, 4], [(0, 3, 10), (0, 2, 100), (1, 2, 5)],
+     [(0, 10, [(0, 3)]), (0, 100, [(1, 2)]), (1, 6, [(1, 2)])]),
     # κ = 2: job 0's second GPU goes to machine 1, as its first brings 10 GPU-s to machine 0. Job 1 finds 9 and 9
     # at 1, so does the same. Job 2 is larger than κ: at 2 both have 8 + 9 GPU-s, it takes what is left of
     # machine 0, then one of machine 1.

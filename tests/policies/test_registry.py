@@ -19,13 +19,16 @@ def test_every_name_builds() -> None:
     ("name", "given", "message"),
     [
         ("fif", {}, "unknown policy 'fif'; did you mean 'fifo'?"),
+        ("dally-manual", {}, "unknown policy 'dally-manual'; did you mean 'dally-paper-manual'?"),
+        ("dally-nowait", {}, "unknown policy 'dally-nowait'; did you mean 'dally-paper-nowait'?"),
+        ("dally-consolidated", {}, "unknown policy 'dally-consolidated'; did you mean 'dally-paper-consolidated'?"),
         ("zzz", {}, "unknown policy 'zzz'; known: fifo, "),
         (
             "las",
             {"lease": "5"},
             "--set lease=5: policy 'las' has no parameter 'lease'; did you mean 'lease_s'?",
         ),
-        ("fifo", {"x": "5"}, "--set x=5: policy 'fifo' has no parameter 'x'; it takes none"),
+        ("fifo", {"x": "5"}, "--set x=5: policy 'fifo' has no parameter 'x'; it takes tier"),
         ("las", {"lease_s": "soon"}, "--set lease_s=soon: must be a number"),
         ("las", {"lease_s": "0"}, "--set lease_s=0: must be at least 0.001"),
         ("las", {"lease_s": "nan"}, "--set lease_s=nan: must be at least 0.001"),
@@ -35,6 +38,13 @@ def test_errors(name: str, given: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         build(name, given)
     assert message in str(caught.value)
+
+
+def test_an_alias_is_the_policy_it_names() -> None:
+    aliases = {name: row for name, row in POLICIES.items() if row.alias_of}
+    assert {name: row.alias_of for name, row in aliases.items()} == {"dally": "dally-paper"}
+    for name, row in aliases.items():
+        assert row == POLICIES[row.alias_of]._replace(name=name, alias_of=row.alias_of)
 
 
 def test_kinds_of_parameters() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from math import nextafter
 
 import pytest
 
 from dally.model import Costs
-from dally.policies.dally import DallyPolicy
+from dally.policies.paper_dally import PaperDally
 from dally.policies.registry import build
 from dally.policies.tuning import Timers, TunedTimers
 from dally.testing.strategies import Case
@@ -155,12 +156,12 @@ def test_each_demand_has_its_own_timers() -> None:
 
 # What T_1 is when, in leases of one second and a history of 24: (now, T_1)
 WINDOW = [
-    # Waits of 8 noted at 0 and of 10 at 5: mean 9, std 1, so 11; at 24 only the 10 is left, at 29 none.
+    # Waits of 8 noted at 0 and of 10 at 5: mean 9, std 1, so 11; after 24 only the 10 is left, after 29 none.
     (5.0, 11.0),
-    (23.999, 11.0),
-    (24.0, 10.0),
-    (28.999, 10.0),
-    (29.0, 6.0),
+    (24.0, 11.0),
+    (24.001, 10.0),
+    (29.0, 10.0),
+    (29.001, 6.0),
     (1000.0, 6.0),
 ]
 
@@ -174,15 +175,17 @@ def test_window(now: float, expected: float) -> None:
 def test_the_window_is_a_parameter_counted_in_leases() -> None:
     # 10 leases of 600 s: a wait noted at 100 counts until 6100.
     timers = noted(tuned(600.0, history=10.0), 0, [7.0], now=100.0)
-    assert [timers.timer_s(1, 2, 8, now) for now in (6099.0, 6100.0)] == [4200.0, 3600.0]
+    assert [timers.timer_s(1, 2, 8, now) for now in (6100.0, 6101.0)] == [4200.0, 3600.0]
 
 
 def test_it_says_when_time_alone_changes_the_timers() -> None:
     timers = noted(noted(tuned(), 0, [8.0], now=0.0), 1, [15.0], now=5.0)
-    # Tier 1 rests on waits for tier 0 (until 24) and, as no tier is refused for a farther one, on those
-    # for tier 1 (until 29); tier 2 on the latter alone.
-    assert (timers.changes_s(1, 2, 8, 5.0), timers.changes_s(2, 2, 8, 5.0)) == (24.0, 29.0)
-    assert (timers.changes_s(1, 2, 8, 24.0), timers.changes_s(1, 2, 8, 29.0)) == (29.0, INF)
+    # Just after these are 24 s old. Tier 1 rests on waits for tier 0 (until 24) and, as no tier is refused for a
+    # farther one, on those for tier 1 (until 29); tier 2 on the latter alone.
+    first_s, second_s = nextafter(24.0, INF), nextafter(29.0, INF)
+    assert (timers.changes_s(1, 2, 8, 5.0), timers.changes_s(2, 2, 8, 5.0)) == (first_s, second_s)
+    assert timers.changes_s(1, 2, 8, 24.0) == first_s
+    assert (timers.changes_s(1, 2, 8, first_s), timers.changes_s(1, 2, 8, second_s)) == (second_s, INF)
     assert timers.changes_s(1, 2, 4, 5.0) == INF
 
 
@@ -191,7 +194,7 @@ def test_old_waits_are_thrown_away() -> None:
     for now in range(5000):
         timers.note(0, 8, float(now), 7.0)
         assert timers.timer_s(1, 2, 8, float(now)) == 7.0
-    assert [row[2] for row in timers.samples()] == [float(now) for now in range(4976, 5000)]
+    assert [row[2] for row in timers.samples()] == [float(now) for now in range(4975, 5000)]
 
 
 # name, floors, noted at tier, waits, last, expected wait_s of tier 1 … last in leases
@@ -228,8 +231,8 @@ def test_what_was_learnt_can_be_saved_and_restored() -> None:
     assert fresh.samples() == rows
     for one in (timers, fresh, pickle.loads(pickle.dumps(timers))):
         # Mean 9, std 1: 11 leases, for as long as these waits count.
-        assert [one.timer_s(1, 2, 8, now) / HOUR for now in (300.0, 100.0 + 24 * HOUR)] == [11.0, 6.0]
-        assert [one.timer_s(2, 2, 16, now) / HOUR for now in (300.0, 200.0 + 24 * HOUR)] == [15.0, 12.0]
+        assert [one.timer_s(1, 2, 8, now) / HOUR for now in (300.0, 101.0 + 24 * HOUR)] == [11.0, 6.0]
+        assert [one.timer_s(2, 2, 16, now) / HOUR for now in (300.0, 201.0 + 24 * HOUR)] == [15.0, 12.0]
         assert [one.timer_s(1, 2, gpus, 300.0) / HOUR for gpus in (4, 16)] == [6.0, 6.0]
 
 
@@ -240,16 +243,16 @@ def test_a_step_in_load_moves_the_timers_within_the_history() -> None:
     for now in range(300):
         noted(timers, 0, [15.0 if 100 <= now < 200 else 7.0], now=float(now))
         seen[now] = timers.timer_s(1, 2, 8, float(now))
-    # The window at `now` holds the 24 samples now - 23 … now.
+    # The window at `now` holds the 25 samples now - 24 … now.
     assert seen[99] == 7.0
-    # One 15 in 24: mean 7 + 8/24 = 7.33, std 8·√(1/24 · 23/24) = 1.60: ⌈10.53⌉.
+    # One 15 in 25: mean 7 + 8/25 = 7.32, std 8·√(1/25 · 24/25) = 1.57: ⌈10.46⌉.
     assert seen[100] == 11.0
-    # 6 of 24: mean 9, std 8·√(1/4 · 3/4) = 3.46: ⌈15.93⌉.
+    # 6 of 25: mean 8.92, std 8·√(6/25 · 19/25) = 3.42: ⌈15.75⌉.
     assert seen[105] == 16.0
-    # All 24 are 15.
-    assert [seen[now] for now in (123, 150, 199)] == [15.0, 15.0, 15.0]
-    # And back: one 15 left at 222, none at 223.
-    assert [seen[now] for now in (222, 223, 299)] == [11.0, 7.0, 7.0]
+    # All 25 are 15.
+    assert [seen[now] for now in (124, 150, 199)] == [15.0, 15.0, 15.0]
+    # And back: one 15 left at 223, none at 224.
+    assert [seen[now] for now in (223, 224, 299)] == [11.0, 7.0, 7.0]
 
 
 def test_a_step_in_load_moves_the_timers_of_a_run() -> None:
@@ -259,8 +262,8 @@ def test_a_step_in_load_moves_the_timers_of_a_run() -> None:
     # From 200 on it is quiet again, a gang every 50 s.
     jobs = [(5.0 * n, 4, 5.0) for n in range(10)] + [(100.0, 4, 5.0)] * 12
     jobs += [(200.0 + 50.0 * n, 4, 5.0) for n in range(3)]
-    policy = build("dally", {"order": "fifo", "lease_s": "10", "history": "8", "floors": "0,0"})
-    assert isinstance(policy, DallyPolicy)
+    policy = build("dally-paper", {"order": "fifo", "lease_s": "10", "history": "8", "floors": "0,0"})
+    assert isinstance(policy, PaperDally)
     simulation = Case([(("a",), 4), (("b",), 1)], jobs, costs=FREE).simulation(policy)
     seen: dict[float, float] = {}
     while simulation.step():
@@ -271,9 +274,9 @@ def test_a_step_in_load_moves_the_timers_of_a_run() -> None:
     assert (seen[110.0], seen[115.0]) == (1.0, 2.0)
     # Waits 1.0 … 5.5: mean 3.25, variance 0.25·(10² - 1)/12 = 2.0625, std 1.436: ⌈6.12⌉, capped at ⌈0.8·8⌉.
     assert seen[155.0] == 7.0
-    # 80 s after the last of them was noted nothing is left; at 200 those from 125 on still count:
-    # 2.5 … 5.5, mean 4, variance 0.25·(7² - 1)/12 = 1: ⌈6⌉.
-    assert (seen[200.0], seen[250.0], seen[300.0]) == (6.0, 1.0, 1.0)
+    # 80 s after the last of them was noted nothing is left; at 200 those from 120 on still count:
+    # 2.0 … 5.5, mean 3.75, variance 0.25·(8² - 1)/12 = 1.3125, std 1.146: ⌈6.04⌉.
+    assert (seen[200.0], seen[250.0], seen[300.0]) == (7.0, 1.0, 1.0)
 
 
 def test_a_run_goes_on_with_what_was_learnt() -> None:
@@ -282,8 +285,8 @@ def test_a_run_goes_on_with_what_was_learnt() -> None:
     case = Case([(("a",), 5), (("a",), 5)], jobs, costs=FREE)
     starts = []
     for rows in ([], [(0, 4, -5.0, 3.0)]):
-        policy = build("dally", {"order": "fifo", "lease_s": "10", "floors": "0,6"})
-        assert isinstance(policy, DallyPolicy)
+        policy = build("dally-paper", {"order": "fifo", "lease_s": "10", "floors": "0,6"})
+        assert isinstance(policy, PaperDally)
         policy.placement.timers.restore(rows)
         starts.append(case.run(policy).jobs[2].start_s)
     assert starts == [11.0, 31.0]

@@ -92,7 +92,7 @@ def test_who_left_jobs_unfinished_is_marked() -> None:
     assert relative(contests[0], FIGURES).marked()[2][0] == "quit_ter †"
     assert len(notes(contests)) == 2
     (note,) = notes(compare_rows(ROWS, ""))
-    assert note.startswith("* best of its column, or as good within noise (3 %); ± half the range over seeds;")
+    assert note.startswith("* best of its column, or as good within noise (3 %); ± half the range over seeds and")
     assert "† left jobs unfinished" in to_markdown(contests)
 
 
@@ -114,11 +114,12 @@ def test_markdown_has_two_tables_where_the_baseline_is() -> None:
 
 def test_values_for_scripts() -> None:
     found = to_values(compare_rows([*ROWS, *QUITTER], "fifo"), "fifo")
-    assert (found["baseline"], found["spread"]) == ("fifo", "half the range over seeds")
+    assert (found["baseline"], found["spread"]) == ("fifo", "half the range over seeds and replications")
     las, quitter = found["results"][1:]
     assert (las["policy"], las["seeds"], las["unfinished"]) == ("las", [1, 2], {})
     assert las["jct_mean_s"] == {
-        "mean": 14400.0, "spread": 7200.0, "low": 7200.0, "high": 21600.0, "values": [7200.0, 21600.0],
+        "mean": 14400.0, "spread": 7200.0, "low": 7200.0, "high": 21600.0, "noise": None,
+        "values": [7200.0, 21600.0], "ranges": [[7200.0, 7200.0], [21600.0, 21600.0]],
         "best": True, "against_baseline": -0.25, "against_baseline_spread": 0.25, "bound": 3600.0,
         "times_bound": 4.0,
     }  # fmt: skip
@@ -142,3 +143,23 @@ def test_latex_escapes_and_marks() -> None:
     assert r"quit\_ter $^\dagger$ & 0.10 &" in text
     assert text.count(r"\midrule") == 2
     assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
+
+
+def test_replications_show_in_every_rendering() -> None:
+    """fifo takes 4 and 4.2 h, las 2 and 2.6: half the ranges are 0.1 and 0.3 h."""
+    rows = [row("fifo", 1, 4), row("fifo", 1, 4.2), row("las", 1, 2), row("las", 1, 2.6)]
+    contests = compare_rows([{**one, "replication": place % 2} for place, one in enumerate(rows)], "fifo")
+    assert contests[0].title().endswith(", seed 1, 2 replications")
+    assert [line[1] for line in absolute(contests[0], FIGURES).marked()[:2]] == ["4.10 ±0.10 ", "2.30 ±0.30*"]
+    (note,) = notes(contests)
+    assert note.startswith("* best of its column, or as good within noise (that of replications); ")
+    assert "4.10 ±0.10" in to_markdown(contests)
+    assert "2.30" in to_latex(contests)
+    fifo, las = to_values(contests, "fifo")["results"]
+    assert (fifo["replications"], fifo["seeds"]) == (2, [1])
+    assert las["jct_mean_s"]["noise"] == pytest.approx(0.3 * 3600)
+    assert las["jct_mean_s"]["ranges"] == [[7200.0, pytest.approx(2.6 * 3600)]]
+    (line,) = [line for line in to_csv(contests).splitlines() if ",las,jct_mean_s," in line]
+    found = dict(zip(to_csv(contests).splitlines()[0].split(","), line.split(","), strict=True))
+    assert float(found["noise"]) == pytest.approx(0.3 * 3600)
+    assert found["replications"] == "2"

@@ -60,8 +60,9 @@ def bare(waits: list[Wait]) -> list[Wait]:
 
 
 def test_a_story_line_by_line(tmp_path: Path) -> None:
-    # c finds 3 + 3 at 3 and takes the rack at 3 + 4. Its lease ends at 17, when nobody waits, and at 27, when
-    # d, which never ran, needs all 16 GPUs until 32. Then c restarts for 6 s and works for its last 10 s.
+    # c finds 3 + 3 at 3 and takes the rack at 3 + 4. Its lease ends at 17, when both machines are free: it moves to
+    # one, restarts for 6 s, and works from 23 to 33. Then its lease ends, and d, which never ran, needs all 16 GPUs
+    # until 38. c restarts again and works for its last 10 s. Of its 26 s with GPUs until 33 it worked for 20.
     jobs = [("a", 0.0, 5, 9.0), ("b", 0.0, 5, 9.0), ("c", 3.0, 6, 30.0), ("d", 20.0, 16, 5.0)]
     records = timed(tmp_path, jobs, restart_per_gpu_s=1.0)
     lines = records.story("c")
@@ -73,20 +74,26 @@ def test_a_story_line_by_line(tmp_path: Path) -> None:
             "start",
             "started on one rack after waiting 4.0 s, its 4.0 s timer for that had run out: rack0-m0:3+rack0-m1:3",
         ),
-        Line(17, "renew", "lease ended and nobody ahead needed its GPUs: renewed once"),
-        Line(27, "preempt", "preempted in favour of d (rank 0 against 1); waits again"),
-        Line(27, "offer", "not enough GPUs free anywhere"),
-        Line(32, "start", "started on one machine after waiting 5.0 s, as close as it can be: rack0-m0:6"),
+        Line(
+            17,
+            "preempt",
+            "lease ended; gave up its GPUs, farther apart than it takes before it has waited; waits again",
+        ),
+        Line(17, "start", "started on one machine after waiting 0.0 s, as close as it can be: rack0-m0:6"),
+        Line(33, "preempt", "preempted in favour of d (rank 0 against 0.7692); waits again"),
+        Line(33, "offer", "not enough GPUs free anywhere"),
+        Line(38, "start", "started on one machine after waiting 5.0 s, as close as it can be: rack0-m0:6"),
     ]
-    # It waited 4 + 5 s and held GPUs from 7 to 27 and from 32 to 48.
-    assert (lines[-1].time_s, lines[-1].kind) == (48, "finish")
-    assert lines[-1].text.startswith("finished 45.0 s after submission: waited 9.0 s, ran 36.0 s, preempted once")
+    # It waited 4 + 5 s and held GPUs from 7 to 33 and from 38 to 54.
+    assert (lines[-1].time_s, lines[-1].kind) == (54, "finish")
+    outcome = "finished 51.0 s after submission: waited 9.0 s, ran 42.0 s, preempted 2 times"
+    assert lines[-1].text.startswith(outcome)
     # d finds its GPUs as close as 16 can be, across the rack, without a timer.
     assert records.story("d") == [
         Line(20, "submit", "submitted; asks for 16 GPUs"),
         Line(20, "offer", "not enough GPUs free anywhere"),
-        Line(27, "start", "started on one rack after waiting 7.0 s, as close as it can be: rack0-m0:8+rack0-m1:8"),
-        Line(32, "finish", "finished 12.0 s after submission: waited 7.0 s, ran 5.0 s"),
+        Line(33, "start", "started on one rack after waiting 13.0 s, as close as it can be: rack0-m0:8+rack0-m1:8"),
+        Line(38, "finish", "finished 18.0 s after submission: waited 13.0 s, ran 5.0 s"),
     ]
 
 
@@ -402,6 +409,6 @@ def test_a_job_that_still_waits_when_the_clock_stops_is_told_until_when(tmp_path
 
 def test_one_who_waits_for_nothing_says_so(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
-    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-nowait"))
+    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper-nowait"))
     started = next(line.text for line in records.story("c") if line.kind == "start")
     assert started.startswith("started on one rack after waiting 0.0 s, it does not wait for closer:")

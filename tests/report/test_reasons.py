@@ -51,8 +51,9 @@ TABLE = [
      f"first in line; no GPUs free, it asks for 8; {HELD}; kept for it from day 0 00:00:12 (12 s) on"),
     # 6 GPUs fit a machine and are one pod, and the machines have 3 free each.
     ("kueue-required", {}, "c", "first in line; one rack on offer at best: declined, it never takes that"),
-    ("dally-consolidated", {}, "c", "first in line; one rack on offer at best: declined, it never takes that"),
-    ("dally-manual", {"lease_s": "10", "floors": "0.4,0.8"}, "c",
+    ("dally-paper-consolidated", {}, "c",
+     "first in line; one rack on offer at best: declined, it never takes that"),
+    ("dally-paper-manual", {"lease_s": "10", "floors": "0.4,0.8"}, "c",
      "first in line; one rack on offer at best: declined until day 0 00:00:07 (7 s)"),
     # GPUs that are free in a round stand idle until the next.
     ("gavel", {"round_s": "60"}, "c", "first in line; 6 GPUs free, shared out next at day 0 00:01:00 (60 s)"),
@@ -85,7 +86,7 @@ def test_one_switch_until_a_moment(tmp_path: Path) -> None:
 
 
 def test_times_carry_the_traces_dates(tmp_path: Path) -> None:
-    records = run(tmp_path, "dally-manual", {"lease_s": "10", "floors": "0.4,0.8"})
+    records = run(tmp_path, "dally-paper-manual", {"lease_s": "10", "floors": "0.4,0.8"})
     records.run.summary["epoch_s"] = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
     assert records.story("c")[1].text.endswith("declined until 2023-11-14 22:13:27 (7 s)")
     records.run.scenario.zone = "Asia/Shanghai"

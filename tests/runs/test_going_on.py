@@ -67,12 +67,12 @@ def test_the_command_saves_and_goes_on(scenario: Scenario, tmp_path: Path) -> No
     on = json.loads(CliRunner().invoke(app, ["simulate", "--from", str(tmp_path / "s"), "--json"]).stdout)
     assert on["policy"] == "las"
     assert on["jct_mean_s"] == whole["jct_mean_s"]
-    compared = CliRunner().invoke(
-        app, ["compare", "--from", str(tmp_path / "s"), "--policies", "las,srtf", "--json", "--jobs", "1"]
-    )
-    rows = json.loads(compared.stdout)["results"]
-    assert [row["policy"] for row in rows] == ["las", "srtf"]
-    assert rows[0]["jct_mean_s"]["mean"] == whole["jct_mean_s"]
+    comparing = ["compare", "--from", str(tmp_path / "s"), "--policies", "las,srtf", "--json", "--jobs", "1"]
+    for replications in ("1", "2"):
+        compared = CliRunner().invoke(app, [*comparing, "--replications", replications])
+        rows = json.loads(compared.stdout)["results"]
+        assert [row["policy"] for row in rows] == ["las", "srtf"]
+        assert rows[0]["jct_mean_s"]["mean"] == pytest.approx(whole["jct_mean_s"], abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def changes(copy: Path, name: str) -> bool:
 def test_every_module_that_a_row_comes_from_is_covered() -> None:
     graph = grimp.build_graph("dally", exclude_type_checking_imports=True)  # those compute nothing
     behind = {name for entry in ENTRIES for name in (entry, *graph.find_upstream_modules(entry))}
-    assert "dally.policies.dally" in behind
+    assert "dally.policies.paper_dally" in behind
     assert {name for name in behind if name.split(".")[1:2] and name.split(".")[1] in ABOVE} == set()
 
 
@@ -43,7 +43,7 @@ def test_every_module_that_a_row_comes_from_is_covered() -> None:
     "name",
     [
         "metrics/row.py", "metrics/summary.py", "metrics/bounds.py", "runs/assemble.py", "runs/execute.py",
-        "traces/csv_trace.py", "perf/catalogue.toml", "policies/dally.py", "engine/state.py", "switch.py",
+        "traces/csv_trace.py", "perf/catalogue.toml", "policies/paper_dally.py", "engine/state.py", "switch.py",
     ],
 )  # fmt: skip
 def test_touching_what_computes_a_row_makes_it_another_run(copy: Path, name: str) -> None:

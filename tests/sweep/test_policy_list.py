@@ -9,7 +9,9 @@ import pytest
 
 from dally.errors import InputError
 from dally.policies.registry import POLICIES
-from dally.sweep.policy_list import read_policies
+from dally.sweep.policy_list import both_forms, read_policies
+
+OURS = [name for name, row in POLICIES.items() if not row.alias_of]
 
 
 @pytest.mark.parametrize(
@@ -22,8 +24,8 @@ from dally.sweep.policy_list import read_policies
         (["dally:floors=6,12,tuner=off,las"], ["dally:floors=6,12,tuner=off", "las"]),
         (["dally:tuner=off,lease_s=600"], ["dally:lease_s=600,tuner=off"]),
         (["las,las:lease_s=5,las:lease_s=6"], ["las", "las:lease_s=5", "las:lease_s=6"]),
-        (["all"], list(POLICIES)),
-        (["fifo,all"], ["fifo", *(name for name in POLICIES if name != "fifo")]),
+        (["all"], OURS),
+        (["fifo,all"], ["fifo", *(name for name in OURS if name != "fifo")]),
     ],
 )
 def test_policies_may_carry_settings(texts: list[str], labels: list[str]) -> None:
@@ -58,3 +60,15 @@ def test_settings_keep_their_commas() -> None:
 def test_bad_policies_are_refused_before_anything_runs(text: str) -> None:
     with pytest.raises(InputError):
         read_policies([text])
+
+
+def test_all_means_both_forms_of_those_that_have_two() -> None:
+    found = both_forms(["kueue-required,all,srsf:tier=closest"])
+    labels = [chosen.label() for chosen in found]
+    assert labels[:3] == ["kueue-required", "fifo", "fifo:tier=closest"]
+    assert len(set(labels)) == len(labels)
+    assert {name for name in POLICIES if f"{name}:tier=closest" not in labels} >= {"kueue-required", "dally"}
+    assert {chosen.form_of for chosen in found if chosen.name == "srsf"} == {"srsf"}
+    assert [chosen.form_of for chosen in both_forms(["srsf,srsf:tier=closest"])] == ["", ""]
+    with pytest.raises(InputError):
+        both_forms([""])

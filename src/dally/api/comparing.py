@@ -19,6 +19,7 @@ from dally.report.comparison_folder import write_comparison
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.compared_runs import Loads, Prepared, comparison_runs
+from dally.sweep.replications import REPLICATIONS, replicated
 from dally.traces.frame_trace import is_frame
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def compare(
     *,
     networks: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
+    replications: int = REPLICATIONS,
     baseline: str = "",
     out: str | Path | None = None,
     workers: int = 1,
@@ -41,9 +43,10 @@ def compare(
     """Many policies on the same jobs, side by side: what `dally compare` does.
 
     Several traces are a list, or a dict that names them. A policy's settings stand behind its name, as in
-    `las:lease_s=1800`. The baseline is the first policy unless it is named. More than one worker are processes
-    (0: one per core), but for policies that are classes or objects of yours: those run here. With `out` finished
-    runs are kept in that folder, and the same call goes on from there.
+    `las:lease_s=1800`. The baseline is the first policy unless it is named. Each run is made `replications` times
+    with restarts a microsecond longer or shorter: as many times the CPU, and it shows what is noise. More than one
+    worker are processes (0: one per core), but for policies that are classes or objects of yours: those run here.
+    With `out` finished runs are kept in that folder, and the same call goes on from there.
     """
     kept = Kept(out)
     stated = fields_of(fields)
@@ -61,7 +64,7 @@ def compare(
         runs = comparison_runs(_loads(kept, named, base, under, False), on, choice.policies, base)
         frames = _loads(kept, named, base, under, True)
         runs += comparison_runs(frames, on, choice.policies, replace(base, trace_format="csv"))
-        runs = with_folders(runs, kept.folder / "runs")
+        runs = replicated(with_folders(runs, kept.folder / "runs"), replications, "replications")
         rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
     against = baseline or labels[0]
     write_comparison(kept.folder, compare_rows(rows, against), against)

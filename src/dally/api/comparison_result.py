@@ -58,7 +58,7 @@ class ComparisonResult:
         """The first run of a policy, or the one with these labels, such as `seed=2` or `network="slow"`."""
         wanted = {"policy": policy, **labels}
         for row in self._rows:
-            if all(row.get(name) == value for name, value in wanted.items()):
+            if row.get("folder") and all(row.get(name) == value for name, value in wanted.items()):
                 return RunResult(FolderRecord(self._kept.folder / row["folder"]), self._kept)
         shown = ", ".join(f"{name} {value}" for name, value in wanted.items())
         known = ", ".join(dict.fromkeys(str(row["policy"]) for row in self._rows))

@@ -32,6 +32,7 @@ class ScenarioFields(TypedDict, total=False):
     restart_s: float
     restart_per_gpu_s: float
     checkpoint_every_s: float
+    jitter: int
     failures: str | PathLike[str]
     failure_rate: float
     repair_s: float

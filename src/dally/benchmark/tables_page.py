@@ -14,23 +14,25 @@ from dally.metrics.comparison import Contest
 from dally.metrics.metric_list import CPU, FULL, SPAN, Metric
 from dally.metrics.spread import MEANING
 from dally.report.comparison_tables import (
-    AS_GOOD,
     BOUND,
     HOUR_S,
     NOTHING,
     UNFINISHED,
     UNFINISHED_NOTE,
     absolute,
+    as_good,
 )
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_run
 
 PER_GPU = "1 s per GPU"
 HOW_TO_READ = f"""\
-Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion time, from
-submission to finish. The best in each column, {AS_GOOD}, is bold. Figures that
-have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.
+Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion
+time, from submission to finish. The best in each column, {{as_good}}, is bold.
+Figures that have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.
 {UNFINISHED_NOTE}.
+Policies that can hold gangs at their closest tier were run in both forms; the table has the better one, and
+`:tier=closest` says that it is that.
 Jobs are real, but no trace says which model a job trained: models are drawn by seed and size (mix
 `benchmark`), except in the paper's own workloads."""
 
@@ -67,7 +69,7 @@ def benchmark_runs(
             {
                 "workload": cell.workload,
                 "network": cell.network,
-                "policy": chosen.label(),
+                **chosen.labels(),
                 "restart": restart,
                 **changes,
                 "seed": cell.seed,
@@ -122,8 +124,13 @@ def heading(contests: Sequence[Contest]) -> list[str]:
     return [
         f"{rows[0]['workload']}: {WORKLOADS[rows[0]['workload']].about}",
         f"jobs {', '.join(f'{size:,}' for size in sizes)}; restart {rows[0]['restart']}; "
-        f"seeds {', '.join(str(seed) for seed in seeds)}; dally {dally.__version__}",
+        f"seeds {', '.join(str(seed) for seed in seeds)}; {_replications(contests)}dally {dally.__version__}",
     ]
+
+
+def _replications(contests: Sequence[Contest]) -> str:
+    most = max(contest.replications() for contest in contests)
+    return f"{most} replications; " if most > 1 else ""
 
 
 def page(contests: Sequence[Contest], command: str) -> str:
@@ -133,7 +140,7 @@ def page(contests: Sequence[Contest], command: str) -> str:
 
 def tables(contests: Sequence[Contest]) -> str:
     """A table in Markdown per workload and network, and how to read them."""
-    parts = [f"{HOW_TO_READ}\n"]
+    parts = [HOW_TO_READ.format(as_good=as_good(contests)) + "\n"]
     for workload, here in by_workload(contests).items():
         about, what = heading(here)
         about = about.partition(": ")[2]

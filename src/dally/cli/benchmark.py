@@ -20,7 +20,8 @@ from dally.metrics.comparison import compare_rows, unfinished
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
-from dally.sweep.policy_list import read_policies
+from dally.sweep.policy_list import both_forms
+from dally.sweep.replications import replicated
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 
@@ -56,6 +57,7 @@ def benchmark(
     flat_restart_s: float = typer.Option(
         None, min=0.0, metavar="SECONDS", help="A restart costs this for any gang.  [default: 1 s per GPU]"
     ),
+    replications: int = many.REPLICATIONS,
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -73,7 +75,9 @@ def benchmark(
     if markdown:
         prepare_folder(markdown.parent)
     runner = many.workers_of(engine, address, jobs)
-    outcome = run_cells(workloads, networks, policies, given, flat_restart_s, shared, out, runner, progress)
+    outcome = run_cells(
+        workloads, networks, policies, given, flat_restart_s, shared, out, runner, progress, replications
+    )
     rows = outcome.rows
     contests = compare_rows(rows, "")
     if markdown and rows:
@@ -98,9 +102,10 @@ def run_cells(
     out: Path | None,
     engine: Workers,
     progress: bool | None,
+    replications: int,
 ) -> Outcome:
     """Every policy in every cell, as the options name them."""
-    chosen = read_policies(policies)
+    chosen = both_forms(policies)
     every = cells(many.names(workloads), many.names(networks), seeds_of(given))
     where = shared or shared_folder()
     check_traces(many.names(workloads), where)
@@ -109,7 +114,7 @@ def run_cells(
     changes = {name: value for name, value in given.values.items() if name != "seed"}
     with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
         runs = benchmark_runs(every, chosen, where, (out or Path(temporary)) / "traces", flat_restart_s, changes)
-        return many.run_many(runs, engine, store, progress)
+        return many.run_many(replicated(runs, replications), engine, store, progress)
 
 
 def seeds_of(given: Given) -> list[int]:

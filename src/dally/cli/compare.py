@@ -26,7 +26,8 @@ from dally.report.comparison_tables import absolute, notes, relative, to_values
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.compared_runs import comparison_runs, trace_loads
-from dally.sweep.policy_list import Chosen, read_policies
+from dally.sweep.policy_list import Chosen, both_forms
+from dally.sweep.replications import replicated
 from dally.sweep.workers import Workers
 
 EXAMPLES = """Examples:
@@ -46,6 +47,7 @@ OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC
 SEVERAL = {
     "policy": "a comparison is of several: --policies NAME,NAME",
     "settings": "a parameter is of one of the policies: --policies NAME:KEY=VALUE",
+    "jitter": "replications are as many as --replications says",
 }
 
 
@@ -60,6 +62,7 @@ class Comparison(NamedTuple):
     traces: Sequence[str]
     workloads: Sequence[str] = ()
     shared: Path | None = None  # where the traces of workloads lie
+    replications: int = 1
 
 
 @takes_scenario(without=SEVERAL)
@@ -73,6 +76,7 @@ def compare(
         help="Names from `dally policies` or FILE.py:Class, with settings if need be.",
     ),
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
+    replications: int = many.REPLICATIONS,
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces of --workloads lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -92,7 +96,7 @@ def compare(
     """Run many policies on the same workloads side by side, and say which is best at what."""
     if report and not out:
         raise InputError("--report: say where with --out DIR")
-    chosen = read_policies(policies)
+    chosen = both_forms(policies)
     base = given.scenario()
     cells = many.names(workloads)
     comparison = Comparison(
@@ -104,6 +108,7 @@ def compare(
         trace or ([base.trace] if base.trace and not cells else []),
         cells,
         shared,
+        replications,
     )
     check_workloads(comparison, given)
     pages = report is not False
@@ -139,7 +144,7 @@ def make_runs(
         runs += comparison_runs(loads, networks, chosen, replace(base, **OF_TRACES))
         if out:
             runs = with_folders(runs, out / "runs", report)
-        return many.run_many(runs, workers, store, progress)
+        return many.run_many(replicated(runs, comparison.replications), workers, store, progress)
 
 
 def tell(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:

@@ -25,7 +25,7 @@ NETWORK = "slow"
 BASELINE = "fifo-backfill"
 POLICIES = (
     "fifo", "fifo-backfill", "slurm-switches", "kueue-preferred", "kueue-required", "srtf", "las", "tiresias",
-    "themis", "dally", "dally-consolidated",
+    "themis", "dally-paper", "dally-paper-consolidated",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
         networks=[NETWORK],
         seeds=[1],
         traces=[str(trace)],
+        replications=1,  # it is to be done within seconds
     )
     outcome = make_runs(comparison, out, True, workers_of("local", "", 0), None)
     tell(outcome, BASELINE, out, True, False)

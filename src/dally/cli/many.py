@@ -12,6 +12,7 @@ import typer
 from dally.errors import InputError, Interrupted, unknown
 from dally.sweep.batch import Outcome, carry_out
 from dally.sweep.progress import bar_of_runs
+from dally.sweep.replications import REPLICATIONS as REPLICATED
 from dally.sweep.run import Run
 from dally.sweep.store import Store
 from dally.sweep.workers import Workers
@@ -28,6 +29,11 @@ ADDRESS = typer.Option(
 PROGRESS = typer.Option(
     None, "--progress/--no-progress", help="Show how far it is.  [default: if stderr is a terminal]"
 )
+REPLICATIONS = typer.Option(
+    REPLICATED, "--replications", metavar="N", min=1,
+    help="Runs of each policy and seed, restarts up to 1 µs longer or shorter: how far these lie apart is noise. "
+    "N times the CPU; 1: differences below 3 % are noise.",
+)  # fmt: skip
 
 
 def workers_of(name: str, address: str, jobs: int) -> Workers:

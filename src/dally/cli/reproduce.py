@@ -17,6 +17,7 @@ from dally.cli.scenario_options import OPTIONS
 from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
+from dally.sweep.replications import REPLICATIONS
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -31,6 +32,7 @@ USUAL = {
     "--networks": "normal,slow,congested",
     "--policies": "all",
     "--seeds": SEEDS,
+    "--replications": str(REPLICATIONS),
 }
 
 
@@ -50,6 +52,7 @@ def reproduce(
     policies: list[str] = typer.Option(
         [USUAL["--policies"]], metavar="NAME,…", help="Names from `dally policies`."
     ),
+    replications: int = many.REPLICATIONS,
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -67,11 +70,11 @@ def reproduce(
     target = page or out / "results.md"
     prepare_folder((target.parent / FIGURE).parent)
     runner = many.workers_of(engine, address, jobs)
-    outcome = run_cells(workloads, networks, policies, given, None, shared, out, runner, progress)
+    outcome = run_cells(workloads, networks, policies, given, None, shared, out, runner, progress, replications)
     rows = outcome.rows
     if rows:
         seeds = ",".join(map(str, seeds_of(given)))
-        leave(rows, target, _command(workloads, networks, policies, seeds))
+        leave(rows, target, _command(workloads, networks, policies, seeds, replications))
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     else:
@@ -88,9 +91,12 @@ def leave(rows: list[Row], target: Path, command: str) -> None:
     write_whole(target, results_page(contests, command, FIGURE.as_posix()).encode())
 
 
-def _command(workloads: str, networks: str, policies: list[str], seeds: str) -> str:
+def _command(workloads: str, networks: str, policies: list[str], seeds: str, replications: int) -> str:
     """What repeats the page: the figures depend on nothing else."""
-    given = {"--cells": workloads, "--networks": networks, "--policies": ",".join(policies), "--seeds": seeds}
+    given = {
+        "--cells": workloads, "--networks": networks, "--policies": ",".join(policies), "--seeds": seeds,
+        "--replications": str(replications),
+    }  # fmt: skip
     return " ".join(
         ["dally reproduce", *(f"{name} {value}" for name, value in given.items() if value != USUAL[name])]
     )

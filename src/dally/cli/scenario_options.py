@@ -87,6 +87,12 @@ OPTIONS: dict[str, Taken] = {
         float,
         "it undoes nothing",
     ),
+    "jitter": Taken(
+        ("--jitter",),
+        "Number of a replication: restarts take up to 1 µs more or less, which shows what chance moves.",
+        "N",
+        int,
+    ),
     "failures": Taken(("--failures",), "Machine outages: csv with machine, fail_s, repair_s.", "FILE"),
     "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
     "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),

@@ -109,7 +109,7 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
 
     entries = contest_of({label: found[key] for label, key in keys.items()}, "").entries
     best = sorted(entries, key=rank)[:top]
-    shown = contest_of({str(place): entry.rows for place, entry in enumerate(best, 1)}, "")
+    shown = contest_of({str(place): entry.replications for place, entry in enumerate(best, 1)}, "")
     table = absolute(shown, BRIEF, bounded=False, short=True)
     lines = [
         [line[0], *map(str, keys[entry.label]), *line[1:]] for entry, line in zip(best, table.marked(), strict=True)

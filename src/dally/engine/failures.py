@@ -6,6 +6,7 @@ from math import log1p
 
 from mypy_extensions import i64, mypyc_attr
 
+from dally.engine.draws import uniform
 from dally.heap import IndexedHeap
 from dally.model import FAIL, INFINITY, REPAIR, Event
 from dally.pickles import picklable
@@ -67,7 +68,7 @@ class RandomFailures(Failures):
     def next_fail_s(self, machine: i64, now: float) -> float:
         count = self._counts.get(int(machine), 0)
         self._counts[int(machine)] = count + 1
-        return now - self._mean_s * log1p(-_uniform(self._seed, machine, count))
+        return now - self._mean_s * log1p(-uniform(self._seed, machine, count))
 
     def next_repair_s(self, machine: i64, now: float) -> float:
         return now + self._repair_s
@@ -107,22 +108,3 @@ class Outages:
 
 
 picklable(Outages, Failures(), 0, 0.0)
-
-
-def _uniform(seed: i64, machine: i64, count: i64) -> float:
-    """A number in [0, 1) that depends on these three alone (splitmix64's mixing, in 32-bit steps)."""
-    state = seed & 0xFFFFFFFF
-    for value in (seed >> 32, machine, count):
-        state = _mix((state ^ (value & 0xFFFFFFFF)) & 0xFFFFFFFF)
-    low = _mix(state ^ 0x85EBCA6B)
-    return (float(state) * 67108864.0 + float(low >> 6)) / (4294967296.0 * 67108864.0)
-
-
-def _mix(word: i64) -> i64:
-    """A bijection of 32-bit words that leaves no pattern (the finaliser of MurmurHash3)."""
-    word = (word + 0x9E3779B9) & 0xFFFFFFFF
-    word ^= word >> 16
-    word = (word * 0x85EBCA6B) & 0xFFFFFFFF
-    word ^= word >> 13
-    word = (word * 0xC2B2AE35) & 0xFFFFFFFF
-    return word ^ (word >> 16)

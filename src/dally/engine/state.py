@@ -8,6 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.slots import fragmentation, gang_sizes, slot_table
+from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
 from dally.errors import PolicyError
@@ -177,7 +178,7 @@ class State:
             self._release(job, now)
             if self.checkpoint_every_s > 0.0:
                 roll_back(job)
-            self._lose(job, EVICT, now)
+            self._lose(job, EVICT, self._restart_s(job), now)
         self.cluster.fail(machine)
         self.policy.machine_failed(machine, now)
 
@@ -267,12 +268,12 @@ class State:
         save(job)
         if isinstance(action, Migrate):
             job.migrations += 1
-            job.restart_due_s = self._restart_s(job)
+            job.restart_due_s = self._suspend_s(job)
             self._place(job, action.allocation, MIGRATE, now)
         else:
             assert isinstance(action, Preempt)
             job.preemptions += 1
-            self._lose(job, PREEMPT, now)
+            self._lose(job, PREEMPT, self._suspend_s(job), now)
 
     def refuse(self, action: Action, reason: str, now: float) -> None:
         """Take note that an action failed: a job that was to start waits, one that was to stop goes on."""
@@ -360,9 +361,9 @@ class State:
         self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self.policy.queued(job, now)
 
-    def _lose(self, job: Job, kind: i64, now: float) -> None:
+    def _lose(self, job: Job, kind: i64, restart_s: float, now: float) -> None:
         job.lost_s = now
-        job.restart_due_s = self._restart_s(job)
+        job.restart_due_s = restart_s
         self._enqueue(job, kind, now)
 
     def _set_aside(self, job: Job, now: float) -> None:
@@ -372,7 +373,14 @@ class State:
         self.refused.append(job)
 
     def _restart_s(self, job: Job) -> float:
-        return self.costs.gang_restart_s(int(job.gpus))
+        costs = self.costs
+        restart_s = costs.gang_restart_s(int(job.gpus))
+        if costs.jitter == 0:
+            return restart_s
+        return max(0.0, restart_s + jitter_s(costs.seed, costs.jitter, job.index))
+
+    def _suspend_s(self, job: Job) -> float:
+        return self.policy.suspend_s(job, self._restart_s(job))
 
     def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self._seat(job, allocation, kind, now)

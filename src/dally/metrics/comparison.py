@@ -1,4 +1,4 @@
-"""The one comparison: means, spread, pairs by seed, ties, unfinished runs and bounds. All else only renders it."""
+"""The one comparison: means, spread, pairs by seed, noise, unfinished runs and bounds. All else only renders it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from dally.metrics.row import Row
 from dally.metrics.spread import Spread, paired_ratios, spread
 
 Groups = dict[str, list[Row]]  # the runs of each entry, by its label
-NOISE = 0.03  # differences below that say nothing: see the benchmark's rules
+NOISE = 0.03  # share below which differences say nothing where no replications measure it
+ROUNDING = 0.001  # share below which no table tells figures apart, whatever replications say
+REPLICATION = "replication"  # the column that numbers runs of one seed whose restarts differ by microseconds
+FORM_OF = "form_of"  # the label of runs of which tables show the better form only: the policy they are forms of
 USUAL_BASELINES = ("fifo-backfill", "fifo", "easy-backfill")
 
 
@@ -20,16 +23,23 @@ USUAL_BASELINES = ("fifo-backfill", "fifo", "easy-backfill")
 class Standing:
     """One figure of one entry: over its runs, against the baseline's runs, and against the bound."""
 
-    values: dict[Hashable, float]  # by seed
-    spread: Spread
+    values: dict[Hashable, float]  # by seed, the mean of its replications
+    ranges: dict[Hashable, Spread]  # of the replications of each seed
+    spread: Spread  # the mean over seeds; the least and the most of all runs
     ratios: dict[Hashable, float]  # over the baseline's of the same seed
     ratio: Spread | None
     times_bound: Spread | None
+    measured: bool  # each seed has several replications: they say what is noise
     best: bool = False  # or as good as the best; never if jobs were left unfinished
 
     def change(self) -> float | None:
         """By what share it differs from the baseline, seed by seed; None if that cannot be said."""
         return self.ratio.mean - 1.0 if self.ratio else None
+
+    def noise(self) -> float | None:
+        """Half the range of a seed's replications, on average over seeds; None if there is one of each."""
+        halves = [found.half() for found in self.ranges.values()]
+        return sum(halves) / len(halves) if self.measured else None
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,8 @@ class Entry:
     """One policy with its settings: where it stands in every figure that its runs have."""
 
     label: str
-    rows: list[Row]
+    rows: list[Row]  # a run per seed, the first of its replications
+    replications: list[Row]  # all runs
     unfinished: dict[Hashable, int]  # jobs left, by seed; who left none is not in it
     standings: dict[str, Standing]  # by the metric's key
 
@@ -61,6 +72,11 @@ class Contest:
         """The entry of that label."""
         return next((entry for entry in self.entries if entry.label == label), None)
 
+    def form(self, policy: str) -> str:
+        """The label under which that policy stands: its own, or that of its better form."""
+        forms = (entry.label for entry in self.entries if entry.rows[0].get(FORM_OF) == policy)
+        return policy if self.entry(policy) else next(forms, policy)
+
     def ratio(self, label: str, to: str, metric: Metric) -> Spread | None:
         """One entry's figure over another's, seed by seed; None if either has none."""
         own, base = self.standing(label, metric), self.standing(to, metric)
@@ -72,8 +88,13 @@ class Contest:
         return entry.standings.get(metric.key) if entry else None
 
     def rows(self) -> list[Row]:
-        """All runs."""
+        """A run per entry and seed."""
         return [row for entry in self.entries for row in entry.rows]
+
+    def replications(self) -> int:
+        """How many runs there are of an entry and a seed, at most."""
+        rows = (row for entry in self.entries for row in entry.replications)
+        return max((int(row.get(REPLICATION) or 0) for row in rows), default=0) + 1
 
     def name(self) -> str:
         """The workload and the network."""
@@ -84,16 +105,38 @@ class Contest:
         sizes = ", ".join(f"{size:,}" for size in sorted({row["jobs"] for row in self.rows()}))
         seeds = sorted({row["seed"] for row in self.rows()})
         network = f", network {self.network}" if self.network else ""
-        return f"{self.workload}{network}: {sizes} jobs, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        text = f"{self.workload}{network}: {sizes} jobs, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        return text + (f", {self.replications()} replications" if self.replications() > 1 else "")
 
 
 def compare_rows(rows: Iterable[Row], baseline: str) -> list[Contest]:
-    """A contest per workload and network, of rows with one run each; runs without figures do not count."""
+    """A contest per workload and network, of rows with one run each; runs without figures do not count.
+
+    Of a policy that was run in two forms the better one stands in it, under the label that says which.
+    """
     done = [row for row in rows if row.get(JCT_MEAN.key) is not None]
     return [
-        contest_of(groups_of(here, "policy"), baseline, workload=workload or "", network=network or "")
+        contest_of(
+            _better_forms(groups_of(here, "policy"), baseline),
+            baseline,
+            workload=workload or "",
+            network=network or "",
+        )
         for (workload, network), here in by_label(done, "workload", "network").items()
     ]
+
+
+def _better_forms(groups: Groups, baseline: str) -> Groups:
+    """Of the forms of one policy the one with the lowest mean completion time; the baseline stays in any case."""
+    best: dict[str, tuple[bool, float, str]] = {}
+    for label, rows in groups.items():
+        form_of = rows[0].get(FORM_OF)
+        if form_of:
+            mean_s = sum(row[JCT_MEAN.key] for row in rows) / len(rows)
+            rank = (any(_left(row) for row in rows), mean_s, label)
+            best[form_of] = min(rank, best.get(form_of, rank))
+    kept = {baseline, *(label for *_, label in best.values())}
+    return {label: rows for label, rows in groups.items() if not rows[0].get(FORM_OF) or label in kept}
 
 
 def contest_of(
@@ -111,12 +154,26 @@ def contest_of(
 def within_noise(one: Standing, other: Standing) -> bool:
     """Whether two standings differ by no more than chance: the one place that says so.
 
-    Seeds are compared one by one; where the other has a 0, the means must do.
+    They do if their means are no farther apart than half the ranges of both their replications reach, on average
+    over seeds, or than tables tell apart; without replications, if they are closer than a fixed share. Seeds are
+    compared one by one; where the other has a 0, the means must do.
     """
     ratios = paired_ratios(one.values, other.values)
+    reach = _reach(one, other)
     if ratios:
-        return abs(sum(ratios.values()) / len(ratios) - 1.0) < NOISE
-    return abs(one.spread.mean - other.spread.mean) <= NOISE * abs(other.spread.mean)
+        shares = [] if reach is None else [reach[seed] / abs(other.values[seed]) for seed in ratios]
+        allowed = max(ROUNDING, sum(shares) / len(shares)) if shares else NOISE
+        return abs(sum(ratios.values()) / len(ratios) - 1.0) <= allowed
+    allowed = NOISE * abs(other.spread.mean) if reach is None else sum(reach.values()) / max(len(reach), 1)
+    return abs(one.spread.mean - other.spread.mean) <= allowed
+
+
+def _reach(one: Standing, other: Standing) -> dict[Hashable, float] | None:
+    """Half the range of the one's replications and half that of the other's, by seed; None if not measured."""
+    if not (one.measured and other.measured):
+        return None
+    shared = [seed for seed in one.ranges if seed in other.ranges]
+    return {seed: one.ranges[seed].half() + other.ranges[seed].half() for seed in shared}
 
 
 def favourite(contest: Contest) -> Entry | None:
@@ -154,12 +211,12 @@ def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
 
 
 def unfinished(rows: Iterable[Row], *labels: str) -> list[str]:
-    """The runs that left jobs waiting, in words."""
-    return [
-        f"{', '.join(str(row[name]) for name in labels)}: {left} jobs never finished"
-        for row in rows
-        if (left := _left(row))
-    ]
+    """The runs that left jobs waiting, in words; of replications, the one that left most."""
+    found: dict[str, int] = {}
+    for row in rows:
+        name = ", ".join(str(row[label]) for label in labels)
+        found[name] = max(_left(row), found.get(name, 0))
+    return [f"{name}: {left} jobs never finished" for name, left in found.items() if left]
 
 
 def _left(row: Row) -> int:
@@ -167,17 +224,17 @@ def _left(row: Row) -> int:
     return int(row["jobs"]) - int(row["finished"])
 
 
-Runs = dict[Hashable, Row]  # one entry's, by seed or whatever pairs them
+Runs = dict[Hashable, list[Row]]  # one entry's replications, by seed or whatever pairs them
 
 
 def _keyed(rows: Iterable[Row], pair_by: Sequence[str]) -> Runs:
     only = pair_by[0] if len(pair_by) == 1 else ""
-    return {
-        row.get(only) if only else tuple(row.get(name) for name in pair_by): {
-            **row, LOST_TO_NETWORK.key: lost_to_network(row)
-        }
-        for row in rows
-    }  # fmt: skip
+    found: dict[Hashable, dict[int, Row]] = {}
+    for row in rows:
+        key = row.get(only) if only else tuple(row.get(name) for name in pair_by)
+        told = {**row, LOST_TO_NETWORK.key: lost_to_network(row)}
+        found.setdefault(key, {})[int(row.get(REPLICATION) or 0)] = told
+    return {key: list(by_number.values()) for key, by_number in found.items()}
 
 
 def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
@@ -186,7 +243,7 @@ def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
     A run that left jobs unfinished states the bound of fewer jobs, which says nothing of the others.
     """
     found: dict[Hashable, float] = {}
-    for key, row in (pair for runs in groups for pair in runs.items()):
+    for key, row in ((key, row) for runs in groups for key, rows in runs.items() for row in rows):
         bound = row.get(metric.bound)
         if bound is not None and not _left(row):
             found[key] = min(float(bound), found.get(key, float(bound)))
@@ -194,28 +251,38 @@ def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
 
 
 def _entry(label: str, runs: Runs, base: Runs, bounds: dict[str, dict[Hashable, float]]) -> Entry:
-    left = {key: _left(row) for key, row in runs.items() if _left(row)}
+    left = {key: most for key, rows in runs.items() if (most := max(_left(row) for row in rows))}
+    measured = all(len(rows) > 1 for rows in runs.values())
     standings = {}
     for metric in METRICS:
         over = {} if left else bounds.get(metric.key, {})
-        found = _standing(_values(runs, metric), _values(base, metric), over)
+        found = _standing(_ranges(runs, metric), _ranges(base, metric), over, measured)
         if found:
             standings[metric.key] = found
-    return Entry(label, list(runs.values()), left, standings)
+    every = [row for rows in runs.values() for row in rows]
+    return Entry(label, [rows[0] for rows in runs.values()], every, left, standings)
 
 
-def _values(runs: Runs, metric: Metric) -> dict[Hashable, float]:
-    return {key: float(row[metric.key]) for key, row in runs.items() if row.get(metric.key) is not None}
+def _ranges(runs: Runs, metric: Metric) -> dict[Hashable, Spread]:
+    """The range of the replications of each seed that has the figure."""
+    found = {key: spread(row.get(metric.key) for row in rows) for key, rows in runs.items()}
+    return {key: one for key, one in found.items() if one}
 
 
 def _standing(
-    values: dict[Hashable, float], base: Mapping[Hashable, float], bound: Mapping[Hashable, float]
+    ranges: dict[Hashable, Spread],
+    base: Mapping[Hashable, Spread],
+    bound: Mapping[Hashable, float],
+    measured: bool,
 ) -> Standing | None:
+    values = {key: one.mean for key, one in ranges.items()}
     mean = spread(values.values())
     if mean is None:
         return None
-    ratios = paired_ratios(values, base)
-    return Standing(values, mean, ratios, spread(ratios.values()), spread(paired_ratios(values, bound).values()))
+    whole = Spread(mean.mean, min(one.low for one in ranges.values()), max(one.high for one in ranges.values()))
+    ratios = paired_ratios(values, {key: one.mean for key, one in base.items()})
+    times = spread(paired_ratios(values, bound).values())
+    return Standing(values, ranges, whole, ratios, spread(ratios.values()), times, measured)
 
 
 def _starred(entries: Sequence[Entry]) -> list[Entry]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 # Three seeds say where figures lay; a standard deviation of three is itself off by half.
-MEANING = "half the range over seeds"
+MEANING = "half the range over seeds and replications"
 
 
 class Spread(NamedTuple):
@@ -21,11 +21,12 @@ class Spread(NamedTuple):
         return (self.high - self.low) / 2
 
     def shown(self, unit: float = 1.0) -> str:
-        """The mean in that unit, and ± half the range if there is one."""
+        """The mean in that unit, and ± half the range if these digits show one."""
         mean = self.mean / unit
         whole = unit == 1.0 and all(float(value).is_integer() for value in self)  # a count
         digits = 0 if mean >= 1000 or whole else 1 if mean >= 100 else 2
-        return f"{mean:,.{digits}f}" + (f" ±{self.half() / unit:,.{digits}f}" if self.high > self.low else "")
+        half = f"{self.half() / unit:,.{digits}f}"
+        return f"{mean:,.{digits}f}" + (f" ±{half}" if half.strip("0.") else "")
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:

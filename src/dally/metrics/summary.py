@@ -21,6 +21,7 @@ def summarize(record: Simulated) -> dict[str, Any]:
     now = record.end_s
     gpus = record.topology.total_gpus()
     done = [job for job in jobs if job.status == FINISHED]
+    slowdowns = [record.speed.least_slowdown(job) for job in done]
     first_s = jobs[0].submit_s if jobs else 0.0
     jct = sorted(job.finish_s - job.submit_s for job in done)
     queued = sorted(max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done)
@@ -50,8 +51,8 @@ def summarize(record: Simulated) -> dict[str, Any]:
         "tier_starts": tier_starts(record),
         **prediction_errors(done),
         "fragmentation_mean": fragmentation_mean(record),
-        "makespan_bound_s": makespan_bound_s(done, gpus),
-        "jct_bound_s": jct_bound_s(done, gpus),
+        "makespan_bound_s": makespan_bound_s(done, gpus, slowdowns),
+        "jct_bound_s": jct_bound_s(done, gpus, slowdowns),
         "events": len(record.log),
     }
 
@@ -64,7 +65,7 @@ def _comm_floors_s(record: Simulated) -> float:
 
 
 def comm_floor_s(record: Simulated, job: Job) -> float:
-    """Seconds of exposed communication that the work done so far takes alone, at the job's closest placement.
+    """Seconds of exposed communication that the work done so far takes at least, wherever the job is placed.
 
     Of work done, not of all its work: `comm_s` counts no more while a job is unfinished.
     """

@@ -85,6 +85,10 @@ class SpeedModel:
         except InputError:
             return None
 
+    def least_slowdown(self, job: Job) -> float:
+        """How many times its `duration_s` the job needs at least, wherever it is placed; 1 or more."""
+        return 1.0
+
     def comm_floor_s(self, job: Job) -> float:
-        """Exposed communication the job cannot avoid: alone, at its closest placement, in seconds."""
+        """Exposed communication the job cannot avoid: alone, at its best placement, in seconds."""
         return 0.0

@@ -19,6 +19,7 @@ from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
+from dally.perf.least import Least
 from dally.pickles import picklable
 
 SHARINGS = ("fair", "adadual")
@@ -35,14 +36,18 @@ def contention_of(sharing: str, links: i64) -> Contention:
 
 
 class Kind:
-    """All jobs of one model and size: its profile, and an iteration at the closest placement, alone."""
+    """All jobs of one model and size: its profile, and an iteration at the closest placement, alone.
 
-    __slots__ = ("closest_s", "exposed_s", "profile")
+    `least_s`: what no placement beats under the background load; 0 if there is none.
+    """
 
-    def __init__(self, profile: Profile, closest: Demand) -> None:
+    __slots__ = ("closest_s", "exposed_s", "least_slowdown", "profile")
+
+    def __init__(self, profile: Profile, closest: Demand, least_s: float) -> None:
         self.profile: Profile = profile
         self.closest_s: float = closest.iteration_s(closest.alone_s)
         self.exposed_s: float = self.closest_s - closest.compute_s()
+        self.least_slowdown: float = least_s / self.closest_s if least_s > self.closest_s > 0.0 else 1.0
 
     def slowdown(self, iteration_s: float) -> float:
         """How many times longer than at the closest placement; at least 1, as the rate is at most 1."""
@@ -50,7 +55,7 @@ class Kind:
         return found if found > 1.0 else 1.0
 
 
-picklable(Kind, Profile(), Demand(0.0, 0.0, Cost(), 0.0))
+picklable(Kind, Profile(), Demand(0.0, 0.0, Cost(), 0.0), 0.0)
 
 
 class NetworkModel(SpeedModel):
@@ -70,6 +75,8 @@ class NetworkModel(SpeedModel):
         self._alone: dict[tuple[str, int, int], tuple[float, float]] = {}  # by model, GPUs and machine
         self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
         self._candidates: Candidates = Candidates(network)
+        loaded = any(share > 0.0 for share in network.background)
+        self._least: Least | None = Least(network) if loaded else None
         self._contention: Contention = contention_of(sharing, network.link_count())
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
@@ -80,6 +87,7 @@ class NetworkModel(SpeedModel):
         state: Any = self.__getstate__()
         state = dict(state)
         del state["_candidates"]  # worked out again when asked for
+        del state["_least"]  # made from the network
         return (NetworkModel, blank, state)
 
     def anew(self, sharing: str) -> SpeedModel:
@@ -94,7 +102,8 @@ class NetworkModel(SpeedModel):
             assert self.profiles is not None
             profile = self.profiles(job.model, int(job.gpus))
             closest = closest_placement(self._quiet, job.gpus)
-            found = Kind(profile, demand_of(self._quiet, closest, profile))
+            least_s = 0.0 if self._least is None else self._least.iteration_s(profile, job.gpus)
+            found = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
             self._kinds[key] = found
         return found
 
@@ -195,9 +204,13 @@ class NetworkModel(SpeedModel):
         compute_step_s = kind.profile.compute_s()
         return compute_s * kind.closest_s / compute_step_s if compute_step_s > 0.0 else compute_s
 
+    def least_slowdown(self, job: Job) -> float:
+        return self.kind(job).least_slowdown
+
     def comm_floor_s(self, job: Job) -> float:
         kind = self.kind(job)
-        return job.duration_s * kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
+        exposed = kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
+        return job.duration_s * (exposed + kind.least_slowdown - 1.0)
 
 
 def _speed(job: Job, kind: Kind, iteration_s: float, exposed_s: float) -> Speed:

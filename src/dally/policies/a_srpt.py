@@ -12,7 +12,9 @@ from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
+from dally.policies.placement.closest import TIER, at_tier
 from dally.policies.placement.heavy_edge import HeavyEdge
+from dally.policies.placement.hold_out import PATIENCE, HoldOut
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.queue import Queue
@@ -34,8 +36,10 @@ class AdaptiveSrpt(Policy):
     jobs it is not done with, least work left first; without it these wait, as the cluster can be no
     faster than that machine.
 
-    Departures: whole durations are predicted where the paper predicts iterations of known length. The
-    paper's rules for gangs that would rather wait for a better place are left out.
+    The paper lets gangs that communicate much wait for a place on fewer machines, up to a limit; here each declines
+    a place until it has waited `patience` times as long as it would lose there. Departures: whole durations are
+    predicted where the paper predicts iterations of known length, and the limit of waiting is ours. The forest
+    learns from the run itself; we could not train it beforehand, as a policy reads no files.
     """
 
     def __init__(self, predictor: Predictor, placement: Placement, early: bool) -> None:
@@ -51,6 +55,9 @@ class AdaptiveSrpt(Policy):
     def begin(self, view: View) -> None:
         super().begin(view)
         self._placement.begin(view)
+
+    def kind(self, job: Job) -> int:
+        return self._placement.kind(job)
 
     def predict_s(self, job: Job, now: float) -> float:
         return self._predictor.predict_s(job, now)
@@ -88,13 +95,15 @@ class AdaptiveSrpt(Policy):
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._advance(now, queue, float(cluster.topology.total_gpus()))
+        self._placement.begin_pass()
         if len(queue) == 0:
             return []
         return self._offer(now, queue, cluster)
 
     def next_wakeup(self, now: float) -> float:
         # Early starters leave no GPUs for those who leave the virtual machine later.
-        return INFINITY if self._early else self._machine.next_done_s()
+        leaves_s = INFINITY if self._early else self._machine.next_done_s()
+        return min(leaves_s, self._placement.wakeup_s())
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         while True:
@@ -135,7 +144,8 @@ class AdaptiveSrpt(Policy):
 
 
 def _a_srpt(settings: Settings) -> Policy:
-    return AdaptiveSrpt(make_predictor(settings["predictor"]), HeavyEdge(), settings["early"])
+    placement = HoldOut(at_tier(HeavyEdge(), settings["tier"]), settings["patience"])
+    return AdaptiveSrpt(make_predictor(settings["predictor"]), placement, settings["early"])
 
 
 PAPER: Final = (
@@ -144,5 +154,5 @@ PAPER: Final = (
 EARLY: Final = Param("early", False, "idle GPUs go to jobs that the virtual machine has not finished")
 A_SRPT: Final = NamedPolicy(
     "a-srpt", _a_srpt, "a virtual machine's SRPT", "fewest machines", "never", "what its predictor does", PAPER,
-    (PREDICTOR._replace(default="forest"), EARLY),
+    (PREDICTOR._replace(default="forest"), EARLY, PATIENCE, TIER),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from dally.policies.base import Policy
 from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.closest import TIER, at_tier
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.named import PREDICTOR, make_predictor
@@ -214,10 +215,10 @@ class EasyBackfill(Policy):
 
 
 def _easy(settings: Settings) -> Policy:
-    return EasyBackfill(BestFit(), make_predictor(settings["predictor"]))
+    return EasyBackfill(at_tier(BestFit(), settings["tier"]), make_predictor(settings["predictor"]))
 
 
 PAPER: Final = "Feitelson & Weil, Utilization and Predictability in Scheduling the IBM SP2, IPPS 1998"
 EASY: Final = NamedPolicy(
-    "easy-backfill", _easy, "submit time, head reserved", BEST_FIT, "never", DURATIONS, PAPER, (PREDICTOR,)
+    "easy-backfill", _easy, "submit time, head reserved", BEST_FIT, "never", DURATIONS, PAPER, (PREDICTOR, TIER)
 )

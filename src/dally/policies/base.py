@@ -64,6 +64,13 @@ class Policy(Part):
         """How transfers of its jobs share links: `fair`, or admitted one by one by `adadual`."""
         return "fair"
 
+    def suspend_s(self, job: Job, usual_s: float) -> float:
+        """Seconds until the gang works again after the policy itself took its GPUs; `usual_s` is the run's price.
+
+        For policies that bring a mechanism of their own. After a failure the usual price is due in any case.
+        """
+        return usual_s
+
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""
         raise PolicyError(f"policy {type(self).__name__}: schedule(now, queue, cluster) is missing")

@@ -19,9 +19,11 @@ from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.closest import TIER, at_tier, holds_closest
 from dally.policies.placement.least_workload import KAPPA, LeastWorkload
 from dally.policies.placement.pods import PodPlacement
 from dally.policies.placement.switches import SwitchesPlacement
+from dally.policies.placement.tier_bids import TierBids
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.preemption.base import NoPreemption, Preemption
@@ -44,17 +46,27 @@ def _any_event(settings: Settings) -> Preemption:
     return EventPreemption()
 
 
+def _put_together(
+    order: Order, placement: Placement, preemption: Preemption, tier: str, head_blocks: bool = False
+) -> Policy:
+    """The parts as a policy; one that preempts for gangs that insist on a tier must empty a domain of it."""
+    held = at_tier(placement, tier)
+    if holds_closest(tier) and not isinstance(preemption, NoPreemption):
+        return ConsolidatingPolicy(order, held, preemption)
+    return ComposedPolicy(order, held, preemption, head_blocks)
+
+
 def _composed(
     order: Callable[[], Order], preemption: Callable[[Settings], Preemption] = _never, head_blocks: bool = False
 ) -> Callable[[Settings], Policy]:
-    return lambda settings: ComposedPolicy(order(), BestFit(), preemption(settings), head_blocks)
+    return lambda settings: _put_together(order(), BestFit(), preemption(settings), settings["tier"], head_blocks)
 
 
 def _predicted(
     order: Callable[[Predictor], Order], preemption: Callable[[Settings], Preemption] = _never
 ) -> Callable[[Settings], Policy]:
-    return lambda settings: ComposedPolicy(
-        order(make_predictor(settings["predictor"])), BestFit(), preemption(settings)
+    return lambda settings: _put_together(
+        order(make_predictor(settings["predictor"])), BestFit(), preemption(settings), settings["tier"]
     )
 
 
@@ -72,14 +84,15 @@ def _switches(settings: Settings) -> Placement:
 
 
 def _lwf(settings: Settings) -> Policy:
-    return ComposedPolicy(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption())
+    return _put_together(SmallestRemaining(), LeastWorkload(settings["kappa"]), NoPreemption(), settings["tier"])
 
 
 def _themis(settings: Settings) -> Policy:
     if settings["fairness"] > 1.0:
         raise InputError(f"--set fairness={settings['fairness']:g}: must be a share from 0 to 1")
     order = FinishTimeFairness(settings["lease_s"], settings["fairness"])
-    return ConsolidatingPolicy(order, BestFit(), SlicePreemption(settings["lease_s"]))
+    placement = at_tier(TierBids(settings["lease_s"]), settings["tier"])
+    return ConsolidatingPolicy(order, placement, SlicePreemption(settings["lease_s"]))
 
 
 TEXTBOOK: Final = "textbook"
@@ -88,22 +101,22 @@ MAHAJAN: Final = "Mahajan et al., Themis, NSDI 2020"
 SLURM: Final = "Slurm, sbatch --switches"
 KUEUE: Final = "Kueue, topology-aware scheduling"
 
-TIER: Final = Param("tier", 1, "the tier asked for by gangs larger than a machine: 1 is the rack")
+WANTED_TIER: Final = Param("tier", 1, "the tier asked for by gangs larger than a machine: 1 is the rack")
 MAX_WAIT: Final = Param(
     "max_wait_s", 300.0, "seconds to wait for one leaf switch when there are GPUs under several"
 )
 FAIRNESS: Final = Param("fairness", 0.8, "share of the jobs, the best off, that are offered GPUs last")
 
 # fmt: off
-FIFO: Final = NamedPolicy("fifo", _composed(SubmitOrder, head_blocks=True), "submit time, head blocks", FIT, "never", NOTHING, TEXTBOOK)
-FIFO_BACKFILL: Final = NamedPolicy("fifo-backfill", _composed(SubmitOrder), "submit time", FIT, "never", NOTHING, TEXTBOOK)
-SJF: Final = NamedPolicy("sjf", _predicted(ShortestJob), "duration", FIT, "never", DURATIONS, TEXTBOOK, (PREDICTOR,))
-SRTF: Final = NamedPolicy("srtf", _predicted(ShortestRemaining, _any_event), "remaining time", FIT, "every event", DURATIONS, SCHRAGE, (PREDICTOR,))
-SRSF: Final = NamedPolicy("srsf", _predicted(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", DURATIONS, TIRESIAS, (PREDICTOR,))
-LAS: Final = NamedPolicy("las", _composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", NOTHING, TIRESIAS, (LEASE,))
-THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", FIT, "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS))
-SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one leaf switch, for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
-KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (TIER,))
-KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (TIER,))
-LWF: Final = NamedPolicy("lwf", _lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", DURATIONS, WANG, (KAPPA,))
+FIFO: Final = NamedPolicy("fifo", _composed(SubmitOrder, head_blocks=True), "submit time, head blocks", FIT, "never", NOTHING, TEXTBOOK, (TIER,))
+FIFO_BACKFILL: Final = NamedPolicy("fifo-backfill", _composed(SubmitOrder), "submit time", FIT, "never", NOTHING, TEXTBOOK, (TIER,))
+SJF: Final = NamedPolicy("sjf", _predicted(ShortestJob), "duration", FIT, "never", DURATIONS, TEXTBOOK, (PREDICTOR, TIER))
+SRTF: Final = NamedPolicy("srtf", _predicted(ShortestRemaining, _any_event), "remaining time", FIT, "every event", DURATIONS, SCHRAGE, (PREDICTOR, TIER))
+SRSF: Final = NamedPolicy("srsf", _predicted(SmallestRemaining, _any_event), "remaining GPU-time", FIT, "every event", DURATIONS, TIRESIAS, (PREDICTOR, TIER))
+LAS: Final = NamedPolicy("las", _composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", NOTHING, TIRESIAS, (LEASE, TIER))
+THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", "best fit, bids by tier", "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS, TIER))
+SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one machine, or one leaf switch for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
+KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (WANTED_TIER,))
+KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (WANTED_TIER,))
+LWF: Final = NamedPolicy("lwf", _lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", DURATIONS, WANG, (KAPPA, TIER))
 # fmt: on

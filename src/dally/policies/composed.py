@@ -61,6 +61,7 @@ class ComposedPolicy(Policy):
 
     def queued(self, job: Job, now: float) -> None:
         self.order.queued(job, now)
+        self.preemption.queued(job, now)
 
     def started(self, job: Job, now: float) -> None:
         self.order.started(job, now)

@@ -59,14 +59,14 @@ class ConsolidatingPolicy(ComposedPolicy):
                 break
             self.preemption.set_aside(worst)
             weighed.append(worst)
-            domain = _emptied(worst, cluster, tier, gained, job.gpus)
-        losers = _needed(weighed, cluster, tier, domain, job.gpus) if domain >= 0 else []
+            domain = emptied(worst, cluster, tier, gained, job.gpus)
+        losers = needed(weighed, cluster, tier, domain, job.gpus) if domain >= 0 else []
         for other in reversed(weighed):
             self.preemption.keep(other, self.order, now)
         return losers
 
 
-def _emptied(job: Job, cluster: Cluster, tier: i64, gained: vec[i64], gpus: i64) -> i64:
+def emptied(job: Job, cluster: Cluster, tier: i64, gained: vec[i64], gpus: i64) -> i64:
     """Add what domains gain if the job goes; the first of them that then has that many GPUs free, or -1."""
     allocation = job.allocation
     assert allocation is not None
@@ -78,7 +78,7 @@ def _emptied(job: Job, cluster: Cluster, tier: i64, gained: vec[i64], gpus: i64)
     return -1
 
 
-def _needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> list[Job]:
+def needed(candidates: list[Job], cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> list[Job]:
     """Of these, worst first, as many as it takes to have that many GPUs free in the domain; the best are spared."""
     holders: list[Job] = []
     shares: vec[i64] = vec[i64]()

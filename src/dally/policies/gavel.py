@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from librt.vecs import vec
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.errors import InputError
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
 from dally.policies.base import Param, Policy
-from dally.policies.declaration import BEST_FIT, NOTHING, NamedPolicy
+from dally.policies.consolidating import emptied, needed
+from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
+from dally.policies.placement.closest import TIER, ClosestTier, at_tier
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
 from dally.policies.view import View
@@ -27,13 +30,19 @@ class GavelPolicy(Policy):
 
     Narayanan et al., Gavel, OSDI 2020. A job's priority is the fraction of time it is due, by the max-min linear
     program over the jobs in the system, over the fraction it has had since it came; who never ran goes first.
-    GPUs that become free in a round stand idle until the next. We depart from the paper: all GPUs are of one
-    kind, so that the program shares out time alone; fractions had are counted from the job's submission, without
-    restarts; and a gang keeps its GPUs until it has worked for half a round.
+    GPUs that become free in a round stand idle until the next. In Gavel's program a job has a throughput for every
+    kind of GPU and for consolidated and scattered places. All our GPUs are of one kind, and a scattered place takes
+    as much GPU time for less throughput: so the program gives it no time. What a gang has had counts by the
+    work it got done, not by the clock; in a round the largest gangs are placed first, each at its closest tier,
+    and smaller ones of the same round make way and are placed anew. Only then GPUs that are left go to gangs that
+    fit them, at any tier unless told otherwise. We depart from the paper: fractions had are counted from the
+    job's submission, and a gang keeps its GPUs until it has worked for half a round. We could not do packing of
+    two jobs on one GPU: no throughputs of pairs are known.
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:
         self.placement: Placement = placement
+        self._closest: ClosestTier = ClosestTier(BestFit())
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
         self._present: dict[int, bool] = {}  # jobs in the system
@@ -44,6 +53,7 @@ class GavelPolicy(Policy):
     def begin(self, view: View) -> None:
         super().begin(view)
         self.placement.begin(view)
+        self._closest.begin(view)
 
     def queued(self, job: Job, now: float) -> None:
         if int(job.index) not in self._present:
@@ -85,13 +95,31 @@ class GavelPolicy(Policy):
         return self._round(now, queue, cluster)
 
     def _round(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        chosen, others = self._chosen(now, queue, cluster)
+        for job in others:
+            if job.status == RUNNING:
+                yield Preempt(job)
+        left: list[Job] = []
+        yield from self._seat(chosen, left, now, cluster)
+        # A gang in groups gets what is left: enough GPUs need not mean a place for it.
+        for job in [*left, *others]:
+            if job.status == RUNNING:
+                continue
+            allocation = self.placement.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+        if len(cluster.running) == 0:
+            self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
+
+    def _chosen(self, now: float, queue: Queue, cluster: Cluster) -> tuple[list[Job], list[Job]]:
+        """Who has GPUs in this round, going by their number, and who has not; who must keep them is in neither."""
         room = cluster.free_gpus
         for job in cluster.running.values():
             if self._has_worked(job, now):
                 room += job.gpus
         chosen: list[Job] = []
-        winner: Job | None = None  # the latest chosen one that waited
         others: list[Job] = []
+        winner: Job | None = None  # the latest chosen one that waited
         for job in self._ranked(now, queue, cluster):
             if job.status == RUNNING and not self._has_worked(job, now):
                 continue
@@ -105,16 +133,41 @@ class GavelPolicy(Policy):
                 others.append(job)
                 if job.status == RUNNING and winner is not None:
                     self.reasons.lost(job, winner)
-        for job in others:
-            if job.status == RUNNING:
-                yield Preempt(job)
-        # A gang in groups gets what is left: enough GPUs need not mean a place for it.
-        for job in [*chosen, *others]:
+        return chosen, others
+
+    def _seat(self, chosen: list[Job], left: list[Job], now: float, cluster: Cluster) -> Iterator[Action]:
+        """Place the chosen ones at their closest tiers, largest first; those without a place there are left."""
+        turns = sorted(chosen, key=_largest_first)
+        place = 0
+        while place < len(turns):
+            job = turns[place]
+            place += 1
             if job.status == RUNNING:
                 continue
-            allocation = self.placement.place(job, now, cluster)
-            if allocation is not None:
-                yield Start(job, allocation)
+            found = self._closest.place(job, now, cluster)
+            if found is None:
+                for smaller in self._in_the_way(job, turns[place:], cluster):
+                    self.reasons.lost(smaller, job)
+                    yield Preempt(smaller)
+                found = self._closest.place(job, now, cluster)
+            if found is None:
+                left.append(job)
+            else:
+                yield Start(job, found)
+
+    def _in_the_way(self, job: Job, behind: list[Job], cluster: Cluster) -> list[Job]:
+        """Smaller running ones that must go for the job to have a place at its closest tier; nobody if in vain."""
+        tier = self._closest.widest(job, cluster)
+        gained = vec[i64]([0] * len(cluster.free[tier]))
+        weighed: list[Job] = []
+        for other in reversed(behind):
+            if other.status != RUNNING or other.gpus >= job.gpus:
+                continue
+            weighed.append(other)
+            domain = emptied(other, cluster, tier, gained, job.gpus)
+            if domain >= 0:
+                return needed(weighed, cluster, tier, domain, job.gpus)
+        return []
 
     def _has_worked(self, job: Job, now: float) -> bool:
         """For half a round since it was placed; until then it keeps its GPUs, or a long restart would never end."""
@@ -125,7 +178,9 @@ class GavelPolicy(Policy):
         due = self.fractions(cluster.topology.total_gpus())
         rows: list[tuple[float, int, Job]] = []
         for job in [*cluster.running.values(), *queue.jobs()]:
-            had_s = job.worked_s(now)
+            had_s = job.done_s(now)
+            if had_s > 0.0:
+                had_s *= self.view.best(job)
             lack = due[int(job.gpus)] * (now - job.submit_s) / had_s if had_s > 0.0 else INFINITY
             rows.append((-lack, int(job.index), job))
             if job.status != RUNNING:
@@ -138,13 +193,18 @@ def _rank(row: tuple[float, int, Job]) -> tuple[float, int]:
     return row[:2]
 
 
+def _largest_first(job: Job) -> int:
+    return -int(job.gpus)
+
+
 def _gavel(settings: Settings) -> Policy:
     if find_spec("scipy") is None:
         raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
-    return GavelPolicy(BestFit(), settings["round_s"])
+    return GavelPolicy(at_tier(BestFit(), settings["tier"]), settings["round_s"])
 
 
 GAVEL: Final = NamedPolicy(
-    "gavel", _gavel, "time due over time had", BEST_FIT, "rounds", NOTHING, "Narayanan et al., Gavel, OSDI 2020",
-    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3),),
+    "gavel", _gavel, "time due over time had", "closest tier, largest first", "rounds", NOTHING,
+    "Narayanan et al., Gavel, OSDI 2020",
+    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3), TIER),
 )  # fmt: skip

@@ -57,6 +57,10 @@ class Reasons:
         told.other = winner.index
         self._rows.append(told)
 
+    def gave_up(self, job: Job) -> None:
+        """The job's lease ended, and it wants its GPUs back no more: they are farther apart than it takes now."""
+        self._rows.append(Decision(LOSE, job))
+
     def offered(self, group: DemandClass, demand_kind: i64, tier: i64, timers_s: vec[float]) -> None:
         """The closest tier with room for such gangs, or -1; how long they hold out before each tier above it."""
         if tier == group.told_tier and same(timers_s, group.told_timers_s):

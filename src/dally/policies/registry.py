@@ -7,7 +7,7 @@ from typing import Final
 
 from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import InputError, unknown
-from dally.policies import combinations, dally_variants, tiresias
+from dally.policies import combinations, paper_dally_variants, tiresias
 from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
 from dally.policies.backfill import EASY
@@ -16,6 +16,7 @@ from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
+from dally.policies.priced.declared import PRICED
 from dally.policies.settings import settings_for
 from dally.policies.user_file import load_named, split_file
 
@@ -41,10 +42,12 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
-    dally_variants.DALLY,
-    dally_variants.DALLY_MANUAL,
-    dally_variants.DALLY_NOWAIT,
-    dally_variants.DALLY_CONSOLIDATED,
+    PRICED,
+    paper_dally_variants.DALLY,
+    paper_dally_variants.DALLY_PAPER,
+    paper_dally_variants.DALLY_PAPER_MANUAL,
+    paper_dally_variants.DALLY_PAPER_NOWAIT,
+    paper_dally_variants.DALLY_PAPER_CONSOLIDATED,
 )
 POLICIES: Final[dict[str, NamedPolicy]] = {policy.name: policy for policy in DECLARED}
 

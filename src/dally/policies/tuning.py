@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import ceil, nextafter, sqrt
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -140,7 +140,7 @@ class TunedTimers(Timers):
         return mean + self._spread * sqrt(square / float(count))
 
     def _forget(self, window: Window, now: float) -> None:
-        while window.first < len(window.times) and self._ends_s(window) <= now:
+        while window.first < len(window.times) and self._ends_s(window) < now:
             window.first += 1
             window.stat = -1.0
         if window.first > 256 and 2 * window.first > len(window.times):
@@ -149,7 +149,7 @@ class TunedTimers(Timers):
             window.first = 0
 
     def _ends_s(self, window: Window) -> float:
-        """When the oldest wait no longer counts."""
+        """The last moment at which the oldest wait counts."""
         return window.times[window.first] + self._history * self.lease_s
 
     def changes_s(self, tier: i64, last: i64, gpus: i64, now: float) -> float:
@@ -158,7 +158,7 @@ class TunedTimers(Timers):
             window = self._window(farther - 1, gpus)
             self._forget(window, now)
             if window.first < len(window.times):
-                soonest = min(soonest, self._ends_s(window))
+                soonest = min(soonest, nextafter(self._ends_s(window), INFINITY))
         return soonest
 
     def samples(self) -> list[tuple[int, int, float, float]]:

@@ -16,15 +16,12 @@ HOUR_S = 3600.0
 NOTHING = "-"
 BOUND = "at least"
 UNFINISHED = " †"  # behind the label of who left jobs unfinished
-AS_GOOD = f"or as good within noise ({NOISE:.0%})".replace("%", " %")
+AS_GOOD = f"or as good within noise ({NOISE:.0%})".replace("%", " %")  # where nothing was replicated
+AS_GOOD_MEASURED = "or as good within noise (that of replications)"
 UNFINISHED_NOTE = "† left jobs unfinished: its means are over fewer jobs, so it is never best and has no ÷ bound"
-NOTES = (
-    f"* best of its column, {AS_GOOD}; ± {MEANING}; {BOUND}: what no scheduler can beat",
-    UNFINISHED_NOTE,
-)
 COLUMNS = (
-    "workload", "network", "policy", "metric", "mean", "spread", "low", "high", "against_baseline",
-    "against_baseline_spread", "bound", "times_bound", "best", "unfinished",
+    "workload", "network", "policy", "metric", "mean", "spread", "low", "high", "noise", "replications",
+    "against_baseline", "against_baseline_spread", "bound", "times_bound", "best", "unfinished",
 )  # fmt: skip
 
 
@@ -71,13 +68,20 @@ def shown_label(entry: Entry) -> str:
 
 def notes(contests: Iterable[Contest]) -> list[str]:
     """How to read the marks that the tables have."""
+    contests = list(contests)
     marked = any(entry.unfinished for contest in contests for entry in contest.entries)
-    return list(NOTES if marked else NOTES[:1])
+    best = f"* best of its column, {as_good(contests)}; ± {MEANING}; {BOUND}: what no scheduler can beat"
+    return [best, UNFINISHED_NOTE] if marked else [best]
+
+
+def as_good(contests: Iterable[Contest]) -> str:
+    """Who else counts as best: by replications where all contests have some, else by a fixed share."""
+    return AS_GOOD_MEASURED if all(contest.replications() > 1 for contest in contests) else AS_GOOD
 
 
 def to_markdown(contests: Sequence[Contest]) -> str:
     """table.md: two tables per contest."""
-    how = f"Means over seeds, ± {MEANING}; the best in each column, {AS_GOOD}, is bold."
+    how = f"Means over seeds, ± {MEANING}; the best in each column, {as_good(contests)}, is bold."
     texts = ["# Comparison\n", f"{how}\n", *(f"{line}.\n" for line in notes(contests)[1:])]
     for contest in contests:
         texts += [f"## {contest.title()}\n", absolute(contest, FULL).markdown()]
@@ -88,7 +92,7 @@ def to_markdown(contests: Sequence[Contest]) -> str:
 
 def to_latex(contests: Sequence[Contest]) -> str:
     """table.tex: a table per contest, for \\input into a paper that loads booktabs."""
-    texts = [f"% Needs booktabs. Means over seeds, ± {MEANING}; bold: best of its column, {AS_GOOD}."]
+    texts = [f"% Needs booktabs. Means over seeds, ± {MEANING}; bold: best of its column, {as_good(contests)}."]
     texts += [f"% {line}" for line in notes(contests)[1:]]
     for contest in contests:
         texts += [
@@ -127,8 +131,9 @@ def _values(contest: Contest) -> Iterator[dict[str, Any]]:
             "network": contest.network,
             "policy": entry.label,
             "seeds": [row["seed"] for row in entry.rows],
+            "replications": contest.replications(),
             "jobs": entry.rows[0]["jobs"],
-            "finished": min(row["finished"] for row in entry.rows),
+            "finished": min(row["finished"] for row in entry.replications),
             "unfinished": {str(seed): left for seed, left in entry.unfinished.items()},
             **{
                 metric.key: _standing_values(entry.standings.get(metric.key), metric, contest)
@@ -145,7 +150,9 @@ def _standing_values(found: Standing | None, metric: Metric, contest: Contest) -
         "spread": found.spread.half(),
         "low": found.spread.low,
         "high": found.spread.high,
+        "noise": found.noise(),
         "values": list(found.values.values()),
+        "ranges": [[one.low, one.high] for one in found.ranges.values()],
         "best": found.best,
         "against_baseline": found.change(),
         "against_baseline_spread": found.ratio.half() if found.ratio else None,
@@ -180,4 +187,4 @@ def _percent(found: Standing | None) -> str:
     ratio: Spread | None = found.ratio if found else None
     if ratio is None:
         return NOTHING
-    return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() > 0 else "")
+    return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() >= 0.0005 else "")

@@ -149,6 +149,8 @@ class Stories:
         if lost.is_empty():
             return "preempted; waits again"
         winner = lost["winner"][0]
+        if winner is None:
+            return "lease ended; gave up its GPUs, farther apart than it takes before it has waited; waits again"
         return f"preempted in favour of {winner}{self._against(job['job_id'], winner, time_s)}; waits again"
 
     def _against(self, loser: str, winner: str, time_s: float) -> str:

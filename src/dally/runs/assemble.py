@@ -50,7 +50,9 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
         if network is not None:
             speed = _network_model(scenario, topology, network, profiles, policy.sharing())
         _work_out(scenario, trace, profiles, speed, network is not None)
-    costs = Costs(scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s)
+    costs = Costs(
+        scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
+    )
     return Simulation(trace.jobs, Cluster(topology, network), policy, speed, costs, failures), trace
 
 

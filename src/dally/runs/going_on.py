@@ -13,7 +13,14 @@ from dally.policies.registry import build
 from dally.runs.scenario import Scenario, parse_scenario
 from dally.traces import Trace
 
-MAY_DIFFER = ("policy", "settings", "until_s", "snapshot", "digests")  # from the scenario of the saved run
+MAY_DIFFER = (
+    "policy",
+    "settings",
+    "until_s",
+    "jitter",
+    "snapshot",
+    "digests",
+)  # from the saved run
 
 
 class Keep(NamedTuple):
@@ -50,6 +57,7 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     if not same:
         simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle
         simulation.change_policy(build(scenario.policy, scenario.settings))
+    simulation.state.costs = simulation.state.costs._replace(jitter=scenario.jitter)
     told: dict[str, Any] = note["trace"]
     trace = Trace(
         simulation.jobs, [], told["skipped"], "duration_s", "snapshot", told["unused"], told["notes"],

@@ -29,6 +29,7 @@ class Scenario:
     restart_s: float = 0.0
     restart_per_gpu_s: float = 1.0
     checkpoint_every_s: float = 0.0
+    jitter: int = 0  # number of the replication: restarts differ by up to 1 µs; 0: by nothing
     failures: str = ""
     failure_rate: float = 0.0  # per machine and day
     repair_s: float = 3600.0
@@ -47,7 +48,7 @@ class Scenario:
     def check(self) -> None:
         """Raise an InputError unless its numbers make sense and its files are what they were."""
         find_mix(self.mix)
-        for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "failure_rate"):
+        for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "jitter", "failure_rate"):
             if not getattr(self, name) >= 0.0:
                 raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")
         if not 0.0 < self.repair_s < float("inf"):

@@ -57,7 +57,8 @@ def carry_out(
     finished = [_labelled(run, rows[run.key]) for run in runs if run.key in rows]
     if store:
         store.write_results(finished)
-    return Outcome(finished, [reasons[run.key] for run in runs if run.key in reasons])
+    # Replications that fail alike are told of once.
+    return Outcome(finished, list(dict.fromkeys(reasons[run.key] for run in runs if run.key in reasons)))
 
 
 def _labelled(run: Run, row: Row) -> Row:

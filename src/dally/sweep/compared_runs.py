@@ -44,6 +44,6 @@ def comparison_runs(loads: Loads, networks: Sequence[str], policies: Sequence[Ch
                         base, trace=str(prepared.trace), cluster=prepared.cluster, network=network, seed=seed,
                         policy=chosen.name, settings=chosen.settings,
                     )  # fmt: skip
-                    labels = {"workload": workload, "network": network, "policy": chosen.label(), "seed": seed}
+                    labels = {"workload": workload, "network": network, **chosen.labels(), "seed": seed}
                     runs.append(make_run(scenario, labels, digests))
     return runs

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
+from dally.metrics.comparison import FORM_OF
+from dally.policies.placement.closest import CLOSEST, TIER
 from dally.policies.registry import POLICIES, build, is_policy
 from dally.policies.user_file import split_file
 
@@ -16,24 +18,55 @@ class Chosen(NamedTuple):
 
     name: str
     settings: dict[str, str]
+    form_of: str = ""  # the policy whose better form tables show, if this is one of its two
 
     def label(self) -> str:
         """As the command line names it: las or las:lease_s=1800."""
         given = ",".join(f"{key}={value}" for key, value in self.settings.items())
         return f"{self.name}:{given}" if given else self.name
 
+    def labels(self) -> dict[str, str]:
+        """What the row of a run says of its policy."""
+        form = {FORM_OF: self.form_of} if self.form_of else {}
+        return {"policy": self.label(), **form}
+
 
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
-    """The policies of all texts in order, checked against the registry; `all` stands for every one of ours."""
+    """The policies of all texts in order, checked against the registry; `all` stands for each of ours."""
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
-            for name in POLICIES if part == "all" else [part]:
+            for name in _all() if part == "all" else [part]:
                 chosen = _read(name)
                 found.setdefault(chosen.label(), chosen)
     if not found:
         raise InputError("--policies: names none; see `dally policies`")
     return list(found.values())
+
+
+def both_forms(texts: Iterable[str]) -> list[Chosen]:
+    """As `read_policies`, but those that `all` stands for come as they are and held at their closest tier, too.
+
+    Many policies lose on slow networks only because gangs go anywhere: tables show the better form.
+    """
+    found: dict[str, Chosen] = {}
+    for text in texts:
+        for part in _split(text):
+            for chosen in read_policies([part]):
+                for form in _forms(chosen) if part == "all" else [chosen]:
+                    found.setdefault(form.label(), form)
+    return list(found.values()) or read_policies(texts)
+
+
+def _forms(chosen: Chosen) -> list[Chosen]:
+    if TIER not in POLICIES[chosen.name].params:
+        return [chosen]
+    return [Chosen(chosen.name, given, chosen.name) for given in ({}, {TIER.name: CLOSEST})]
+
+
+def _all() -> list[str]:
+    """Our policies, each under one name."""
+    return [name for name, row in POLICIES.items() if not row.alias_of]
 
 
 def _split(text: str) -> list[str]:

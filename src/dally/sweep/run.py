@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dally.metrics.comparison import REPLICATION
 from dally.metrics.row import Row, row_of
 from dally.runs.execute import execute
 from dally.runs.key import keyed
@@ -24,8 +25,9 @@ class Run:
     report: bool = False  # report.html too
 
     def name(self) -> str:
-        """The run in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.labels.items() if value != "")
+        """The run in words; its replications go by the same name."""
+        told = {name: value for name, value in self.labels.items() if value != "" and name != REPLICATION}
+        return ", ".join(f"{name} {value}" for name, value in told.items())
 
 
 def make_run(scenario: Scenario, labels: Mapping[str, Any], digests: dict[str, str]) -> Run:

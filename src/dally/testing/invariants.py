@@ -190,8 +190,7 @@ class _Replay:
             # With no network each second of work takes a second, and the last start ran to the end.
             if job.comm_s == 0.0 and not _close(job.compute_s, job.duration_s):
                 raise InvariantError("conservation", f"job {index}: computed {job.compute_s} of {job.duration_s} s")
-            one = self._record.restart_s + self._record.restart_per_gpu_s * job.gpus
-            if restarts and _below(job.overhead_s, one):
+            if restarts and _below(job.overhead_s, job.restart_s):
                 raise InvariantError("conservation", f"job {index}: {restarts} restarts cost {job.overhead_s} s")
             if not restarts and job.overhead_s > CLOSE:
                 raise InvariantError("conservation", f"job {index}: no restart cost {job.overhead_s} s")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dally.engine.simulate import Simulation
+from dally.engine.state import State
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
-from dally.model import KIND_NAMES, STATUS_NAMES
+from dally.model import KIND_NAMES, STATUS_NAMES, Job
 
 
 @dataclass
@@ -39,6 +40,7 @@ class JobRow:
     preemptions: int
     renewals: int
     migrations: int
+    restart_s: float  # the least that losing its GPUs costs
 
 
 @dataclass
@@ -49,8 +51,6 @@ class RunRows:
     jobs: list[JobRow]
     events: list[EventRow]
     end_s: float
-    restart_s: float
-    restart_per_gpu_s: float
     makespan_bound_s: float
     jct_bound_s: float
 
@@ -79,6 +79,7 @@ def record_of(simulation: Simulation) -> RunRows:
                 preemptions=int(job.preemptions),
                 renewals=int(job.renewals),
                 migrations=int(job.migrations),
+                restart_s=_least_restart_s(state, job),
             )
             for job in simulation.jobs
         ],
@@ -93,8 +94,11 @@ def record_of(simulation: Simulation) -> RunRows:
             for row in range(len(log))
         ],
         end_s=simulation.now,
-        restart_s=state.costs.restart_s,
-        restart_per_gpu_s=state.costs.restart_per_gpu_s,
         makespan_bound_s=summary["makespan_bound_s"],
         jct_bound_s=summary["jct_bound_s"],
     )
+
+
+def _least_restart_s(state: State, job: Job) -> float:
+    usual_s = state.costs.gang_restart_s(int(job.gpus))
+    return min(usual_s, state.policy.suspend_s(job, usual_s))

@@ -13,7 +13,9 @@ from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.pickles import picklable
 from dally.policies.ordering.base import Order
 
-GROWTH = 1.1  # so many times more jobs must have finished for the Gittins indices to be worked out again
+GROWTH = 1.1  # so many times more jobs must have finished for limits and indices to be worked out again
+QUANTILES = (0.5, 0.8, 0.95)  # of the service of finished jobs: the limits of queues that are learnt
+USUAL_LIMITS = [3250.0, 7200.0, 18000.0]  # GPU-seconds, of the paper's artifact; until others are learnt
 SLACK_GPU_S = 1e-3  # service this close to a limit counts as having reached it: times are rounded
 
 
@@ -23,13 +25,21 @@ class DiscreteLas(Order):
 
     Gu et al., Tiresias, NSDI 2019: discretised two-dimensional LAS. A job falls to the next queue when
     its GPU-seconds reach the queue's limit. One that has waited `promote` times as long as it ran returns
-    to the first queue, and both its clocks start anew. We depart from it: a restart is no service, as a gang whose
-    restart alone took it to the next queue would never get any work done.
+    to the first queue, and both its clocks start anew; the runs of the paper's artifact do without, and so do we
+    unless told. The paper leaves the limits to the operator, who knows the jobs: ours are quantiles of the
+    GPU-seconds of the jobs finished so far (0.5, 0.8 and 0.95), since fixed ones of an hour or five put nearly all
+    the work of month-long jobs into the last queue, which is FIFO. Until `learn_from` jobs have finished they are
+    the artifact's. We depart from it: a restart is no service, as a gang whose restart alone took it to the next
+    queue would never get any work done. We could not take over the limits of the paper's own runs: it has none
+    for other traces than its own.
     """
 
-    def __init__(self, limits: list[float], promote: float) -> None:
-        self.limits: list[float] = limits
+    def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:
+        self._learns_limits: bool = len(limits) == 0
+        self.limits: list[float] = USUAL_LIMITS if self._learns_limits else limits  # none: to be learnt
         self.promote: float = promote  # PROMOTEKNOB; infinity: never
+        self._services: list[float] = []  # of finished jobs, in GPU-seconds
+        self._next_lesson: i64 = learn_from  # finished jobs at which they are looked at again
         self._levels: dict[int, int] = {}  # the queue of every job that is not in the first
         self._forgiven_s: dict[int, float] = {}  # time with GPUs that no longer counts, by job
         self._forgiven: dict[int, float] = {}  # and the same of its service, in GPU-seconds
@@ -47,6 +57,10 @@ class DiscreteLas(Order):
         return job.start_s if job.start_s >= 0.0 else job.submit_s
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
+        lesson = len(self._services) >= self._next_lesson
+        if lesson:
+            self._next_lesson = int(len(self._services) * GROWTH) + 1
+            self._learn(sorted(self._services), now)
         found: list[Job] = []
         while len(self._due) > 0 and self._due.key(self._due.first()) <= now:
             job = self._jobs[int(self._due.pop())]
@@ -58,16 +72,29 @@ class DiscreteLas(Order):
                 self._levels[int(job.index)] = 0
                 self._forgiven_s[int(job.index)] = job.run_s(now)
                 self._forgiven[int(job.index)] = job.worked_s(now) * float(job.gpus)
-        return found
+        return list(self._jobs.values()) if lesson else found
+
+    def _learn(self, services: list[float], now: float) -> None:
+        """Set the limits by the services of finished jobs, and put every job into its queue by them."""
+        limits = limits_of(services)
+        if not self._learns_limits or not limits:
+            return
+        self.limits = limits
+        self._levels.clear()
+        for job in self._jobs.values():
+            if job.status == RUNNING:
+                self._expect_limit(job, now)
+            else:
+                self._sink(job, now)
+                if not self._due.holds(job.index):
+                    self._expect_promotion(job, job.lost_s)
 
     def wakeup_s(self) -> float:
         return self._due.key(self._due.first()) if len(self._due) > 0 else INFINITY
 
     def queued(self, job: Job, now: float) -> None:
         self._jobs[int(job.index)] = job
-        if self.level(job) > 0 and self.promote < INFINITY:
-            held_s = job.run_s(now) - self._forgiven_s.get(int(job.index), 0.0)
-            self._due.put(job.index, now + self.promote * held_s, 0.0)
+        self._expect_promotion(job, now)
 
     def started(self, job: Job, now: float) -> None:
         self._expect_limit(job, now)
@@ -77,6 +104,7 @@ class DiscreteLas(Order):
         self._sink(job, now)
 
     def finished(self, job: Job, now: float) -> None:
+        self._services.append(job.worked_s(now) * float(job.gpus))
         self._forget(job)
 
     def withdrawn(self, job: Job, now: float) -> None:
@@ -104,6 +132,11 @@ class DiscreteLas(Order):
         if level > 0:
             self._levels[int(job.index)] = level
 
+    def _expect_promotion(self, job: Job, since_s: float) -> None:
+        if self.level(job) > 0 and self.promote < INFINITY:
+            held_s = job.run_s(since_s) - self._forgiven_s.get(int(job.index), 0.0)
+            self._due.put(job.index, since_s + self.promote * held_s, 0.0)
+
     def _expect_limit(self, job: Job, now: float) -> None:
         self._sink(job, now)
         level = self.level(job)
@@ -126,9 +159,7 @@ class GittinsLas(DiscreteLas):
     """
 
     def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:
-        super().__init__(limits, promote)
-        self._services: list[float] = []  # of finished jobs, in GPU-seconds
-        self._next_table: i64 = learn_from
+        super().__init__(limits, promote, learn_from)
         self._table: GittinsTable | None = None
         self._indices: dict[int, float] = {}  # minus the Gittins index, by job
 
@@ -147,23 +178,19 @@ class GittinsLas(DiscreteLas):
         if self.level(job) != before:
             self._indices[int(job.index)] = self._rank(job, now)
 
-    def finished(self, job: Job, now: float) -> None:
-        super().finished(job, now)
-        self._services.append(job.worked_s(now) * float(job.gpus))
-
     def _forget(self, job: Job) -> None:
         super()._forget(job)
         self._indices.pop(int(job.index), None)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         found = super().changed(now, cluster)
-        if len(self._services) >= self._next_table:
-            self._next_table = int(len(self._services) * GROWTH) + 1
-            self._table = GittinsTable(self._services)
-            found = list(self._jobs.values())
         for job in found:
             self._indices[int(job.index)] = self._rank(job, now)
         return found
+
+    def _learn(self, services: list[float], now: float) -> None:
+        super()._learn(services, now)
+        self._table = GittinsTable(services)
 
     def _rank(self, job: Job, now: float) -> float:
         level = self.level(job)
@@ -173,6 +200,16 @@ class GittinsLas(DiscreteLas):
         begin = self.limits[level - 1] if level > 0 else 0.0
         width = self.limits[level] - begin if level < len(self.limits) else INFINITY
         return -table.index(self.service(job, now), width)
+
+
+def limits_of(services: list[float]) -> list[float]:
+    """The quantiles of services in rising order that part the queues; equal ones once, and none of 0."""
+    limits: list[float] = []
+    for share in QUANTILES:
+        limit = services[min(int(share * len(services)), len(services) - 1)]
+        if limit > (limits[-1] if limits else 0.0):
+            limits.append(limit)
+    return limits
 
 
 class GittinsTable:

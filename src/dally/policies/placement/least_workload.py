@@ -16,12 +16,15 @@ KAPPA: Final = Param("kappa", 1, "gangs of at most so many GPUs are spread, larg
 
 
 class LeastWorkload(Placement):
-    """A gang takes all free GPUs of the machine with the least work left, then of the next, until it is whole.
+    """A gang takes the least loaded machine that holds all of it; else all of the least loaded one, and so on.
 
-    Wang et al. (arXiv 2002.10105). One of at most κ GPUs takes the least loaded GPUs wherever they are. There,
-    jobs share GPUs, and a GPU's load is the work left of its jobs. Here GPUs are exclusive and all free ones are
-    idle, so that choice goes by the load of their machines, counting what the gang itself brings: it spreads.
-    A machine's load is the sum over its GPUs of the seconds until their jobs are done at their present speed.
+    Wang et al. (arXiv 2002.10105): a gang of more than κ GPUs goes machine by machine, least work left first, so
+    that it is on few of them. A machine that holds all that is still to be placed comes before those that do not:
+    crumbs of idler ones would spread the gang against the rule's own purpose. One of at most κ GPUs takes the least
+    loaded GPUs wherever they are. There, jobs share GPUs, and a GPU's load is the work left of its jobs. That we
+    could not do: here GPUs are exclusive and all free ones are idle, so that choice goes by the load of their
+    machines, counting what the gang itself brings: it spreads. A machine's load is the sum over its GPUs of the
+    seconds until their jobs are done at their present speed.
     """
 
     def __init__(self, kappa: i64 = 1) -> None:
@@ -35,7 +38,11 @@ class LeastWorkload(Placement):
         remaining_s = job.remaining_s(now)
         left = job.gpus
         while left > 0:
-            machine = _least_loaded(cluster.free[0], taken, loads, job.group)
+            machine: i64 = -1
+            if job.gpus > self.kappa:
+                machine = _least_loaded(cluster.free[0], taken, loads, left)
+            if machine < 0:
+                machine = _least_loaded(cluster.free[0], taken, loads, job.group)
             if machine < 0:
                 return None  # free GPUs, but not in groups
             room = cluster.free[0][machine] - taken[machine]
@@ -64,10 +71,10 @@ def machine_loads(cluster: Cluster, now: float) -> vec[float]:
     return loads
 
 
-def _least_loaded(free: vec[i64], taken: vec[i64], loads: vec[float], group: i64) -> i64:
-    """The machine with the least load that still has room for a group; the lowest number among equals; or -1."""
+def _least_loaded(free: vec[i64], taken: vec[i64], loads: vec[float], gpus: i64) -> i64:
+    """The machine with the least load that still has so many GPUs; the lowest number among equals; or -1."""
     best: i64 = -1
     for machine in range(len(free)):
-        if free[machine] - taken[machine] >= group and (best < 0 or loads[machine] < loads[best]):
+        if free[machine] - taken[machine] >= gpus and (best < 0 or loads[machine] < loads[best]):
             best = machine
     return best

@@ -14,8 +14,11 @@ from dally.policies.placement.best_fit import best_fit
 class SkewPlacement(Placement):
     """A gang whose model is skewed is placed at its closest tier or not at all; others go where there is room.
 
-    Gu et al., Tiresias, NSDI 2019: skew is the largest tensor over the model's size. A job whose model is
-    unknown counts as not skewed.
+    Gu et al., Tiresias, NSDI 2019: skew is the largest tensor over the model's size. The paper finds that VGG and
+    AlexNet must stay together and that ResNet and Inception need not, and states no limit. Ours lies in the middle,
+    by ratio, of the gap between AlexNet's skew of 0.61 and Inception v3's of 0.138. The paper learns skew from
+    the network traffic of a profiled run; here it is in the catalogue of models. A job whose model is unknown
+    counts as not skewed.
     """
 
     def __init__(self, skew: float) -> None:

@@ -20,7 +20,9 @@ class SwitchesPlacement(Placement):
     """One leaf switch; anything once `max_wait_s` have passed since the job first was offered more switches.
 
     Slurm's manual, sbatch --switches, with SchedulerParameters=max_switch_wait. The clock starts when Slurm
-    first finds GPUs for the job under several switches only, and does not stop again.
+    first finds GPUs for the job under several switches only, and does not stop again. A gang that fits one machine
+    is asked for with --nodes=1, as users do: it waits for a machine, however long. What we could not do: users who
+    ask otherwise, as no trace says what they asked for.
     """
 
     patient = True
@@ -38,7 +40,12 @@ class SwitchesPlacement(Placement):
     def wakeup_s(self) -> float:
         return self._wakeup_s
 
+    def widest(self, job: Job, cluster: Cluster) -> i64:
+        return 0 if cluster.topology.closest_tier(job.gpus, job.group) == 0 else cluster.root
+
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        if self.widest(job, cluster) == 0:
+            return best_fit(cluster, 0, job.gpus, job.group)
         leaf = min(LEAF, cluster.root)
         for tier in range(leaf + 1):
             found = best_fit(cluster, tier, job.gpus, job.group)
@@ -51,6 +58,8 @@ class SwitchesPlacement(Placement):
         return None
 
     def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        if tier > 0 and self.widest(job, cluster) == 0:
+            return INFINITY
         offers = self._offers_s.get(demand(job), [])
         first = bisect_left(offers, job.lost_s)
         if tier <= LEAF or first == len(offers):

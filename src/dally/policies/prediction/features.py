@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log, log2
 from typing import Final
 
-from dally.model import NEVER, Job
+from dally.model import INFINITY, NEVER, Job
 from dally.pickles import picklable
 from dally.policies.prediction.history import Durations, median
 
@@ -39,9 +39,10 @@ picklable(Past)
 class Books:
     """Finished jobs by user, by user and size, by user, name and size, and by size."""
 
-    __slots__ = ("numbers", "pasts")
+    __slots__ = ("first_s", "numbers", "pasts")
 
     def __init__(self) -> None:
+        self.first_s: float = INFINITY  # the first submission: days begin with it
         self.pasts: dict[tuple[str, str, int], Past] = {}
         self.numbers: dict[tuple[str, str], int] = {}  # of users, names and models as they came
 
@@ -59,6 +60,10 @@ class Books:
         """Durations of finished jobs of the same user, name and size."""
         return self._past(job.user, job.name, int(job.gpus)).durations
 
+    def meet(self, job: Job) -> None:
+        """The job was submitted."""
+        self.first_s = min(self.first_s, job.submit_s)
+
     def learn(self, job: Job) -> None:
         """The job finished."""
         for found in self.of(job):
@@ -69,7 +74,7 @@ class Books:
         named, user_and_size, user, size = self.of(job)
         row = [
             log2(float(job.gpus)),
-            job.submit_s % DAY_S // HOUR_S,
+            (job.submit_s - self.first_s) % DAY_S // HOUR_S,
             log(at_least_1(guess_s)),
             self._number("user", job.user),
             self._number("name", job.name),

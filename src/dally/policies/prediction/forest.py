@@ -54,6 +54,7 @@ class Forest(Predictor):
         self._lead = 0.0  # recent error of `history` less that of the forests, faded
 
     def predict_s(self, job: Job, now: float) -> float:
+        self._books.meet(job)
         guess_s = self._history.predict_s(job, now)
         if guess_s < 0.0:
             return guess_s

@@ -40,6 +40,9 @@ class Preemption(Part):
     def end_pass(self) -> None:
         """The pass is over."""
 
+    def queued(self, job: Job, now: float) -> None:
+        """The job was submitted, or lost its GPUs, and waits."""
+
     def started(self, job: Job, order: Order, now: float) -> None:
         """The job runs."""
 

@@ -40,5 +40,14 @@ class LeasePreemption(Preemption):
     def set_aside(self, job: Job) -> None:
         self._ended.pop()
 
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        self._ended.append(job)
+
+    def stopped(self, job: Job) -> None:
+        for place in range(len(self._ended) - 1, -1, -1):
+            if self._ended[place] is job:
+                del self._ended[place]
+                break
+
     def end_pass(self) -> None:
         self._ended.clear()

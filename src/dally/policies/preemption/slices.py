@@ -18,6 +18,7 @@ class SlicePreemption(Preemption):
         self._slice_s: float = slice_s
         self._running: dict[int, Job] = {}
         self._works_from_s: dict[int, float] = {}  # when its restart was over
+        self._first_s: float = INFINITY  # the first submission, from which rounds count
         self._round_s: float = INFINITY  # when the next round is due, while somebody waits
         self._ranked: list[Job] | None = None  # who may be preempted in this pass, worst last; None: not asked yet
 
@@ -53,11 +54,15 @@ class SlicePreemption(Preemption):
         return [here[place] for place in places]
 
     def wakeup_s(self, now: float, waiting: bool) -> float:
-        if not waiting:
-            self._round_s = INFINITY
+        if not waiting or not self._running:
+            self._round_s = INFINITY  # with nobody to preempt, who waits fits nowhere: no round would help
         elif now >= self._round_s or self._round_s == INFINITY:
-            self._round_s = next_round_s(now, self._slice_s)
+            self._round_s = next_round_s(now, self._slice_s, self._first_s)
         return self._round_s
+
+    def queued(self, job: Job, now: float) -> None:
+        if self._first_s == INFINITY:
+            self._first_s = now
 
     def started(self, job: Job, order: Order, now: float) -> None:
         self._running[int(job.index)] = job

@@ -16,7 +16,7 @@ from dally.metrics.over_time import time_edges
 from dally.metrics.row import Row
 from dally.metrics.spread import MEANING
 from dally.report.comparison_folder import recorded_baseline
-from dally.report.comparison_tables import AS_GOOD, UNFINISHED_NOTE
+from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
 from dally.report.html.comparison_charts import Contender, comparison_charts
 from dally.report.html.headline import comparison_headline, run_headline
 from dally.report.html.page import Page
@@ -69,7 +69,7 @@ def with_baseline(contest: Contest) -> Contest:
     """The contest, with a baseline of its own if it lacks the one of the others."""
     if contest.baseline:
         return contest
-    groups = {entry.label: entry.rows for entry in contest.entries}
+    groups = {entry.label: entry.replications for entry in contest.entries}
     return contest_of(groups, choose_baseline([*groups]), workload=contest.workload, network=contest.network)
 
 
@@ -96,8 +96,11 @@ def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: s
 
 def _how_to_read(contest: Contest) -> str:
     """What the marks of the table mean."""
-    sentences = [f"★ best in its column, {AS_GOOD}.", f"Changes are against `{contest.baseline}`, seed by seed."]
-    if any(len(entry.rows) > 1 for entry in contest.entries):
+    sentences = [
+        f"★ best in its column, {as_good([contest])}.",
+        f"Changes are against `{contest.baseline}`, seed by seed.",
+    ]
+    if any(len(entry.replications) > 1 for entry in contest.entries):
         sentences.append(f"± is {MEANING}.")
     if any(entry.unfinished for entry in contest.entries):
         sentences.append(f"{UNFINISHED_NOTE}.")

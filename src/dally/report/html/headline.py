@@ -78,7 +78,8 @@ def comparison_headline(contest: Contest, subject: Entry, jobs: dict[str, pl.Dat
         own, other = jobs[subject.label], jobs[base]
         if tail > 0:
             lead += because(mean_parts(slowest(own)), mean_parts(slowest(other)), "the slowest 1 % of jobs", own)
-        why = [mean_change(mean_parts(own), mean_parts(other)), gains(own, other, base)]
+        same = not _change(contest, subject, JCT_MEAN)
+        why = [mean_change(mean_parts(own), mean_parts(other), same), gains(own, other, base)]
     else:
         why = [_figures(contest, subject)]
     why += [bounds(contest, subject), *left_unfinished(contest, subject)]
@@ -127,8 +128,8 @@ def because(own: Parts, other: Parts, who: str, jobs: pl.DataFrame) -> str:
     return f", because {who} {verb} {brief(grown[name])} {how}{where}{preempted}"
 
 
-def mean_change(own: Parts, other: Parts) -> str:
-    """What the mean job gains or loses, part by part, largest first."""
+def mean_change(own: Parts, other: Parts, same: bool) -> str:
+    """What the mean job gains or loses, part by part, largest first; `same`: within noise, nothing."""
     by_s = own.jct_s() - other.jct_s()
     moved = [(own.named()[name] - other.named()[name], name) for name in own.named()]
     told = [
@@ -136,7 +137,7 @@ def mean_change(own: Parts, other: Parts) -> str:
         for delta, name in sorted(moved, key=lambda one: -abs(one[0]))
         if abs(delta) >= 0.01 * abs(by_s)
     ]
-    if abs(by_s) < NOISE * max(other.jct_s(), 1e-9) or not told:
+    if same or not told:
         return "The mean job takes about as long under both."
     words = [f"{brief(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]
     return f"The mean job {'gains' if by_s < 0 else 'loses'} {brief(abs(by_s))}: {listed(words)}."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from dally.metrics.comparison import Contest, Entry, Standing, contest_of, within_noise
+from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, contest_of, within_noise
 from dally.metrics.metric_list import ON_PAGE, SHARE, SPAN, Metric
 from dally.report.time_text import brief
 
@@ -57,7 +57,7 @@ def _tags(entry: Entry, contest: Contest) -> str:
 def _cell(contest: Contest, entry: Entry, metric: Metric) -> str:
     found = entry.standings[metric.key]
     half = found.spread.half()
-    lines = [f"±&thinsp;{told(half, metric.unit)}"] if half > 0 else []
+    lines = [f"±&thinsp;{told(half, metric.unit)}"] if half > ROUNDING * abs(found.spread.mean) else []
     base = contest.standing(contest.baseline, metric)
     if entry.label != contest.baseline and base and found.ratio:
         lines.append(_change(found, base, metric))

@@ -1,4 +1,4 @@
-"""The Dally scheduler: delay scheduling, tuned timers, and leases that go to the most network-sensitive."""
+"""The Dally of the paper: delay scheduling, tuned timers, and leases that go to the most network-sensitive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.trial import Trial
-from dally.model import INFINITY, Action, Allocation, Job, Preempt, Start
+from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
 from dally.policies.base import Policy, ahead
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
@@ -20,12 +20,15 @@ from dally.policies.view import View
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class DallyPolicy(Policy):
+class PaperDally(Policy):
     """Offers GPUs, those of ended leases among them, down the order; each job takes or declines.
 
-    Sharma et al., arXiv 2401.16492. Where we depart from it: a gang whose lease ended keeps its GPUs
-    unless a better-ranked job needs just these, and such a job is given free GPUs first if they are as
-    close; and no tier is refused by a job that would take a farther one.
+    Sharma et al., arXiv 2401.16492, as its authors' code does it. At the end of its lease a gang gives its GPUs
+    back and its wait begins at 0: it declines all that it would decline after no wait, even where it just sat.
+
+    Where we depart from it: a gang that would take its own GPUs back holds them until its turn comes, and those
+    ahead of it are given free GPUs first if they are as close, then those of the worst-ranked; such a gang comes
+    after one of the same score that waits; and no tier is refused by a job that would take a farther one.
     """
 
     def __init__(self, order: Order, placement: DelayPlacement, lease_s: float) -> None:
@@ -76,17 +79,28 @@ class DallyPolicy(Policy):
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._wakeup_s = INFINITY
         self._root = cluster.root
-        if len(queue) == 0:
+        if len(queue) == 0 and self._all_at_closest(cluster):
             self._ended.clear()
             return []
         return self._offers(now, queue, cluster)
 
+    def _all_at_closest(self, cluster: Cluster) -> bool:
+        """Whether every gang whose lease ended is as close as it can be."""
+        return all(job.tier <= cluster.topology.closest_tier(job.gpus, job.group) for job in self._ended.values())
+
     def _offers(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        for leaver in self._leavers(now, cluster):
+            self.reasons.gave_up(leaver)
+            yield Preempt(leaver)
         contenders = self._ranked_ended(now)  # best rank last
         while True:
             job, tier = self._winner(now, queue, cluster, contenders)
             if job is None:
                 break
+            if job.status == RUNNING:  # something closer than its own place is on offer to it
+                self.reasons.gave_up(job)
+                yield Preempt(job)
+                continue
             if self.placement.offered(cluster, job.gpus, job.group) == tier:
                 allocation = best_fit(cluster, tier, job.gpus, job.group)
             else:
@@ -105,20 +119,40 @@ class DallyPolicy(Policy):
             yield Start(job, allocation)
         self._close(now, queue, cluster)
 
+    def _leavers(self, now: float, cluster: Cluster) -> list[Job]:
+        """The gangs whose lease ended where they would not go after no wait, by number."""
+        found: list[Job] = []
+        for index in sorted(self._ended):
+            job = self._ended[index]
+            if self.placement.patience_s(cluster, job.tier, job.gpus, job.group, now) > 0.0:
+                found.append(job)
+        return found
+
     def _winner(self, now: float, queue: Queue, cluster: Cluster, contenders: list[Job]) -> tuple[Job | None, i64]:
-        """The next job to start and its tier; those who defend their ended leases against it keep them."""
+        """The next job to start and its tier; those who defend their ended leases against it keep them.
+
+        A running job: one that was to defend its lease and can get closer instead.
+        """
         trial = self._without_ended(cluster)
         job, tier = self._next(now, queue, cluster)
         while contenders and (job is None or self.order.key(contenders[-1], now) < queue.key(job)):
             kept = contenders.pop()
             held = kept.allocation
             if int(kept.index) in self._ended and held is not None and trial is not None:
+                if self._can_get_closer(kept, cluster):
+                    job = kept
+                    break
                 del self._ended[int(kept.index)]
                 trial.take(held)
                 job, tier = self._next(now, queue, cluster)
         if trial is not None:
             trial.undo()
         return job, tier
+
+    def _can_get_closer(self, job: Job, cluster: Cluster) -> bool:
+        if job.tier <= cluster.topology.closest_tier(job.gpus, job.group):
+            return False
+        return self.placement.offered(cluster, job.gpus, job.group) < job.tier
 
     def _without_ended(self, cluster: Cluster) -> Trial | None:
         """As if all ended leases were released."""
@@ -171,11 +205,10 @@ class DallyPolicy(Policy):
         return found, found_tier
 
     def _ranked_ended(self, now: float) -> list[Job]:
-        rows = [
-            (self.order.key(job, now), int(job.gpus), job.lost_s, int(job.index)) for job in self._ended.values()
-        ]
+        """Those whose fate is open, best rank last; they all began to wait now."""
+        rows = [(self.order.key(job, now), int(job.gpus), int(job.index)) for job in self._ended.values()]
         rows.sort(reverse=True)
-        return [self._ended[row[3]] for row in rows]
+        return [self._ended[row[2]] for row in rows]
 
     def _worst_on(self, machine: int, contenders: list[Job]) -> Job | None:
         """The worst-ranked gang on that machine whose lease ended, if there is any."""

@@ -1,4 +1,4 @@
-"""Dally and its variants: their parameters, and how settings become timers and an order."""
+"""The paper's Dally and its variants: their parameters, and how settings become timers and an order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from dally.errors import InputError
 from dally.policies.base import Param, Policy
-from dally.policies.dally import DallyPolicy
-from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.declaration import NOTHING, NamedPolicy, alias
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.network_sensitivity import NetworkSensitivity
 from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.paper_dally import PaperDally
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.preemption.lease import LEASE
 from dally.policies.settings import Settings, numbers
@@ -26,7 +26,7 @@ ORDERS: Final[dict[str, Callable[[], Order]]] = {
 }
 
 
-def _dally(settings: Settings) -> Policy:
+def _paper_dally(settings: Settings) -> Policy:
     lease_s = settings["lease_s"]
     if settings["order"] not in ORDERS:
         raise InputError(f"--set order={settings['order']}: must be one of {', '.join(ORDERS)}")
@@ -37,7 +37,7 @@ def _dally(settings: Settings) -> Policy:
     timers = Timers(lease_s, floors)
     if settings["tuner"]:
         timers = TunedTimers(lease_s, floors, settings["history"], settings["first_cap"], settings["spread"])
-    return DallyPolicy(ORDERS[settings["order"]](), DelayPlacement(timers), lease_s)
+    return PaperDally(ORDERS[settings["order"]](), DelayPlacement(timers), lease_s)
 
 
 def _variant(name: str, placement: str, tuner: bool, floors: str) -> NamedPolicy:
@@ -50,10 +50,11 @@ def _variant(name: str, placement: str, tuner: bool, floors: str) -> NamedPolicy
         Param("first_cap", 0.8, "share of the history that caps the first tier's timer", 0.0),
         Param("spread", 2.0, "standard deviations above the mean wait", 0.0),
     )
-    return NamedPolicy(name, _dally, "network sensitivity", placement, "lease end", NOTHING, PAPER, params)
+    return NamedPolicy(name, _paper_dally, "network sensitivity", placement, "lease end", NOTHING, PAPER, params)
 
 
-DALLY: Final = _variant("dally", "delay, tuned timers", True, "6,12")
-DALLY_MANUAL: Final = _variant("dally-manual", "delay, fixed timers", False, "6,12")
-DALLY_NOWAIT: Final = _variant("dally-nowait", "delay, no timers", False, "0")
-DALLY_CONSOLIDATED: Final = _variant("dally-consolidated", "closest tier only", False, "inf")
+DALLY_PAPER: Final = _variant("dally-paper", "delay, tuned timers", True, "6,12")
+DALLY_PAPER_MANUAL: Final = _variant("dally-paper-manual", "delay, fixed timers", False, "6,12")
+DALLY_PAPER_NOWAIT: Final = _variant("dally-paper-nowait", "delay, no timers", False, "0")
+DALLY_PAPER_CONSOLIDATED: Final = _variant("dally-paper-consolidated", "closest tier only", False, "inf")
+DALLY: Final = alias("dally", DALLY_PAPER)

@@ -1,0 +1,149 @@
+"""By Gittins rank: who is likely to end soon, for the GPUs that takes, comes first."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.heap import IndexedHeap
+from dally.model import CANCELLED, INFINITY, RUNNING, Job
+from dally.pickles import picklable
+from dally.policies.ordering.base import Order
+from dally.policies.prediction.hazard import HazardTable
+
+EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
+
+
+class Ranked:
+    """A job in the system: its class, its age bin and its rank."""
+
+    __slots__ = ("age_bin", "job", "leaf", "rank")
+
+    def __init__(self, job: Job, leaf: i64) -> None:
+        self.job: Job = job
+        self.leaf: i64 = leaf
+        self.age_bin: i64 = 0
+        self.rank: float = 0.0
+
+
+picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GittinsOrder(Order):
+    """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown nobody can avoid.
+
+    Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
+    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better.
+    """
+
+    def __init__(self, table: HazardTable, refresh_s: float = 600.0) -> None:
+        self.table: HazardTable = table
+        self.refresh_s: float = refresh_s
+        self._ranked: dict[int, Ranked] = {}
+        self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
+        self._refreshed_s: float = -INFINITY
+        self._known_at: i64 = 0  # finishes when all ranks were last worked out
+
+    def key(self, job: Job, now: float) -> float:
+        return self.ranked(job).rank
+
+    def ranked(self, job: Job) -> Ranked:
+        """What is known of a job, from when it is first asked for."""
+        found = self._ranked.get(int(job.index))
+        if found is None:
+            found = Ranked(job, self.table.class_of(job))
+            found.age_bin = self.table.bin_of(job.work_s)
+            self._ranked[int(job.index)] = found
+            self._rank(found)
+        return found
+
+    def ranked_at(self, index: int) -> Job:
+        """The job of that number, which is in the system."""
+        return self._ranked[index].job
+
+    def per_finish_s(self, job: Job) -> float:
+        """Expected seconds of service per finish of such a job, however many GPUs it takes."""
+        found = self.ranked(job)
+        return self.table.rank_s(found.leaf, found.age_bin)
+
+    def left_s(self, job: Job) -> float:
+        """Seconds of work that it is expected to have left."""
+        found = self.ranked(job)
+        return self.table.left_s(found.leaf, found.age_bin)
+
+    def best(self, job: Job) -> float:
+        """The slowdown that it cannot avoid."""
+        return self.view.best(job)
+
+    def changed(self, now: float, cluster: Cluster) -> list[Job]:
+        moved: list[Job] = []
+        while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
+            found = self._ranked[int(self._crossings.pop())]
+            if self._cross(found, now):
+                moved.append(found.job)
+            self._expect(found, now)
+        if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
+            return self._refresh(now)
+        return moved
+
+    def _refresh(self, now: float) -> list[Job]:
+        """Rank everybody anew; those whose rank is another one now."""
+        self._refreshed_s = now
+        self._known_at = self.table.finishes
+        moved: list[Job] = []
+        for found in self._ranked.values():
+            before = found.rank
+            self._rank(found)
+            if found.rank != before:
+                moved.append(found.job)
+        return moved
+
+    def _rank(self, found: Ranked) -> None:
+        job = found.job
+        found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
+
+    def _cross(self, found: Ranked, now: float) -> bool:
+        """Into the age bin where its work is now; whether that is another one."""
+        age_s = found.job.done_s(now) * (1.0 + EARLY)
+        crossed = False
+        while age_s >= self.table.end_s(found.age_bin):
+            self.table.outlived(found.leaf, found.age_bin)
+            found.age_bin += 1
+            crossed = True
+        if crossed:
+            self._rank(found)
+        return crossed
+
+    def _expect(self, found: Ranked, now: float) -> None:
+        job = found.job
+        end_s = self.table.end_s(found.age_bin)
+        if job.status != RUNNING or end_s == INFINITY or job.rate <= 0.0:
+            self._crossings.discard(job.index)
+            return
+        works_s = job.since_s if job.since_s > now else now  # it may still be restarting
+        self._crossings.put(job.index, works_s + (end_s - job.done_s(now)) / job.rate, 0.0)
+
+    def queued(self, job: Job, now: float) -> None:
+        self.ranked(job)
+
+    def started(self, job: Job, now: float) -> None:
+        self._expect(self.ranked(job), now)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self._expect(self.ranked(job), now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._crossings.discard(job.index)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        if job.status == CANCELLED:  # it counts as far as it got
+            self._ranked.pop(int(job.index), None)
+
+    def finished(self, job: Job, now: float) -> None:
+        found = self._ranked.pop(int(job.index))
+        last = self.table.bin_of(job.work_s)
+        while found.age_bin < last:
+            self.table.outlived(found.leaf, found.age_bin)
+            found.age_bin += 1
+        self.table.ended(found.leaf, found.age_bin)

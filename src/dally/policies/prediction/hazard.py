@@ -1,0 +1,252 @@
+"""How likely a job of some age is to end soon, learnt from those that ended and from those still at work."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from librt.vecs import append, vec
+from mypy_extensions import i64, mypyc_attr
+
+from dally.model import INFINITY, Job
+from dally.pickles import picklable
+from dally.policies.part import Part
+
+FIRST_EDGE_S: Final = 30.0
+GROWTH: Final = 1.3  # each age bin is so many times as long as the one before
+LONGEST_S: Final = 60.0 * 86400.0
+LARGEST_SIZE: Final = 128  # larger gangs share a class
+LEAST_SURVIVAL: Final = 0.02  # a horizon is not extended beyond where so few get
+
+
+def age_edges() -> vec[float]:
+    """Where the age bins begin, in seconds of work; the last one never ends."""
+    edges = vec[float]([0.0])
+    edge_s = FIRST_EDGE_S
+    while edge_s <= LONGEST_S:
+        edges = append(edges, edge_s)
+        edge_s *= GROWTH
+    return edges
+
+
+def size_class(gpus: i64) -> int:
+    """The next power of two, at most 128."""
+    size: i64 = 1
+    while size < gpus and size < LARGEST_SIZE:
+        size *= 2
+    return int(size)
+
+
+class AgeClass:
+    """What was seen of jobs alike: by age bin, how many met it, and how many of those ended in it."""
+
+    __slots__ = ("ended", "hazards", "known_at", "lefts_s", "met", "parent", "ranks_s", "version")
+
+    def __init__(self, parent: i64, bins: i64) -> None:
+        self.parent: i64 = parent  # the wider class; -1: none
+        self.met: vec[float] = vec[float]([0.0] * int(bins))
+        self.ended: vec[float] = vec[float]([0.0] * int(bins))
+        self.version: i64 = 0  # finishes in it so far
+        # Worked out when asked for, from here on.
+        self.known_at: i64 = -1  # how many jobs of all had finished then; -1: nothing is known
+        self.hazards: vec[float] = vec[float]()
+        self.lefts_s: vec[float] = vec[float]()
+        self.ranks_s: vec[float] = vec[float]()  # -1: not yet
+
+
+picklable(AgeClass, -1, 1)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HazardTable(Part):
+    """Hazards by age for a chain of classes: all jobs, those of a size, those of a user and size.
+
+    An age is seconds of work done. A job that outlives an age bin counts as met there, one that ends in it also as
+    ended: jobs still in the system count as far as they got (Kaplan and Meier, 1958), or a burst would be judged
+    by its short jobs alone. A class is shrunk towards the wider one as if `weight` jobs of that had been seen
+    in it, the widest towards a prior: half of those alive at age a end by 2a. The narrowest class forgets.
+    """
+
+    def __init__(
+        self,
+        weight: float = 8.0,
+        forget: float = 0.03,
+        prior_first: float = 0.15,
+        horizon_share: float = 0.5,
+        least_horizon_s: float = 600.0,
+        by_user: bool = True,
+    ) -> None:
+        self.weight: float = weight
+        self.keep: float = 1.0 - forget
+        self.horizon_share: float = horizon_share
+        self.least_horizon_s: float = least_horizon_s
+        self.by_user: bool = by_user
+        self.edges_s: vec[float] = age_edges()
+        self.bins: i64 = len(self.edges_s)
+        self.finishes: i64 = 0
+        self.prior: vec[float] = vec[float]([1.0 - 1.0 / GROWTH] * int(self.bins))
+        self.prior[0] = prior_first
+        self._classes: list[AgeClass] = []
+        self._numbers: dict[str, int] = {}
+
+    # Where a job belongs.
+
+    def class_of(self, job: Job) -> i64:
+        """The number of the narrowest class of the job."""
+        size = size_class(job.gpus)
+        found = self._number(f"{size}", self._number("", -1))
+        if self.by_user and job.user:
+            found = self._number(f"{size}/{job.user}", found)
+        return found
+
+    def _number(self, name: str, parent: i64) -> i64:
+        found = self._numbers.get(name)
+        if found is None:
+            found = len(self._classes)
+            self._numbers[name] = found
+            self._classes.append(AgeClass(parent, self.bins))
+        return found
+
+    def bin_of(self, age_s: float) -> i64:
+        """The age bin in which that many seconds of work lie."""
+        low: i64 = 0
+        high = self.bins
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.edges_s[middle] <= age_s:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def end_s(self, age_bin: i64) -> float:
+        """Where an age bin ends; infinity for the last."""
+        return self.edges_s[age_bin + 1] if age_bin + 1 < self.bins else INFINITY
+
+    # What is learnt.
+
+    def outlived(self, number: i64, age_bin: i64) -> None:
+        """A job of that class crossed the upper edge of an age bin alive."""
+        while number >= 0:
+            group = self._classes[number]
+            group.met[age_bin] += 1.0
+            number = group.parent
+
+    def ended(self, number: i64, age_bin: i64) -> None:
+        """A job of that class finished in an age bin."""
+        leaf = self._classes[number]
+        while number >= 0:
+            group = self._classes[number]
+            group.met[age_bin] += 1.0
+            group.ended[age_bin] += 1.0
+            number = group.parent
+        self.finishes += 1
+        leaf.version += 1
+        leaf.known_at = -1
+        if self.keep < 1.0:
+            for place in range(self.bins):
+                leaf.met[place] *= self.keep
+                leaf.ended[place] *= self.keep
+
+    # What follows from it.
+
+    def left_s(self, number: i64, age_bin: i64) -> float:
+        """Seconds of work that a job of that class and age has left on average."""
+        return self._known(number).lefts_s[age_bin]
+
+    def rank_s(self, number: i64, age_bin: i64) -> float:
+        """The inverse of its Gittins index: expected seconds of service per finish, over the best horizon."""
+        group = self._known(number)
+        if group.ranks_s[age_bin] < 0.0:
+            group.ranks_s[age_bin] = self._rank_s(group.hazards, age_bin)
+        return group.ranks_s[age_bin]
+
+    def is_stale(self, known_at: i64) -> bool:
+        """Whether enough jobs finished since then for ranks to be worked out again: 20 and 2 %."""
+        return self.finishes - known_at > 20 + self.finishes // 50
+
+    def _known(self, number: i64) -> AgeClass:
+        """The class with its hazards worked out, not too long ago."""
+        group = self._classes[number]
+        if group.known_at < 0 or self.is_stale(group.known_at):
+            group.known_at = self.finishes
+            group.hazards = self._hazards(number)
+            group.lefts_s = self._lefts_s(group.hazards)
+            group.ranks_s = vec[float]([-1.0] * int(self.bins))
+        return group
+
+    def _hazards(self, number: i64) -> vec[float]:
+        if number < 0:
+            return self.prior
+        group = self._classes[number]
+        wider = self._hazards(group.parent)
+        found = vec[float]([0.0] * int(self.bins))
+        for place in range(self.bins):
+            found[place] = (group.ended[place] + self.weight * wider[place]) / (group.met[place] + self.weight)
+        return found
+
+    def _length_s(self, age_bin: i64) -> float:
+        """How long an age bin is; the last one as long as growth would make it."""
+        if age_bin + 1 < self.bins:
+            return self.edges_s[age_bin + 1] - self.edges_s[age_bin]
+        return self.edges_s[age_bin] * (GROWTH - 1.0)
+
+    def _lefts_s(self, hazards: vec[float]) -> vec[float]:
+        found = vec[float]([0.0] * int(self.bins))
+        last = self.bins - 1
+        # Beyond the last edge the hazard stays what it is there.
+        after_s = self._length_s(last) / (hazards[last] if hazards[last] > 0.01 else 0.01)
+        for back in range(self.bins):
+            place = last - back
+            hazard = hazards[place]
+            after_s = self._length_s(place) * (1.0 - 0.5 * hazard) + (1.0 - hazard) * after_s
+            found[place] = after_s
+        return found
+
+    def _rank_s(self, hazards: vec[float], age_bin: i64) -> float:
+        """Least Σ S·L·(1 - h/2) ÷ Σ S·h over horizons that are long enough, S being the survival from here."""
+        age_s = self.edges_s[age_bin]
+        horizon_s = self.horizon_share * age_s
+        if horizon_s < self.least_horizon_s:
+            horizon_s = self.least_horizon_s
+        survival = 1.0
+        service_s = 0.0
+        finishes = 0.0
+        best_s = INFINITY
+        for place in range(age_bin, self.bins):
+            hazard = hazards[place]
+            service_s += survival * self._length_s(place) * (1.0 - 0.5 * hazard)
+            finishes += survival * hazard
+            survival *= 1.0 - hazard
+            if finishes > 0.0 and self.end_s(place) >= age_s + horizon_s and service_s / finishes < best_s:
+                best_s = service_s / finishes
+            if survival < LEAST_SURVIVAL:
+                break
+        if best_s == INFINITY:  # nobody gets as far as the shortest horizon
+            best_s = service_s / finishes if finishes > 0.0 else self.left_at_worst_s()
+        return best_s
+
+    def left_at_worst_s(self) -> float:
+        """A rank for jobs of which nothing says that they ever end."""
+        return LONGEST_S
+
+    # Kept between runs.
+
+    def rows(self) -> list[list[Any]]:
+        """What was learnt: name of the class, number of its parent, met and ended by age bin."""
+        found: list[list[Any]] = []
+        for name, number in self._numbers.items():
+            group = self._classes[number]
+            found.append([name, int(group.parent), list(group.met), list(group.ended)])
+        return found
+
+    def restore(self, rows: list[list[Any]], finishes: int) -> None:
+        """Go on with what `rows` gave."""
+        self._classes = []
+        self._numbers = {}
+        for name, parent, met, ended in rows:
+            self._numbers[name] = len(self._classes)
+            group = AgeClass(parent, self.bins)
+            group.met = vec[float](met)
+            group.ended = vec[float](ended)
+            self._classes.append(group)
+        self.finishes = finishes

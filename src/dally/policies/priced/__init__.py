@@ -1,0 +1,1 @@
+"""Dally's own policy: what waiting, moving and preempting cost, in one currency."""
