@@ -21,6 +21,7 @@ COMPILED = [
     "perf/gang.py",
     "perf/collectives.py",
     "perf/iteration.py",
+    "perf/filling.py",
     "perf/contention.py",
     "perf/adadual.py",
     "perf/candidates.py",

@@ -10,11 +10,13 @@ from dally import Cluster, collective_time
 from dally.cluster.links import Links, connect
 from dally.cluster.topology import grid
 
-REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "astra_allreduce_isolated.csv"
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "reference"
+REFERENCE = FOLDER / "astra_allreduce_isolated.csv"
+EXCHANGES = FOLDER / "astra_alltoall_sample.csv"  # packet by packet, on shared links
 # Per dimension ASTRA runs its own algorithm; over several dimensions that is our hierarchical one.
 ALGORITHMS = {
     "ring": "hierarchical", "halvingDoubling": "halving-doubling", "doubleBinaryTree": "tree",
-    "direct1": "hierarchical",
+    "direct1": "hierarchical", "direct": "auto",
 }  # fmt: skip
 
 
@@ -44,6 +46,19 @@ def read_runs(path: Path = REFERENCE) -> list[Run]:
         return [_run(record) for record in csv.DictReader(file)]
 
 
+def read_exchanges(path: Path = EXCHANGES) -> list[Run]:
+    """The all-to-alls: bandwidths are those of links, as ours."""
+    with path.open(newline="") as file:
+        return [_exchange(record) for record in csv.DictReader(file)]
+
+
+def _exchange(record: dict[str, str]) -> Run:
+    gpus, machines, racks = (int(text) for text in record["npus_per_dim"].split("x"))
+    gbps = [float(text) for text in record["bw_GBps_per_dim"].split("/")]
+    latency_s = [float(text) * 1e-9 for text in record["latency_ns_per_hop_per_dim"].split("/")]
+    return _on_grid(record, [gpus, machines, racks], gbps, latency_s, "nvswitch", 3)
+
+
 def _run(record: dict[str, str]) -> Run:
     counts = [int(text) for text in record["npus_per_dim"].split("x")]
     gbps = [float(text) for text in record["bw_GBps_per_dim"].split("/")]
@@ -54,15 +69,25 @@ def _run(record: dict[str, str]) -> Run:
         counts, gbps, latency_s = [1, *counts], [gbps[0], *gbps], [latency_s[0], *latency_s]
     while len(counts) < 3:
         counts, gbps, latency_s = [*counts, 1], [*gbps, gbps[-1]], [*latency_s, latency_s[-1]]
+    gpus, machines, _ = counts
+    gbps = [gbps[0], gbps[1] * gpus, gbps[2] * gpus * machines]  # theirs are per GPU, ours per machine and per rack
+    fabric = "nvlink-mesh" if record["dim_types"] == "Ring" else "nvswitch"
+    return _on_grid(record, counts, gbps, latency_s, fabric, tiers)
+
+
+def _on_grid(
+    record: dict[str, str], counts: list[int], gbps: list[float], latency_s: list[float], fabric: str, tiers: int
+) -> Run:
+    """The run on GPUs x machines x racks; GB/s per GPU, machine and rack."""
     gpus, machines, racks = counts
     links = Links(
         "astra",
-        fabric="nvlink-mesh" if record["dim_types"] == "Ring" else "nvswitch",
+        fabric=fabric,
         fabric_gbps=gbps[0],
         fabric_latency_s=latency_s[0],
-        nic_gbps=gbps[1] * gpus,  # theirs are per GPU, ours per machine and per rack
+        nic_gbps=gbps[1],
         nic_latency_s=latency_s[1],
-        uplink_gbps=gbps[2] * gpus * machines,
+        uplink_gbps=gbps[2],
         uplink_latency_s=latency_s[2],
         ideal=True,
     )

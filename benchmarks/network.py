@@ -14,15 +14,17 @@ from statistics import mean, median
 
 from tests.perf.reference_sharing import shared_iteration_s
 
-from benchmarks import astra, nccl_rows, placements
+from benchmarks import astra, nccl_rows, placements, snapshots
 from benchmarks.job_mixes import random_mix
 from benchmarks.nccl_fit import ACROSS, INSIDE, errors, fit, group_of, held_out
 from dally.cli.output import print_table
 from dally.cluster.presets import PRESETS
+from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.contention import Contention
 
 MIXES = 200
 ROUNDS = 60
+SNAPSHOT_ROUNDS = 4  # of the slowest gang; the others go round far more often
 
 
 def p90(values: Sequence[float]) -> float:
@@ -97,6 +99,14 @@ def check_astra(checks: Checks) -> None:
     print_table(SPREAD, table, 1)
 
 
+def check_exchanges(checks: Checks) -> None:
+    print("\nASTRA-sim packet by packet, all-to-all on shared links")
+    found = [run.error() for run in astra.read_exchanges()]
+    print_table(SPREAD, [spread("direct", found)], 1)
+    checks.at_most("all-to-all, mean", mean(found), 0.01)
+    checks.at_most("all-to-all, median", median(found), 0.03)
+
+
 def check_contention(checks: Checks) -> None:
     print(f"\nContention against event-by-event max-min sharing, {MIXES} random mixes: iteration time")
     rng = random.Random(1)
@@ -114,6 +124,50 @@ def check_contention(checks: Checks) -> None:
     print_table(SPREAD, [spread("mean field", fast), spread("contention ignored", ignored)], 1)
     checks.at_most("contention, mean", mean(fast), 0.05)
     checks.at_most("contention, p90", p90(fast), 0.12)
+
+
+def check_snapshots(checks: Checks) -> None:
+    """Below saturation: no link that a gang shares would be full if all ran as if alone; above: one would."""
+    print("\nContention against event-by-event max-min sharing, gangs of simulated runs: iteration time")
+    taken = {
+        f"{snapshots.RECIPE}, {network}, {policy}": snapshots.generated(network, policy, 3)
+        for network, policy in (("normal", "lwf"), ("congested", "fifo-backfill"))
+    }
+    if (snapshots.SHARED / "traces").exists():
+        for network, policy in (("normal", "las"), ("slow", "srsf"), ("congested", "dally")):
+            taken[f"venus80, {network}, {policy}"] = snapshots.of_cell("venus80", network, policy, 2)
+    table: list[list[str]] = []
+    whole: list[snapshots.Error] = []
+    for name, found in taken.items():
+        errors = [
+            error
+            for snapshot in found
+            for part in snapshot.parts()
+            for error in part.errors(Contention(part.links), SNAPSHOT_ROUNDS)
+        ]
+        table.append(spread(name, [abs(error.relative) for error in errors]))
+        whole += errors
+    below = [error for error in whole if error.offered < 1.0]
+    above = [error for error in whole if error.offered >= 1.0]
+    for name, errors in (("below saturation", below), ("above saturation", above)):
+        table.append(spread(name, [abs(error.relative) for error in errors]))
+        table.append(spread(f"{name}, contention ignored", [abs(error.ignored) for error in errors]))
+        checks.at_most(f"contention {name}, mean", mean(abs(error.relative) for error in errors), 0.05)
+    print_table(SPREAD, table, 1)
+
+
+def check_adadual(checks: Checks) -> None:
+    print("\nAdaDUAL against itself event by event, gangs of a simulated run of ada-srsf: iteration time")
+    errors = [
+        error
+        for snapshot in snapshots.generated("normal", "ada-srsf", 3)
+        for part in snapshot.parts()
+        for error in part.errors(AdaDualContention(part.links), SNAPSHOT_ROUNDS, adadual=True)
+    ]
+    table = [spread("mean field", [abs(error.relative) for error in errors])]
+    table.append(spread("contention ignored", [abs(error.ignored) for error in errors]))
+    print_table(SPREAD, table, 1)
+    checks.at_most("AdaDUAL, mean", mean(abs(error.relative) for error in errors), 0.15)
 
 
 def check_placements(checks: Checks) -> None:
@@ -157,7 +211,10 @@ def main() -> int:
     for path, check in (
         (nccl_rows.REFERENCE, check_nccl),
         (astra.REFERENCE, check_astra),
+        (astra.EXCHANGES, check_exchanges),
         (None, check_contention),
+        (None, check_snapshots),
+        (None, check_adadual),
         (placements.REFERENCE, check_placements),
     ):
         if path is None or path.exists():

@@ -46,7 +46,12 @@ def max_min_rates(needs: list[dict[int, float]]) -> list[float]:
 
     and what one cannot use, because another link holds it up, goes to the others.
     """
-    levels = {link: 0.0 for need in needs for link in need}
+    totals: dict[int, float] = {}
+    for need in needs:
+        for link, share in need.items():
+            totals[link] = totals.get(link, 0.0) + share
+    levels = {link: 0.0 for link, total in totals.items() if total > 1.0}  # the rest hold nobody up
+    needs = [{link: share for link, share in need.items() if link in levels} for need in needs]
     speeds = [0.0] * len(needs)
     for _ in range(200):
         for link in levels:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
+from benchmarks import astra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,10 +53,17 @@ BY_HAND: list[tuple[str, str, str, Mapping[int, int], float]] = [
     ),
     ("halving-doubling", "all-reduce", "halving-doubling", {0: 8}, 6e-6 + 2 * 7 / 8 * 100e6 / 300e9),
     ("plain tree: up and down 3 levels", "all-reduce", "tree", {0: 8}, 6 * (1e-6 + 100e6 / 300e9)),
-    ("all-to-all inside", "all-to-all", "auto", {0: 8}, 7e-6 + 7 / 8 * 100e6 / 300e9),
-    # g(N - g)/N·S with g = 5 and 3 alike: 15/8·S.
+    # Direct, all sends at once: up and down each link of the path. g(N - g)/N·S on a NIC, with g = 5 and 3 alike.
+    ("all-to-all inside", "all-to-all", "auto", {0: 8}, 1e-6 + 7 / 8 * 100e6 / 300e9),
+    ("all-to-all over a rack", "all-to-all", "auto", {0: 5, 1: 3}, 1e-6 + 5e-6 + 15 / 8 * 100e6 / 25e9),
+    # 16 GPUs in a rack of 32: 16·16/32·S at 50 on its uplink is less than 8·24/32·S at 25 on a NIC.
     (
-        "all-to-all uneven", "all-to-all", "hierarchical", {0: 5, 1: 3},
+        "all-to-all over racks", "all-to-all", "auto", {0: 8, 1: 8, 4: 8, 5: 8},
+        1e-6 + 5e-6 + 10e-6 + 6 * 100e6 / 25e9,
+    ),
+    # A phase per tier.
+    (
+        "all-to-all by tier", "all-to-all", "hierarchical", {0: 5, 1: 3},
         4e-6 + 4 / 5 * 100e6 / 300e9 + 5e-6 + 15 / 8 * 100e6 / 25e9,
     ),
     ("point to point", "point-to-point", "auto", {0: 1, 4: 1}, 10e-6 + 100e6 / 25e9),
@@ -99,6 +107,27 @@ def test_real_links_cost_efficiency_and_root() -> None:
     assert (
         collective_cost(perfect, placed(perfect, {0: 8}), "all-reduce", 1e8).alone_s() < 14e-6 + 1.76 * 1e8 / 300e9
     )
+
+
+@pytest.mark.parametrize("algorithms", ["ring", "tree", "hierarchical"])
+def test_all_to_all_is_direct_whatever_the_library_lists(algorithms: str) -> None:
+    network = connect(grid(1, 2, 8), Links(nic_gbps=25, algorithms=algorithms))
+    assert collective_cost(network, placed(network, {0: 8, 1: 8}), "all-to-all", 1e8).algorithm == "direct"
+
+
+def test_a_bus_also_carries_what_leaves_the_machine() -> None:
+    private = []
+    for fabric in ("nvswitch", "pcie"):
+        network = connect(grid(1, 2, 8), Links(fabric=fabric, fabric_gbps=12, nic_gbps=400))
+        private.append(collective_cost(network, placed(network, {0: 8, 1: 8}), "all-to-all", 1e9).private_s)
+    assert private == pytest.approx([7 / 16 * 1e9 / 12e9, 15 / 16 * 1e9 / 12e9])
+
+
+@pytest.mark.skipif(not astra.EXCHANGES.exists(), reason="the reference measurements are not here")
+def test_all_to_all_agrees_with_packet_level_runs() -> None:
+    errors = [run.error() for run in astra.read_exchanges()]
+    assert len(errors) > 30
+    assert sum(errors) / len(errors) <= 0.01
 
 
 def test_nvls_reduces_in_the_switch() -> None:

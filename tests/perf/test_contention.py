@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import random
+from math import pi
 
 import pytest
 from benchmarks.job_mixes import random_mix
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from librt.vecs import vec
+from mypy_extensions import i64
 
 from dally import Cluster, Profile, iteration_times
-from dally.cluster.links import Network
+from dally.cluster.links import Network, connect
+from dally.cluster.presets import find_preset
+from dally.cluster.topology import grid
 from dally.perf.adadual_sharing import AdaDualContention
 from dally.perf.ask import placed
-from dally.perf.contention import Contention, slowdown
+from dally.perf.collectives import Cost
+from dally.perf.contention import Contention, longer, slowdown
 from dally.perf.iteration import Demand, demand_of
 from tests.perf.reference_sharing import max_min_rates, shared_iteration_s
 
@@ -57,6 +63,42 @@ def test_slowdown_is_exact_when_others_never_pause() -> None:
     assert slowdown(3.0, 0.0) == 4.0
     # One other, there half of the time: between 1/E[speed] = 4/3 and E[slowdown] = 3/2.
     assert 4 / 3 <= slowdown(0.5, 0.25) <= 3 / 2
+
+
+def test_longer_is_exact_far_from_full() -> None:
+    assert longer(0.5, 0.0) == 1.0
+    assert longer(1.7, 0.0) == pytest.approx(1.7)
+    # A standard deviation of 0.1 around 1: E[max(1, X)] = 1 + 0.1/√(2π) for a bell curve.
+    assert longer(1.0, 0.01) == pytest.approx(1 + 0.1 / (2 * pi) ** 0.5)
+
+
+def test_the_penalty_of_sharing() -> None:
+    # AdaDUAL's 10 Gb Ethernet: two transfers that never pause take 2b + η a byte, not 2b.
+    cluster = Cluster(grid(1, 2, 4), connect(grid(1, 2, 4), find_preset("ethernet-10g")))
+    together = iteration_times(cluster, [(Profile(0.0, 1e9, 0.0), {0: 2, 1: 2})] * 2)
+    alone = iteration_times(cluster, [(Profile(0.0, 1e9, 0.0), {0: 2, 1: 2})])
+    assert together[0] / alone[0] == pytest.approx(2.3, rel=0.01)
+
+
+def test_a_gang_held_up_elsewhere_leaves_its_share_to_others() -> None:
+    # b crosses link 0, where a is, and link 1, where four others never pause: a fifth of link 0 is left to b.
+    def on(links: list[int]) -> Demand:
+        cost = Cost()
+        cost.links = vec[i64](links)
+        cost.seconds = vec[float]([1.0] * len(links))
+        return Demand(0.0, 0.0, cost, 1.0)
+
+    contention = Contention(2, tolerance=1e-9)
+    for job, links in enumerate(([0], [0, 1], [1], [1], [1], [1])):
+        contention.add(job, on(links))
+    assert contention.comm_s(1) == pytest.approx(5.0)
+    assert contention.comm_s(0) == pytest.approx(1 / (1 - 1 / 5))
+    assert contention.comm_s(2) == pytest.approx(5.0)
+    # The same as max-min sharing event by event; and a was better off when b was held up.
+    assert 1 / max_min_rates([{0: 1.0}, {0: 1.0, 1: 1.0}, *[{1: 1.0}] * 4])[0] == pytest.approx(1.25)
+    for job in (2, 3, 4, 5):
+        contention.remove(job)
+    assert contention.comm_s(0) == pytest.approx(2.0)
 
 
 def test_hidden_communication_costs_nothing_until_it_sticks_out() -> None:
@@ -125,21 +167,33 @@ Drawn = list[tuple[dict[int, int], float, float, float]]
 SHARINGS = (Contention, AdaDualContention)
 
 
-def settled(demands: list[Demand], sharing: type[Contention]) -> list[float]:
+def settled(demands: list[Demand], sharing: type[Contention]) -> Contention:
     contention = sharing(network().link_count(), tolerance=1e-12)
     for job, each in enumerate(demands):
         contention.add(job, each)
-    return [contention.comm_s(job) for job in range(len(demands))]
+    return contention
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs)
 @settings(max_examples=60, deadline=None)
-def test_one_more_job_is_never_faster(sharing: type[Contention], drawn: Drawn) -> None:
+def test_one_more_job_never_lowers_a_ceiling(sharing: type[Contention], drawn: Drawn) -> None:
     demands = [demand(*each) for each in drawn]
     before, after = settled(demands[:-1], sharing), settled(demands, sharing)
-    for job, seconds in enumerate(before):
-        assert demands[job].alone_s * (1 - 1e-9) <= seconds <= after[job] * (1 + 1e-9)
+    for job in range(len(demands) - 1):
+        assert before.flows[job].rough_s <= after.flows[job].rough_s * (1 + 1e-9)
+        assert demands[job].alone_s * (1 - 1e-9) <= after.comm_s(job)
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@given(jobs)
+@settings(max_examples=60, deadline=None)
+def test_one_more_job_on_the_same_machines_is_never_faster(sharing: type[Contention], drawn: Drawn) -> None:
+    # Where nobody is held up elsewhere by a job that does not hold up the others too.
+    demands = [demand({0: 1, 1: 1}, *each[1:]) for each in drawn]
+    before, after = settled(demands[:-1], sharing), settled(demands, sharing)
+    for job in range(len(demands) - 1):
+        assert before.comm_s(job) <= after.comm_s(job) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
@@ -162,7 +216,7 @@ def test_incremental_equals_from_scratch(sharing: type[Contention], drawn: Drawn
         assert changed == sorted(changed)
         known |= {each: contention.comm_s(each) for each in changed}
         scratch = settled([demands[each] for each in sorted(running)], sharing)
-        fresh = dict(zip(sorted(running), scratch, strict=True))
+        fresh = {each: scratch.comm_s(place) for place, each in enumerate(sorted(running))}
         assert known == pytest.approx(fresh, rel=1e-8)  # those it did not name did not change
 
 

@@ -103,7 +103,7 @@ class Asking(BestFit):
 
     def __init__(self) -> None:
         self.speed: SpeedModel = SpeedModel()
-        self.expected: dict[int, tuple[float, bool]] = {}  # own slowdown, and whether others share its links
+        self.expected: dict[int, float] = {}  # own slowdown
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         if cluster.free_gpus < job.gpus:
@@ -121,7 +121,7 @@ class Asking(BestFit):
         assert everything(self.speed) == before
         assert own >= 1.0
         assert inflicted >= 0.0
-        self.expected[int(job.index)] = (own, inflicted > 0.0)
+        self.expected[int(job.index)] = own
         return allocation
 
 
@@ -131,11 +131,16 @@ def everything(speed: SpeedModel) -> object:
         return None
     contention = speed._contention
     flows = {
-        job: (flow.comm_s, flow.duty, flow.told_s, flow.change, flow.queued, flow.rating, flow.wait_s, flow.guest_s)
+        job: (
+            flow.comm_s, flow.rough_s, flow.duty, flow.busy, flow.change, flow.queued, flow.link, flow.link_s,
+            flow.next_s, list(flow.stretches),
+        )
         for job, flow in contention.flows.items()
-    }
+    }  # fmt: skip
     members = [[int(flow.job) for flow in row] for row in contention.members]
-    return flows, members, list(contention.meets), list(contention.variance), int(contention.changes)
+    sums = [list(column) for column in (contention.needs, contention.meets, contention.variance, contention.filled)]
+    asks = [(list(asks.shares), list(asks.busy), asks.meets, asks.variance) for asks in contention.asks]
+    return flows, members, sums, asks, int(contention.changes)
 
 
 class Checked(ComposedPolicy):
@@ -152,8 +157,11 @@ class Checked(ComposedPolicy):
 
     def started(self, job: Job, now: float) -> None:
         super().started(job, now)
-        own, shared = self.asking.expected[int(job.index)]
-        if shared:
+        own = self.asking.expected[int(job.index)]
+        assert isinstance(self.asking.speed, NetworkModel)
+        contention = self.asking.speed._contention
+        flow = contention.flows.get(int(job.index))
+        if flow is not None and contention.others(flow, None):
             self.off.append(abs(own * job.rate - 1.0))
         else:
             assert own * job.rate == pytest.approx(1.0, rel=1e-4)

@@ -46,6 +46,7 @@ class Links(NamedTuple):
     uplink_latency_s: float = 5e-6  # per hop
     uplink_efficiency: float = 1.0
     background: float = 0.0  # share of every NIC and uplink that others take
+    sharing_penalty: float = 0.0  # time lost for each transfer beside another, as a share of its time alone
     algorithms: str = "ring hierarchical tree nvls"  # what `auto` chooses from
     # Efficiencies 1, no √ term, and what simulators with such links run: the hierarchical algorithm, one
     # phase after the other unless chunks are asked for.
@@ -56,9 +57,9 @@ class Network:
     """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
 
     __slots__ = (
-        "algorithms", "background", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
-        "root_s", "topology", "tree_efficiency",
+        "root_s", "sharing_penalty", "topology", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -69,12 +70,14 @@ class Network:
         self.fabric_root_s: float = 0.0
         self.root_s: float = 0.0
         self.tree_efficiency: float = 1.0
+        self.sharing_penalty: float = 0.0
         # Per machine.
         self.fabric_rate: vec[float] = vec[float]()  # per GPU
         self.fabric_latency_s: vec[float] = vec[float]()  # per step
         self.nvls_rate: vec[float] = vec[float]()  # 0: none
         self.gpu_nic_rate: vec[float] = vec[float]()  # what one GPU can send out of its machine
         self.mesh: vec[i64] = vec[i64]()
+        self.bus: vec[i64] = vec[i64]()  # 1: PCIe, which GPUs and NICs share
         # Per link: those of tier t begin at first_link[t].
         self.first_link: vec[i64] = vec[i64]()
         self.capacity_gbps: vec[float] = vec[float]()
@@ -119,6 +122,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
     network.root_s = 0.0 if links.ideal else links.root_s
     network.tree_efficiency = 1.0 if links.ideal else links.tree_efficiency
+    network.sharing_penalty = links.sharing_penalty
     _add_fabrics(network, links)
     below: list[float] = []
     for tier in range(len(topology.tiers) - 1):
@@ -154,6 +158,7 @@ def _add_fabrics(network: Network, links: Links) -> None:
         network.fabric_latency_s = append(network.fabric_latency_s, hops * latency_s)
         network.nvls_rate = append(network.nvls_rate, gbps * GIGA * nvls)
         network.mesh = append(network.mesh, 1 if kind == "nvlink-mesh" else 0)
+        network.bus = append(network.bus, 1 if kind == "pcie" else 0)
 
 
 def _limit_gpus(network: Network, links: Links) -> None:

@@ -49,7 +49,7 @@ def iteration_times(
     check_collective("all-reduce", algorithm)
     network = network_of(cluster)
     taken: dict[int, int] = {}
-    contention = Contention(network.link_count(), tolerance=1e-9)
+    contention = Contention(network.link_count(), 1.0 + network.sharing_penalty, 1e-9)
     for number, (profile, placement) in enumerate(jobs):
         gang = placed(network, placement)
         for machine, gpus in placement.items():

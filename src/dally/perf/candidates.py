@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64
-
 from dally.cluster.links import Network
 from dally.model import Allocation, Job, Profile
 from dally.perf.contention import Flow
@@ -11,7 +9,6 @@ from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
 MOST_KEPT = 10_000  # places; then all are forgotten
-ASKED: i64 = -1  # the number of a flow that is not there
 
 
 class Candidates:
@@ -28,13 +25,13 @@ class Candidates:
         self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
 
     def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
-        """The flow that the job would be on that place; the caller may set its time and duty."""
+        """The flow that the job would be on that place; the caller sets whose it is and its times."""
         key = _key(job, allocation)
         found = self._flows.get(key)
         if found is None:
             if len(self._flows) >= MOST_KEPT:
                 self._flows.clear()
-            found = Flow(ASKED, self._work_out(allocation, profile))
+            found = Flow(job.index, self._work_out(allocation, profile))
             self._flows[key] = found
         return found
 

@@ -75,8 +75,6 @@ def collective_cost(
     if collective == "all-to-all":
         if algorithm == "hierarchical":
             return _all_to_all_by_tier(network, gang, nbytes, chunks)
-        if algorithm == "auto" and "ring" not in network.algorithms:
-            return _all_to_all_by_tier(network, gang, nbytes, chunks)
         return _all_to_all(network, gang, nbytes)
     passes = 2.0 if collective == "all-reduce" else 1.0
     if algorithm != "auto":
@@ -246,17 +244,20 @@ def _plain_tree(network: Network, gang: Gang, nbytes: float, passes: float, chun
 
 
 def _all_to_all(network: Network, gang: Gang, nbytes: float) -> Cost:
-    """Every GPU to every other directly."""
+    """Every GPU to every other directly, whatever the library runs for the other collectives."""
     phase = _Phase(gang)
     size = float(gang.size)
     for tier in range(gang.top + 1):
-        phase.alpha_s += _all_to_all_alpha_s(network, gang, tier)
+        phase.alpha_s += _direct_alpha_s(network, gang, tier)
         if tier < gang.top:
             for place in range(len(gang.domains[tier])):
                 count = float(gang.gpus[tier][place])
                 phase.bytes[tier][place] = count * (size - count) / size * nbytes
     for place in range(len(gang.domains[0])):
-        seconds = float(gang.gpus[0][place] - 1) / size * nbytes / network.fabric_rate[gang.domains[0][place]]
+        machine = gang.domains[0][place]
+        # A PCIe bus also carries what leaves the machine; NVLink only what stays in it.
+        peers = gang.size - 1 if network.bus[machine] == 1 else gang.gpus[0][place] - 1
+        seconds = float(peers) / size * nbytes / network.fabric_rate[machine]
         if seconds > phase.private_s:
             phase.private_s = seconds
     cost = _cost(network, gang, [phase], nbytes, 0, 1.0)
@@ -334,6 +335,22 @@ def _step_s(network: Network, gang: Gang, tier: i64) -> float:
             step_s = 2.0 * network.latency_s[first + domain]
             if step_s > slowest:
                 slowest = step_s
+    return slowest
+
+
+def _direct_alpha_s(network: Network, gang: Gang, tier: i64) -> float:
+    """Latency that a tier adds when all send to all. On ideal links all sends go out at once: one start-up,
+    up and down every link of the longest path. Libraries send in steps.
+    """
+    if network.chunks == 0:
+        return _all_to_all_alpha_s(network, gang, tier)
+    if tier == 0:
+        return _step_s(network, gang, 0)
+    slowest = 0.0
+    for domain in gang.domains[tier - 1]:
+        hops_s = 2.0 * network.latency_s[network.first_link[tier - 1] + domain]
+        if hops_s > slowest:
+            slowest = hops_s
     return slowest
 
 

@@ -16,8 +16,8 @@ from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.candidates import Candidates
 from dally.perf.closest import closest_placement
 from dally.perf.collectives import Cost
-from dally.perf.contention import Contention
-from dally.perf.gang import gang_on
+from dally.perf.contention import Contention, Flow
+from dally.perf.filling import Asks
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.least import Least
 from dally.pickles import picklable
@@ -26,12 +26,13 @@ SHARINGS = ("fair", "adadual")
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
 
 
-def contention_of(sharing: str, links: i64) -> Contention:
-    """The model of links shared in the way of that name."""
+def contention_of(sharing: str, network: Network) -> Contention:
+    """The model of the network's links shared in the way of that name."""
+    kappa = 1.0 + network.sharing_penalty
     if sharing == "adadual":
-        return AdaDualContention(links)
+        return AdaDualContention(network.link_count(), kappa)
     if sharing == "fair":
-        return Contention(links)
+        return Contention(network.link_count(), kappa)
     raise unknown("way of sharing links", sharing, SHARINGS)
 
 
@@ -77,7 +78,7 @@ class NetworkModel(SpeedModel):
         self._candidates: Candidates = Candidates(network)
         loaded = any(share > 0.0 for share in network.background)
         self._least: Least | None = Least(network) if loaded else None
-        self._contention: Contention = contention_of(sharing, network.link_count())
+        self._contention: Contention = contention_of(sharing, network)
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for
@@ -114,10 +115,14 @@ class NetworkModel(SpeedModel):
         assert allocation is not None
         if len(allocation.machines) == 1:
             return [self._on_one_machine(job, allocation)]
-        demand = self._candidates.demand(job, allocation, self.kind(job).profile)
+        demand = self.demand(job, allocation)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
-        return self._speeds(self._contention.add(job.index, demand))
+        return self._speeds(self._contention.add(job.index, demand, _service_left_s(job)))
+
+    def demand(self, job: Job, allocation: Allocation) -> Demand:
+        """What a job asks of compute and network in each iteration if it sits there."""
+        return self._candidates.demand(job, allocation, self.kind(job).profile)
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
@@ -125,8 +130,7 @@ class NetworkModel(SpeedModel):
         known = self._alone.get(key)
         if known is None:
             kind = self.kind(job)
-            gang = gang_on(self._network, allocation.machines, allocation.gpus)
-            demand = demand_of(self._network, gang, kind.profile)
+            demand = self.demand(job, allocation)
             iteration_s = demand.iteration_s(demand.alone_s)
             speed = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
             known = (speed.rate, speed.comm_rate)
@@ -159,18 +163,29 @@ class NetworkModel(SpeedModel):
             return 1.0 / self._on_one_machine(job, allocation).rate, 0.0
         kind = self.kind(job)
         flow = self._candidates.flow(job, allocation, kind.profile)
+        flow.job = job.index
+        flow.rank = _service_left_s(job)
         leaving = self._contention.flows.get(int(job.index))
-        others = self._contention.others(flow, leaving)
-        flow.comm_s = self._contention.comm_if_s(flow, None, leaving) if others else flow.demand.alone_s
-        flow.duty = flow.demand.duty(flow.comm_s)
+        self._contention.try_on(flow, leaving)
+        inflicted = self._inflicted(flow, leaving)
+        return kind.slowdown(flow.demand.iteration_s(flow.comm_s)), inflicted / float(job.gpus)
+
+    def _inflicted(self, flow: Flow, leaving: Flow | None) -> float:
+        """What the flow adds to the slowdowns of others, times their GPUs; never less than nothing.
+
+        Who is slowed on one link asks less of the next, where a third may gain: one step leaves that out, and
+        what rounding leaves below 0 goes.
+        """
+        without: dict[int, Asks] = {}
+        beside: dict[int, Asks] = {}
         inflicted = 0.0
-        for other in others:
-            before_s = other.demand.iteration_s(self._contention.comm_if_s(other, None, leaving))
-            after_s = other.demand.iteration_s(self._contention.comm_if_s(other, flow, leaving))
+        for other in self._contention.others(flow, leaving):
+            before_s = other.demand.iteration_s(self._contention.comm_if_s(other, None, leaving, without))
+            after_s = other.demand.iteration_s(self._contention.comm_if_s(other, flow, leaving, beside))
             neighbour = self._sharing[int(other.job)]
             theirs = self.kind(neighbour)
             inflicted += (theirs.slowdown(after_s) - theirs.slowdown(before_s)) * float(neighbour.gpus)
-        return kind.slowdown(flow.demand.iteration_s(flow.comm_s)), inflicted / float(job.gpus)
+        return inflicted if inflicted > 0.0 else 0.0
 
     def _speeds(self, changed: list[int]) -> list[Speed]:
         found: list[Speed] = []
@@ -211,6 +226,11 @@ class NetworkModel(SpeedModel):
         kind = self.kind(job)
         exposed = kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
         return job.duration_s * (exposed + kind.least_slowdown - 1.0)
+
+
+def _service_left_s(job: Job) -> float:
+    """GPU-seconds that the job still needs at its closest placement, as of its latest start or stop."""
+    return (job.duration_s - job.work_s) * float(job.gpus)
 
 
 def _speed(job: Job, kind: Kind, iteration_s: float, exposed_s: float) -> Speed:

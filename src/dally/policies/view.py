@@ -31,8 +31,8 @@ class View:
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         """(own, inflicted): the job's slowdown there under today's loads, and what it adds to others' slowdowns.
 
-        Those count by their GPUs ÷ the job's. A running job's own load is taken off its links first. One step:
-        how others would adapt in turn is left out.
+        Those count by their GPUs ÷ the job's, and never come to less than 0. A running job's own load is taken off
+        its links first. One step: how others would adapt in turn is left out.
         """
         return self._speed.slowdown(job, allocation)
 
