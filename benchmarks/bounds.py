@@ -17,7 +17,7 @@ from dally.cli.output import print_table
 from dally.cluster import read_topology
 from dally.metrics.bounds.jct import JctBounds
 from dally.metrics.bounds.makespan import least_makespan_s
-from dally.metrics.bounds.workload import Workload, workload_of
+from dally.metrics.bounds.offered import Workload, workload_of
 from dally.traces import read_csv
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

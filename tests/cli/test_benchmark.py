@@ -12,24 +12,39 @@ from tests.cli.conftest import Run
 
 def test_tables_a_page_and_what_is_kept(dally: Run, shared: Path, tmp_path: Path) -> None:
     arguments = ["--cells", "paper-batch,paper-poisson", "--networks", "slow", "--policies", "fifo-backfill,las"]
-    arguments += ["--seeds", "1", "--shared", str(shared), "--out", "o", "--markdown", "pages/results.md"]
+    arguments += [
+        "--seeds",
+        "1",
+        "--replications",
+        "2",
+        "--shared",
+        str(shared),
+        "--out",
+        "o",
+        "--markdown",
+        "pages/results.md",
+    ]
     done = dally("benchmark", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "paper-batch: the paper's batch\njobs 500; restart 1 s per GPU; seeds 1; dally" in done.stdout
-    assert "\n4 runs, " in done.stdout
+    assert (
+        "paper-batch: the paper's batch\njobs 500; restart 1 s per GPU; seeds 1; 2 replications; dally"
+        in done.stdout
+    )
+    assert "\n8 runs, " in done.stdout
     table = pl.read_parquet(tmp_path / "o" / "results.parquet")
     assert table.select("workload", "network", "policy", "restart", "seed", "jobs").rows() == [
         (workload, "slow", policy, "1 s per GPU", 1, jobs)
         for workload, jobs in (("paper-batch", 500), ("paper-poisson", 411))
         for policy in ("fifo-backfill", "las")
+        for _ in range(2)
     ]
     page = (tmp_path / "pages" / "results.md").read_text()
     assert f"Written by `dally benchmark {' '.join(arguments)}`" in page
     assert page.count("| `las` |") == 2
 
     journal = (tmp_path / "o" / "runs.jsonl").read_bytes()
-    again = dally("benchmark", *arguments[:4], "--policies", "las", *arguments[6:12], "--json")
-    assert [row["policy"] for row in json.loads(again.stdout)["rows"]] == ["las", "las"]
+    again = dally("benchmark", *arguments[:4], "--policies", "las", *arguments[6:14], "--json")
+    assert [row["policy"] for row in json.loads(again.stdout)["rows"]] == ["las"] * 4
     assert (tmp_path / "o" / "runs.jsonl").read_bytes() == journal, "nothing was run again"
 
 

@@ -10,8 +10,8 @@ from dally.metrics.bounds import jct_bound_s, makespan_bound_s
 from dally.metrics.bounds.busy_time import busy_time_total_s
 from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.jct import JctBounds
+from dally.metrics.bounds.offered import Workload, workload_of
 from dally.metrics.bounds.one_machine import srpt_total_s
-from dally.metrics.bounds.workload import Workload, workload_of
 from dally.model import Job
 from dally.testing.optimal import Ask, best_schedule
 

@@ -12,8 +12,8 @@ from dally.metrics.bounds.busy_time import busy_time_total_s
 from dally.metrics.bounds.choice import Choice
 from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.makespan import least_makespan_s
-from dally.metrics.bounds.prices import Market, Ruling
-from dally.metrics.bounds.workload import Workload
+from dally.metrics.bounds.market import Market, Ruling
+from dally.metrics.bounds.offered import Workload
 from dally.testing.optimal import Ask
 from tests.metrics.test_bounds import GPUS, ROWS, TINY, Row, floats, optimal_total_s, workload
 

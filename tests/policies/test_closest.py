@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dally.errors import InputError
-from dally.policies.placement.closest import TIER
+from dally.policies.placement.closest_tier import TIER
 from dally.policies.registry import POLICIES, build
 from dally.testing.conformance import check_policy
 from tests.policies.test_baselines import Asked, run

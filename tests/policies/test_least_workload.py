@@ -11,7 +11,7 @@ from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.model import RUNNING, Costs, Job, Profile, make_allocation
-from dally.perf.contention import slowdown
+from dally.perf.contention import longer, slowdown
 from dally.perf.network_model import NetworkModel
 from dally.policies.placement.least_workload import LeastWorkload, machine_loads
 from dally.policies.registry import build
@@ -86,25 +86,28 @@ def on_shared_nics(policy: str) -> list[Placed]:
 
 def test_ada_srsf_takes_turns_on_a_link() -> None:
     # An exchange takes 1 s on each NIC, after 1 s of compute; on one machine it takes nothing, so the 100 s of
-    # jobs a and b are 100 iterations. Equal transfers never overlap: with x the seconds that each waits and
-    # sends, x = 1 + (1/2 + (x - 1)) / (1 + x), so x² - x - 1/2 = 0 and an iteration takes 1 + x. Job c
-    # gets both freed GPUs, alone on the NICs: 50 iterations of 2 s.
-    x = (1 + 3**0.5) / 2
-    end_s = 100 * (1 + x)
+    # jobs a and b are 100 iterations. Equal transfers never overlap. a goes first in line: it only finds b in
+    # flight, every other time and halfway through, and waits 1/2 · 1/2 s. b also finds a in line:
+    # (1/2 + 1/4) / 2.25 = 1/3 s. When a ends, c gets its GPUs and goes before b, as it has less left to do.
     first, second, third = on_shared_nics("ada-srsf")
     assert first[2] == second[2] == third[2] == [(0, 1), (1, 1)]
-    assert [first[0], second[0], third[0]] == pytest.approx([0, 0, end_s], rel=1e-3)
-    assert [first[1], second[1], third[1]] == pytest.approx([end_s, end_s, end_s + 100], rel=1e-3)
+    a_s = 100 * 2.25
+    b_s = 100 * (2 + 1 / 3)
+    c_s = a_s + (b_s - a_s) + (50 - (b_s - a_s) / 2.25) * 2
+    assert [first[0], second[0], third[0]] == pytest.approx([0, 0, a_s], rel=1e-3)
+    assert [first[1], second[1], third[1]] == pytest.approx([a_s, b_s, c_s], rel=1e-3)
 
 
 def test_lwf_shares_the_same_link_fairly() -> None:
-    # The same jobs under fair sharing: x = slowdown(duty, duty·(1 - duty)) with duty = x / (1 + x).
+    # The same jobs under fair sharing: each finds the other there for its duty, the share of time that it
+    # communicates at its ceiling: x = slowdown(duty, duty·(1 - duty)) with duty = x / (1 + x).
     x = 1.0
     for _ in range(200):
         duty = x / (1 + x)
         x = slowdown(duty, duty * (1 - duty))
     first, second, third = on_shared_nics("lwf")
-    assert [first[1], second[1]] == pytest.approx([100 * (1 + x)] * 2, rel=1e-3)
+    end_s = 100 * (1 + longer(1 + duty, duty * (1 - duty)))
+    assert [first[1], second[1]] == pytest.approx([end_s] * 2, rel=1e-3)
     assert third[1] - third[0] == pytest.approx(100, rel=1e-3)
 
 

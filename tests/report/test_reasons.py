@@ -75,13 +75,13 @@ def test_sentences_by_hand(tmp_path: Path, policy: str, settings: dict[str, str]
 
 
 def test_one_switch_until_a_moment(tmp_path: Path) -> None:
-    # Two racks of one machine: c is offered both at 3, and takes them 2 s later.
-    records = run(tmp_path, "slurm-switches", {"max_wait_s": "2"}, cluster="2x1x8")
+    # Two racks of two machines of 4: c is offered 3 GPUs in each at 3, and takes them 2 s later.
+    records = run(tmp_path, "slurm-switches", {"max_wait_s": "2"}, cluster="2x2x4")
     story = records.story("c")
     assert [line.text for line in story[1:3]] == [
         "first in line; GPUs across the network on offer at best: declined until day 0 00:00:05 (5 s)",
         "started on GPUs across the network after waiting 2.0 s, its 2.0 s timer for that had run out: "
-        "rack0-m0:3+rack1-m0:3",
+        "rack0-m1:3+rack1-m1:3",
     ]
 
 

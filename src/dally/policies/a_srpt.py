@@ -12,7 +12,7 @@ from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NamedPolicy
 from dally.policies.placement.base import Placement
-from dally.policies.placement.closest import TIER, at_tier
+from dally.policies.placement.closest_tier import TIER, at_tier
 from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.placement.hold_out import PATIENCE, HoldOut
 from dally.policies.prediction.base import Predictor

@@ -16,7 +16,7 @@ from dally.policies.base import Policy
 from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.placement.closest import TIER, at_tier
+from dally.policies.placement.closest_tier import TIER, at_tier
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.named import PREDICTOR, make_predictor

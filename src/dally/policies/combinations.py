@@ -19,7 +19,7 @@ from dally.policies.ordering.service import LeastAttained
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.placement.closest import TIER, at_tier, holds_closest
+from dally.policies.placement.closest_tier import TIER, at_tier, holds_closest
 from dally.policies.placement.least_workload import KAPPA, LeastWorkload
 from dally.policies.placement.pods import PodPlacement
 from dally.policies.placement.switches import SwitchesPlacement

@@ -17,7 +17,7 @@ from dally.policies.ordering.round_robin import RoundRobin
 from dally.policies.placement.affinity import AffinityPlacement
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
-from dally.policies.placement.closest import TIER, at_tier
+from dally.policies.placement.closest_tier import TIER, at_tier
 from dally.policies.preemption.base import Preemption
 from dally.policies.preemption.slices import SlicePreemption
 from dally.policies.queue import Queue

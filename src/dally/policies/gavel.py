@@ -18,7 +18,7 @@ from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.placement.closest import TIER, ClosestTier, at_tier
+from dally.policies.placement.closest_tier import TIER, ClosestTier, at_tier
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
 from dally.policies.view import View

@@ -13,7 +13,7 @@ from dally.policies.declaration import NamedPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.discrete_las import DiscreteLas, GittinsLas
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.placement.closest import TIER, at_tier, holds_closest
+from dally.policies.placement.closest_tier import TIER, at_tier, holds_closest
 from dally.policies.placement.skew import SkewPlacement
 from dally.policies.preemption.event import EventPreemption
 from dally.policies.settings import Settings, numbers

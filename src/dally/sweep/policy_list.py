@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.comparison import FORM_OF
-from dally.policies.placement.closest import CLOSEST, TIER
+from dally.policies.placement.closest_tier import CLOSEST, TIER
 from dally.policies.registry import POLICIES, build, is_policy
 from dally.policies.user_file import split_file
 

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 
 from dally.heap import IndexedHeap
 from dally.metrics.bounds.grid import Grid
-from dally.metrics.bounds.workload import Workload
+from dally.metrics.bounds.offered import Workload
 
 
 def busy_time_total_s(workload: Workload, grid: Grid) -> float:

@@ -8,8 +8,8 @@ from dally.metrics.bounds.ascent import best_priced_total_s
 from dally.metrics.bounds.busy_time import busy_time_total_s
 from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.makespan import least_makespan_s
+from dally.metrics.bounds.offered import Workload, workload_of
 from dally.metrics.bounds.one_machine import srpt_total_s
-from dally.metrics.bounds.workload import Workload, workload_of
 from dally.model import Job
 
 MOST_BINS: Final = 400  # of time from the first submission to the makespan's bound: a price in each,

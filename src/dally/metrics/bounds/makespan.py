@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dally.metrics.bounds.workload import Workload, workload_of
+from dally.metrics.bounds.offered import Workload, workload_of
 from dally.model import Job
 
 

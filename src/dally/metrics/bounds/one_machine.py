@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.vecs import vec
 
 from dally.heap import IndexedHeap
-from dally.metrics.bounds.workload import Workload
+from dally.metrics.bounds.offered import Workload
 
 
 def srpt_total_s(workload: Workload) -> float:

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 
 from dally.metrics.bounds.choice import Choice
 from dally.metrics.bounds.grid import Grid
-from dally.metrics.bounds.workload import Workload
+from dally.metrics.bounds.offered import Workload
 
 
 class Ruling:
