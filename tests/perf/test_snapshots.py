@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from statistics import mean
+from statistics import mean, median
 
-import pytest
-from benchmarks.snapshots import Error, Snapshot, generated
+from benchmarks.snapshots import Error, generated
 
 from dally.perf.adadual_sharing import AdaDualContention
 
 
-@pytest.fixture(scope="module")
-def crowd() -> list[Snapshot]:
-    """Dozens of gangs that LWF scatters over ten racks, one snapshot."""
-    return generated("normal", "ada-srsf", 3)[2:]
+def errors_of(network: str, count: int) -> list[Error]:
+    """Of the latest of so many snapshots of gangs that LWF scatters over ten racks."""
+    found: list[Error] = []
+    for part in generated(network, "ada-srsf", count)[-1].parts():
+        found += part.errors(AdaDualContention(part.links), 3, adadual=True)
+    assert len(found) >= 24
+    return found
 
 
-def test_adadual_on_dozens_of_gangs(crowd: list[Snapshot]) -> None:
-    errors: list[Error] = []
-    for snapshot in crowd:
-        for part in snapshot.parts():
-            errors += part.errors(AdaDualContention(part.links), 3, adadual=True)
-    assert len(errors) >= 24
-    found = mean(abs(error.relative) for error in errors)
-    assert found <= 0.13
-    assert found < mean(abs(error.ignored) for error in errors)
+def test_adadual_on_dozens_of_gangs() -> None:
+    assert mean(abs(error.relative) for error in errors_of("normal", 3)) <= 0.13
+
+
+def test_adadual_where_links_are_overloaded() -> None:
+    # Whoever comes last in SRSF order hardly ever gets its turn: the average is only right for the others.
+    found = errors_of("slow", 1)
+    assert median(abs(error.relative) for error in found) < 0.75 * median(abs(error.ignored) for error in found)

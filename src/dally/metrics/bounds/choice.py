@@ -66,7 +66,7 @@ class Choice:
             self.visits += 1
             if price > dearest and seconds > 0.0:
                 dearest = price
-            if left_s <= 0.0:
+            if left_s <= 0.0 or self._bin == grid.bins:  # after the last bin there is room for all
                 return dearest
             self._next_bin()
 
@@ -77,7 +77,8 @@ class Choice:
         while True:
             top = self._held.first()
             gain = self._held.key(top) - self._price()
-            if size * self._held.key(top) <= 1.0 or self._end_s - submit_s >= best_s:
+            late = self._end_s - submit_s >= best_s or self._bin > self.grid.bins
+            if late or size * self._held.key(top) <= 1.0:
                 break
             room_s = self._room_s(self._seconds[top])
             if gain <= 0.0 or room_s <= 0.0:

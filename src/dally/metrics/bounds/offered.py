@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from librt.vecs import append, vec
 
 from dally.model import Job
@@ -23,6 +25,10 @@ class Workload:
 
     def add(self, submit_s: float, size: float, duration_s: float) -> None:
         """One more job, submitted no earlier than those before."""
+        if not isfinite(submit_s + duration_s):
+            raise ValueError(
+                f"a job of {duration_s} s, submitted at {submit_s} s: no bound knows what to do with it"
+            )
         self.submit_s = append(self.submit_s, submit_s)
         self.size = append(self.size, size)
         self.duration_s = append(self.duration_s, duration_s)
