@@ -117,7 +117,7 @@ def extensions() -> list[object]:
         return []
     found = mypycify(
         ["--config-file=pyproject.toml", *(f"src/dally/{name}" for name in COMPILED)],
-        opt_level="3",
+        opt_level="2",  # -O3 takes three minutes longer and gains 2 %
         group_name="dally",
     )
     for extension in found:
