@@ -157,17 +157,21 @@ def check_snapshots(checks: Checks) -> None:
 
 
 def check_adadual(checks: Checks) -> None:
-    print("\nAdaDUAL against itself event by event, gangs of a simulated run of ada-srsf: iteration time")
-    errors = [
-        error
-        for snapshot in snapshots.generated("normal", "ada-srsf", 3)
-        for part in snapshot.parts()
-        for error in part.errors(AdaDualContention(part.links), SNAPSHOT_ROUNDS, adadual=True)
-    ]
-    table = [spread("mean field", [abs(error.relative) for error in errors])]
-    table.append(spread("contention ignored", [abs(error.ignored) for error in errors]))
-    print_table(SPREAD, table, 1)
-    checks.at_most("AdaDUAL, mean", mean(abs(error.relative) for error in errors), 0.15)
+    """How much longer than alone an iteration takes; on `slow` the order starves some, so medians there."""
+    print("\nAdaDUAL against itself event by event, gangs of simulated runs of ada-srsf: iteration time")
+    table: list[list[str]] = []
+    for network, count in (("normal", 3), ("slow", 1)):
+        errors = [
+            error
+            for snapshot in snapshots.generated(network, "ada-srsf", count)
+            for part in snapshot.parts()
+            for error in part.errors(AdaDualContention(part.links), SNAPSHOT_ROUNDS, adadual=True)
+        ]
+        exact = median(1.0 / (1.0 + error.ignored) for error in errors)
+        found = median((1.0 + error.relative) / (1.0 + error.ignored) for error in errors)
+        table.append([*spread(network, [abs(error.relative) for error in errors]), f"{exact:.2f}", f"{found:.2f}"])
+        checks.at_most(f"AdaDUAL on {network}, median slowdown", abs(found / exact - 1.0), 0.20)
+    print_table([*SPREAD, "slowdown", "predicted"], table, 1)
 
 
 def check_placements(checks: Checks) -> None:
