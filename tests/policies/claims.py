@@ -16,7 +16,7 @@ from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps
 from dally.policies.base import Policy
-from dally.policies.registry import build
+from dally.policies.registry import policy_of
 
 
 class Ask(NamedTuple):
@@ -37,9 +37,8 @@ def heavy_tailed(
     asks: list[Ask] = []
     for _ in range(jobs):
         now += draw.expovariate(1.0 / every_s)
-        asks.append(
-            Ask(now, draw.choice(sizes), min(10.0 + draw.lognormvariate(5.5, 1.8), 40_000.0), draw.choice(models))
-        )
+        duration_s = min(10.0 + draw.lognormvariate(5.5, 1.8), 40_000.0)
+        asks.append(Ask(now, draw.choice(sizes), duration_s, draw.choice(models)))
     return asks
 
 
@@ -53,9 +52,7 @@ def run(
     **settings: object,
 ) -> Simulation:
     """The run of these jobs on racks x machines x GPUs."""
-    chosen = (
-        build(policy, {key: str(value) for key, value in settings.items()}) if isinstance(policy, str) else policy
-    )
+    chosen = policy_of(policy, settings)
     topology = grid(*cluster)
     links = connect_topology(topology, network, {}, "")
     speed = SpeedModel()

@@ -1,4 +1,4 @@
-"""What the papers of our rivals claim, on small workloads: the direction of each, and figures where they carry over.
+"""What the papers of our rivals claim, on small workloads: its direction, and figures where they carry over.
 
 Each rival is shown at what it was made for. A rival that fails here would lose our tables by our own doing.
 """
@@ -127,8 +127,8 @@ def test_migration_to_closer_gpus_pays() -> None:
 def test_themis_shares_out_finish_times_fairly(seed: int) -> None:
     """Mahajan et al., Themis, NSDI 2020, abstract: more than 2.25 times fairer than others, Tiresias among them.
 
-    Its measure is the largest ρ: finish time ÷ that on a fair share. All jobs come at once, so a share is 1/N with N
-    = all demands ÷ GPUs. Nobody should be worse off than on a share: ρ ≤ 1 (section 3: the sharing incentive).
+    Its measure is the largest rho: finish time ÷ that on a fair share. All jobs come at once, so a share is 1/N
+    with N = all demands ÷ GPUs. Nobody should be worse off than on a share: rho ≤ 1, the sharing incentive.
     """
     asks = batch(seed, 60)
     contention = sum(ask.gpus for ask in asks) / GPUS
@@ -209,9 +209,9 @@ def on_ethernet(policy: Callable[[], ComposedPolicy] | str, **settings: object) 
 
 
 def test_least_workload_first_beats_first_fit_and_spreading() -> None:
-    """Wang et al., arXiv 2002.10105, abstract: LWF-κ up to 1.59 times better than first fit, by consolidating gangs.
+    """Wang et al., arXiv 2002.10105, abstract: LWF-κ up to 1.59 times better than first fit, as it consolidates.
 
-    More here: gangs do not share GPUs, so first fit spreads them farther. A κ as large as the gangs spreads them too.
+    More here: gangs do not share GPUs, so first fit spreads them farther. A κ as large as the gangs does too.
     """
     lwf_s = on_ethernet("lwf")
     first_fit_s = on_ethernet(lambda: ComposedPolicy(SmallestRemaining(), FirstFit(), NoPreemption()))
@@ -228,7 +228,7 @@ def test_adadual_beats_admitting_every_transfer() -> None:
 
 
 def test_a_srpt_with_a_perfect_predictor_is_near_srpt() -> None:
-    """Luo et al., arXiv 2501.05563, abstract: the single machine's SRPT is optimal there and a guide for the cluster.
+    """Luo et al., arXiv 2501.05563, abstract: one machine's SRPT, which is optimal there, guides the cluster.
 
     Nobody is preempted, and jobs wait for that machine: so it stays behind `srtf`, but not far.
     """
