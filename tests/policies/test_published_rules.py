@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from dally.model import MIGRATE, START, Costs, Job
 from dally.policies.consolidating import ConsolidatingPolicy
-from dally.policies.max_min import max_min_fractions
 from dally.policies.ordering.discrete_las import GittinsTable
 from dally.policies.ordering.fairness import FinishTimeFairness
 from dally.policies.registry import build
@@ -61,22 +60,6 @@ def test_themis_keeps_two_users_near_their_fair_share(asks: list[tuple[float, fl
     assert len(order.last) == 2
     for job in simulation.jobs:
         assert order.last[int(job.index)] <= 1.0 + 2.0 * LEASE_S / job.duration_s + 1e-9
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 16, 64]), st.integers(1, 50), min_size=1), st.integers(64, 640)
-)
-def test_gavel_fractions_add_up(jobs: dict[int, int], gpus: int) -> None:
-    shares = max_min_fractions(jobs, float(gpus))
-    assert all(0.0 <= share <= 1.0 for share in shares.values())
-    used = sum(jobs[size] * size * share for size, share in shares.items())
-    wanted = sum(jobs[size] * size for size in jobs)
-    assert abs(used - min(gpus, wanted)) <= 1e-6 * gpus
-    # Max-min: who gets less than all the time has as large a GPU share as anybody.
-    largest = max(size * share for size, share in shares.items())
-    for size, share in shares.items():
-        assert share >= 1.0 - 1e-6 or size * share >= largest - 1e-6 * gpus
 
 
 def test_gittins_index_by_hand() -> None:

@@ -45,6 +45,7 @@ class ScenarioFields(TypedDict, total=False):
     trace_format: str
     strict: bool
     zone: str
+    past: str | PathLike[str]
 
 
 def scenario_of(

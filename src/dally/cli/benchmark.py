@@ -40,6 +40,7 @@ FIXED = {
     **dict.fromkeys(("network", "network_settings", "congestion"), "cells are on the networks of --networks"),
     **dict.fromkeys(("restart_s", "restart_per_gpu_s"), "a restart costs 1 s per GPU, or --flat-restart-s"),
     "failures": "it names machines of one cluster, and cells differ in theirs; --failure-rate is for all",
+    "past": "it is the past of one trace, and cells differ in theirs",
     **SEVERAL,
 }
 

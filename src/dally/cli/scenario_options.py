@@ -67,6 +67,7 @@ OPTIONS: dict[str, Taken] = {
     "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Taken(("--profiles",), "Models of your own, in TOML.", "FILE"),
+    "past": Taken(("--past",), "Earlier jobs, as a trace: predictors learn from them before the run.", "FILE"),
     "trace_format": Taken(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
     "strict": Taken(
         ("--strict",), "Refuse a trace with rows that cannot be used, instead of counting them.", kind=bool

@@ -1,4 +1,4 @@
-"""Places that policies ask about, again and again: what a gang would ask of the network there."""
+"""Places that gangs get or policies ask about, again and again: what a gang would ask of the network there."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from dally.perf.contention import Flow
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
-MOST_KEPT = 10_000  # places; then all are forgotten
+MOST_KEPT = 10_000  # flows; then all are forgotten
+MOST_DEMANDS = 4_000  # of places that gangs got; then all are forgotten
 
 
 class Candidates:
-    """Flows by model and place, worked out when first asked for.
+    """Flows and demands by model and place, worked out when first asked for.
 
-    Working one out costs far more than rating it among those who run, and policies ask about the same
-    domains at every pass.
+    Working one out costs far more than rating it among those who run. Policies ask about the same domains at
+    every pass, and gangs that take turns come back to the same places every minute.
     """
 
-    __slots__ = ("_flows", "_network")
+    __slots__ = ("_demands", "_flows", "_network")
 
     def __init__(self, network: Network) -> None:
         self._network: Network = network
         self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
+        self._demands: dict[tuple[str, tuple[int, ...]], Demand] = {}
 
     def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
         """The flow that the job would be on that place; the caller sets whose it is and its times."""
@@ -36,12 +38,18 @@ class Candidates:
         return found
 
     def demand(self, job: Job, allocation: Allocation, profile: Profile) -> Demand:
-        """What the job asks for on the place it got; kept only where a policy asked before."""
-        if self._flows:
-            found = self._flows.get(_key(job, allocation))
-            if found is not None:
-                return found.demand
-        return self._work_out(allocation, profile)
+        """What the job asks for on the place it got."""
+        key = _key(job, allocation)
+        flow = self._flows.get(key)
+        if flow is not None:
+            return flow.demand
+        found = self._demands.get(key)
+        if found is None:
+            if len(self._demands) >= MOST_DEMANDS:
+                self._demands.clear()
+            found = self._work_out(allocation, profile)
+            self._demands[key] = found
+        return found
 
     def _work_out(self, allocation: Allocation, profile: Profile) -> Demand:
         gang = gang_on(self._network, allocation.machines, allocation.gpus)

@@ -62,6 +62,9 @@ class AdaptiveSrpt(Policy):
     def predict_s(self, job: Job, now: float) -> float:
         return self._predictor.predict_s(job, now)
 
+    def teach(self, past: list[Job]) -> None:
+        self._predictor.teach(past)
+
     def key(self, job: Job, now: float) -> float:
         return LEFT if int(job.index) in self._places else SERVED
 

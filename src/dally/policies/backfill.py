@@ -96,6 +96,9 @@ class EasyBackfill(Policy):
     def predict_s(self, job: Job, now: float) -> float:
         return self._guesses.predictor.predict_s(job, now)
 
+    def teach(self, past: list[Job]) -> None:
+        self._guesses.predictor.teach(past)
+
     def queued(self, job: Job, now: float) -> None:
         tree = self._lengths.setdefault(demand(job), LengthTree())
         tree.set(job.slot, self._length_s(job))

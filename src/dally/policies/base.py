@@ -44,6 +44,9 @@ class Policy(Part):
         """How long the job will run, if the policy predicts that. Asked once, at submission."""
         return NEVER
 
+    def teach(self, past: list[Job]) -> None:
+        """Jobs of an earlier time, all before the run's, with their durations. Called after `begin`, if at all."""
+
     def key(self, job: Job, now: float) -> float:
         """The rank under which a job waits, lowest first. Asked once, when the job enters the queue."""
         return job.submit_s

@@ -39,6 +39,9 @@ class ComposedPolicy(Policy):
     def predict_s(self, job: Job, now: float) -> float:
         return self.order.predict_s(job, now)
 
+    def teach(self, past: list[Job]) -> None:
+        self.order.teach(past)
+
     def key(self, job: Job, now: float) -> float:
         return self.order.key(job, now)
 

@@ -1,16 +1,14 @@
-"""Gavel: time fractions from a linear program, realised in rounds."""
+"""Gavel: max-min fair fractions of time, realised in rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from typing import Final
 
 from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.errors import InputError
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
 from dally.policies.base import Param, Policy
 from dally.policies.consolidating import emptied, needed
@@ -48,7 +46,6 @@ class GavelPolicy(Policy):
         self._present: dict[int, bool] = {}  # jobs in the system
         self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
         self._sizes: dict[int, int] = {}  # how many of each gang size
-        self._solved: dict[tuple[tuple[int, int], ...], dict[int, float]] = {}
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -76,14 +73,7 @@ class GavelPolicy(Policy):
 
     def fractions(self, gpus: int) -> dict[int, float]:
         """The fraction of time due to a job of each size."""
-        key = (*sorted((size, count) for size, count in self._sizes.items() if count), (0, gpus))
-        found = self._solved.get(key)
-        if found is None:
-            if len(self._solved) > 1000:
-                self._solved.clear()
-            found = max_min_fractions(dict(key[:-1]), float(gpus))
-            self._solved[key] = found
-        return found
+        return max_min_fractions({size: count for size, count in self._sizes.items() if count}, float(gpus))
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         if not self._present or now < self._next_s:
@@ -198,8 +188,6 @@ def _largest_first(job: Job) -> int:
 
 
 def _gavel(settings: Settings) -> Policy:
-    if find_spec("scipy") is None:
-        raise InputError("policy 'gavel' needs scipy; install the extra dally[policies]")
     return GavelPolicy(at_tier(BestFit(), settings["tier"]), settings["round_s"])
 
 

@@ -14,7 +14,7 @@ from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
-from dally.model import Costs, Profile
+from dally.model import Costs, Job, Profile
 from dally.perf.base import SpeedModel
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
@@ -49,11 +49,29 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
         if network is not None:
             speed = _network_model(scenario, topology, network, profiles, policy.sharing())
-        _work_out(scenario, trace, profiles, speed, network is not None)
+        _work_out(scenario.trace, trace, profiles, speed, network is not None)
     costs = Costs(
         scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
     )
-    return Simulation(trace.jobs, Cluster(topology, network), policy, speed, costs, failures), trace
+    simulation = Simulation(trace.jobs, Cluster(topology, network), policy, speed, costs, failures)
+    if scenario.past:
+        policy.teach(_past_jobs(scenario, topology, profiles, speed, trace.jobs[0].submit_s))
+    return simulation, trace
+
+
+def _past_jobs(
+    scenario: Scenario, topology: Topology, profiles: Profiles, speed: SpeedModel, first_s: float
+) -> list[Job]:
+    """Earlier jobs, the last submitted when the run's first is: the clocks of the two files need not agree."""
+    past = read_trace(Path(scenario.past), topology.total_gpus(), skip_impossible=True, zone=scenario.zone)
+    if past.stated or isinstance(speed, NetworkModel):  # as with the run's own
+        assign_models(past.jobs, scenario.mix, scenario.seed)
+    if past.stated:
+        _work_out(scenario.past, past, profiles, speed, grouped=False)
+    ahead_s = past.jobs[-1].submit_s - first_s
+    for job in past.jobs:
+        job.submit_s -= ahead_s
+    return past.jobs
 
 
 def _network_model(
@@ -64,13 +82,13 @@ def _network_model(
     return NetworkModel(network, quiet_network, profiles, sharing)
 
 
-def _work_out(scenario: Scenario, trace: Trace, profiles: Profiles, speed: SpeedModel, grouped: bool) -> None:
+def _work_out(name: str, trace: Trace, profiles: Profiles, speed: SpeedModel, grouped: bool) -> None:
     """Give jobs what follows from their models: GPUs that must share a machine, and durations not stated."""
     for place, job in enumerate(trace.jobs):
         try:
             profile = profiles(job.model, int(job.gpus))
         except InputError as error:
-            raise InputError(f"{scenario.trace}: job {job.job_id!r}: {error}") from None
+            raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
         if grouped:
             job.group = profile.tensor_parallel
         if trace.stated:

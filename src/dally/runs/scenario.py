@@ -42,6 +42,7 @@ class Scenario:
     trace_format: str = "auto"  # told by the trace's content
     strict: bool = False  # rows of the trace that cannot be used are errors
     zone: str = "UTC"  # of local times in the trace
+    past: str = ""  # a trace of an earlier time, for policies that predict
     snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
 
@@ -65,14 +66,15 @@ class Scenario:
         named = [policy_file(self.policy), *cluster_files(self.cluster)]
         if self.snapshot:  # it holds all that was read from the others
             return [self.snapshot, *(name for name in named if name)]
-        named += [self.trace, self.failures, self.profiles]
+        named += [self.trace, self.failures, self.profiles, self.past]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 
     def file_fields(self) -> dict[str, str]:
         """The fields that name a file, and the file that each names."""
         files = {*self.files()}
-        fields = {name: getattr(self, name) for name in ("trace", "cluster", "failures", "profiles", "snapshot")}
+        names = ("trace", "cluster", "failures", "profiles", "past", "snapshot")
+        fields = {name: getattr(self, name) for name in names}
         fields["policy"] = policy_file(self.policy)
         return {name: file for name, file in fields.items() if file in files}
 

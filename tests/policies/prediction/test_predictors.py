@@ -184,3 +184,28 @@ def test_no_predictions_and_perfect_ones(policy: str, count: int) -> None:
     summary = summarize(Simulated(Case([(("r",), 1)], [(0.0, 1, 10.0), (1.0, 1, 0.0)]).run(build(policy))))
     errors = [summary[name] for name in ("predicted", "prediction_error_p50", "prediction_log_error")]
     assert errors == [count, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["history", "forest"])
+def test_an_earlier_time_teaches_what_had_ended_by_then(name: str) -> None:
+    # Ann's jobs of 10 and 30 s ended before the last job came at 100; the one of 500 s had not, nor had the last.
+    past = [job(place, ("ann", "", 1), length_s, at_s) for place, (at_s, length_s) in enumerate(
+        [(0.0, 10.0), (5.0, 30.0), (20.0, 500.0), (60.0, 0.0), (100.0, 7.0)])]  # fmt: skip
+    predictor = make_predictor(name)
+    predictor.teach(past)
+    assert predictor.predict_s(job(0, ("ann", "", 1), 77.0, 100.0), 100.0) == 10.0  # the median of 0, 10 and 30
+    predictor.teach([])
+    assert predictor.predict_s(job(1, ("ann", "", 1), 77.0, 100.0), 100.0) == 10.0
+
+
+def test_a_forest_of_an_earlier_time_is_there_when_the_first_job_comes() -> None:
+    # Jobs whose name tells their length, but only the user and size count for `history`.
+    past = [
+        job(place, ("ann", f"{place % 2}/{place}", 1), 10.0 if place % 2 else 1000.0, 2000.0 * place)
+        for place in range(FIRST_FIT + 50)
+    ]
+    cold, warm = Forest(), Forest()
+    warm.teach(past)
+    newcomer = job(0, ("ann", "new", 1), 77.0, 1e6)
+    assert cold.predict_s(newcomer, 1e6) == NEVER
+    assert warm.predict_s(newcomer, 1e6) > 0.0

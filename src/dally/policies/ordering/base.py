@@ -37,6 +37,9 @@ class Order(Part):
         """How long a job that is submitted now will run, if the order predicts that."""
         return NEVER
 
+    def teach(self, past: list[Job]) -> None:
+        """Jobs of an earlier time, for orders that predict."""
+
     # What happens to jobs, for orders that keep books.
     def queued(self, job: Job, now: float) -> None:
         """The job was submitted, or lost its GPUs, and waits."""

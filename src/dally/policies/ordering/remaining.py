@@ -23,6 +23,9 @@ class PredictedOrder(Order):
     def predict_s(self, job: Job, now: float) -> float:
         return self.guesses.predictor.predict_s(job, now)
 
+    def teach(self, past: list[Job]) -> None:
+        self.guesses.predictor.teach(past)
+
     def finished(self, job: Job, now: float) -> None:
         self.guesses.finished(job, now)
 

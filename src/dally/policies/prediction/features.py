@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log, log2
 from typing import Final
 
-from dally.model import INFINITY, NEVER, Job
+from dally.model import INFINITY, Job
 from dally.pickles import picklable
 from dally.policies.prediction.history import Durations, median
 
@@ -24,7 +24,7 @@ class Past:
     def __init__(self) -> None:
         self.durations: Durations = Durations()
         self.recent_s: list[float] = []
-        self.submitted_s: float = NEVER
+        self.submitted_s: float = -INFINITY
 
     def add(self, duration_s: float) -> None:
         self.durations.add(duration_s)
@@ -87,7 +87,7 @@ class Books:
             row.append(_ratio(found.durations.last_s, guess_s))
             row.append(_ratio(median(sorted(found.recent_s)), guess_s))
         for found in (user_and_size, user):
-            ago_s = job.submit_s - found.submitted_s if found.submitted_s >= 0.0 else 100.0 * DAY_S
+            ago_s = job.submit_s - found.submitted_s if found.submitted_s > -INFINITY else 100.0 * DAY_S
             row.append(log(1.0 + max(0.0, ago_s)))
             found.submitted_s = job.submit_s
         return row
