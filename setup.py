@@ -85,6 +85,7 @@ COMPILED = [
     "policies/priced/policy.py",
     "policies/virtual_machine.py",
     "policies/a_srpt.py",
+    "policies/reservation.py",
     "policies/backfill.py",
     "engine/log.py",
     "engine/rates.py",

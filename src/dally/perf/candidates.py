@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mypy_extensions import i64
+
 from dally.cluster.links import Network
 from dally.model import Allocation, Job, Profile
 from dally.perf.contention import Flow
@@ -9,7 +11,7 @@ from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
 MOST_KEPT = 10_000  # flows; then all are forgotten
-MOST_DEMANDS = 4_000  # of places that gangs got; then all are forgotten
+MOST_LINKS = 200_000  # of all demands on places that gangs got; then all are forgotten
 
 
 class Candidates:
@@ -19,12 +21,13 @@ class Candidates:
     every pass, and gangs that take turns come back to the same places every minute.
     """
 
-    __slots__ = ("_demands", "_flows", "_network")
+    __slots__ = ("_demands", "_flows", "_links", "_network")
 
     def __init__(self, network: Network) -> None:
         self._network: Network = network
         self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
         self._demands: dict[tuple[str, tuple[int, ...]], Demand] = {}
+        self._links: i64 = 0  # of these
 
     def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
         """The flow that the job would be on that place; the caller sets whose it is and its times."""
@@ -45,9 +48,11 @@ class Candidates:
             return flow.demand
         found = self._demands.get(key)
         if found is None:
-            if len(self._demands) >= MOST_DEMANDS:
+            if self._links >= MOST_LINKS:
+                self._links = 0
                 self._demands.clear()
             found = self._work_out(allocation, profile)
+            self._links += 1 + len(found.cost.links)
             self._demands[key] = found
         return found
 

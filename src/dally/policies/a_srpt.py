@@ -30,16 +30,18 @@ SERVED = 1.0  # those it still works on
 class AdaptiveSrpt(Policy):
     """Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling (arXiv 2501.05563).
 
-    A virtual machine as fast as all GPUs together serves jobs of GPUs x predicted duration by preemptive
-    SRPT, which is optimal there. Jobs that it is done with are offered GPUs in the order in which it was;
-    whoever does not fit is passed over, and nobody is preempted. With `early`, GPUs that are left go to
-    jobs it is not done with, least work left first; without it these wait, as the cluster can be no
-    faster than that machine.
+    A virtual machine as fast as all GPUs together serves jobs of GPUs x predicted duration by preemptive SRPT,
+    which is optimal there. Jobs that it is done with are offered GPUs in the order in which it was; whoever does
+    not fit is passed over, and nobody is preempted. With `early`, GPUs that are left go to jobs it is not done
+    with, least work left first; without it these wait, as the cluster can be no faster than that machine.
 
-    The paper lets gangs that communicate much wait for a place on fewer machines, up to a limit; here each declines
-    a place until it has waited `patience` times as long as it would lose there. Departures: whole durations are
-    predicted where the paper predicts iterations of known length, and the limit of waiting is ours. The forest
-    learns from the run itself; we could not train it beforehand, as a policy reads no files.
+    The paper lets gangs that communicate much wait for a place on fewer machines, up to a limit; here each
+    declines a place until it has waited `patience` times as long as it would lose there. Its forest knows past
+    jobs when the run begins: `--past` hands ours an earlier trace, and it goes on learning in the run. Departures:
+    whole durations are predicted where the paper predicts iterations of known length, and the limit of waiting is
+    ours. We could not do its graphs of jobs with mixed parallelism: our gangs are data-parallel, with groups of
+    GPUs that stay on a machine. With true durations it is near `srtf` (tests/policies/test_claims.py); public
+    traces name few jobs that recur, so its forest does less here than there ([predictions](prediction.md)).
     """
 
     def __init__(self, predictor: Predictor, placement: Placement, early: bool) -> None:

@@ -13,6 +13,7 @@ from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, Action, Job, Start
 from dally.pickles import picklable
 from dally.policies.base import Policy
+from dally.policies.consolidating import gpus_in
 from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
@@ -22,6 +23,7 @@ from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
+from dally.policies.reservation import Reservation, emptied_into
 from dally.policies.settings import Settings
 from dally.policies.view import View
 
@@ -76,9 +78,11 @@ picklable(LengthTree)
 class EasyBackfill(Policy):
     """First come, first served; the first job that does not fit gets a reservation.
 
-    Later jobs start only where that reservation stands: they end before it, or need GPUs the head
-    will not. Ends are foreseen by a predictor: an oracle in simulation, the time limit on a live
-    cluster, or the past. Where a job without a prediction must end first, there is no reservation.
+    Later jobs start only where that reservation stands: they end before it, or need GPUs the head will not. It is
+    for the domain that will first have room for the head, of the farthest tier that the head would take: so held at
+    their closest tier, gangs do not starve behind smaller ones. Ends are foreseen by a predictor: an oracle in
+    simulation, the time limit on a live cluster, or the past. Where a job without a prediction must end first,
+    there is no reservation.
     """
 
     def __init__(self, placement: Placement, predictor: Predictor | None = None) -> None:
@@ -150,18 +154,22 @@ class EasyBackfill(Policy):
             if allocation is None:
                 break
             yield Start(head, allocation)
-        reserved_s, spare = self._reserve(head, cluster.free_gpus)
-        self.reasons.reserved(head, reserved_s)
+        stands = self._reserve(head, cluster)
+        self.reasons.reserved(head, stands.at_s)
         while True:
-            job = self._candidate(queue, head, cluster.free_gpus, spare, reserved_s - now)
+            job = self._candidate(queue, head, cluster.free_gpus, stands, now)
             if job is None:
                 return
             allocation = self._placement.place(job, now, cluster)
             if allocation is None:
                 queue.close(job)
                 continue
-            if now + self._length_s(job) > reserved_s:
-                spare -= job.gpus
+            if now + self._length_s(job) > stands.at_s:
+                taken = gpus_in(cluster.topology, allocation, stands.tier, stands.domain)
+                if taken > stands.spare:
+                    stands.guarded[demand(job)] = True
+                    continue
+                stands.spare -= taken
             yield Start(job, allocation)
 
     def _revise(self, now: float) -> None:
@@ -171,35 +179,38 @@ class EasyBackfill(Policy):
             self._guesses.double(job, now)
             self._ends.put(job.index, self._guesses.end_s(job), 0.0)
 
-    def _reserve(self, head: Job, free: i64) -> tuple[float, i64]:
-        """When the head will have enough GPUs, and how many will then be spare."""
+    def _reserve(self, head: Job, cluster: Cluster) -> Reservation:
+        """For the domain that will first have enough GPUs for the head."""
+        found = Reservation(self._placement.widest(head, cluster), cluster)
+        room = vec[i64]([0] * len(cluster.free[found.tier]))
+        for domain in range(len(room)):
+            room[domain] = cluster.free[found.tier][domain]
+            if room[domain] >= head.gpus:
+                return found  # enough, but not in groups: nobody knows for when to reserve
         popped: list[Job] = []
-        reserved_s = INFINITY
-        while free < head.gpus and len(self._ends) > 0:
+        while len(self._ends) > 0 and (found.domain < 0 or self._ends.key(self._ends.first()) <= found.at_s):
+            # Whoever else ends at the very moment of the reservation leaves GPUs for the spare too.
             job = self._running[int(self._ends.pop())]
             popped.append(job)
-            free += job.gpus
-            reserved_s = self._ends.key(job.index)
-        # Whoever else ends at that very moment leaves GPUs for the spare too.
-        while free >= head.gpus and len(self._ends) > 0 and self._ends.key(self._ends.first()) <= reserved_s:
-            job = self._running[int(self._ends.pop())]
-            popped.append(job)
-            free += job.gpus
+            domain = emptied_into(job, cluster, found.tier, room, head.gpus)
+            if found.domain < 0 and domain >= 0:
+                found.domain = domain
+                found.at_s = self._ends.key(job.index)
         for job in popped:
             self._ends.put(job.index, self._ends.key(job.index), 0.0)
-        if free < head.gpus:
-            return INFINITY, 0  # not before a machine is repaired: nobody can delay it
-        return reserved_s, free - head.gpus
+        if found.domain >= 0:
+            found.spare = room[found.domain] - head.gpus
+        return found
 
-    def _candidate(self, queue: Queue, head: Job, free: i64, spare: i64, within_s: float) -> Job | None:
-        """The first job behind the head that fits now and leaves its reservation standing."""
+    def _candidate(self, queue: Queue, head: Job, free: i64, stands: Reservation, now: float) -> Job | None:
+        """The first job behind the head that fits now and, as far as can be told yet, leaves its reservation."""
         found: Job | None = None
         for group in queue.classes:
             if group.gpus > free:
                 break
             if queue.is_closed(group) or not group.jobs:
                 continue
-            job = self._first(group, head, INFINITY if group.gpus <= spare else within_s)
+            job = self._first(group, head, INFINITY if stands.leaves(group) else stands.at_s - now)
             if job is not None and (found is None or job.index < found.index):
                 found = job
         return found

@@ -9,7 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Topology
-from dally.model import Action, Job, Preempt, Start
+from dally.model import Action, Allocation, Job, Preempt, Start
 from dally.policies.composed import ComposedPolicy
 from dally.policies.queue import Queue
 
@@ -102,6 +102,11 @@ def held(topology: Topology, job: Job, tier: i64, domain: i64) -> i64:
     """The running job's GPUs in that domain of the tier."""
     allocation = job.allocation
     assert allocation is not None
+    return gpus_in(topology, allocation, tier, domain)
+
+
+def gpus_in(topology: Topology, allocation: Allocation, tier: i64, domain: i64) -> i64:
+    """How many of these GPUs are in that domain of the tier."""
     gpus: i64 = 0
     for part in range(len(allocation.machines)):
         if domain_of(topology, allocation.machines[part], tier) == domain:

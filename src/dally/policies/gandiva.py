@@ -28,12 +28,16 @@ from dally.policies.settings import Settings
 class GandivaPolicy(ConsolidatingPolicy):
     """Jobs take turns; when GPUs are left over, gangs that are spread farther than need be move closer.
 
-    Xiao et al., Gandiva, OSDI 2018. Its jobs are suspended and resumed at the boundary of a mini-batch, when
-    they hold least GPU memory: the paper reports suspend and resume within 100 ms for typical image models and up
-    to 1 s for large language models, and rests its slices of 60 s on it. So a turn that ends costs `suspend_s` here
-    (0.5 s by default, never more than the run's own price), whatever the size of the gang; a failed machine costs
-    the run's price. We depart from it: moving a gang costs the same, and one job per GPU at a time. We could not
-    do packing, or let gangs grow and shrink: jobs of our traces have a fixed demand and no record of GPU memory.
+    Xiao et al., Gandiva, OSDI 2018. The paper is about early feedback: all jobs of a search begin at once and take
+    turns, jobs are packed and moved as their measured progress suggests, and the cluster is better used. It has no
+    order by length, so long jobs delay short ones only by their turns, and a mean JCT is not what it is after. Its
+    jobs are suspended and resumed at the boundary of a mini-batch, when they hold least GPU memory: it reports
+    suspend and resume within 100 ms for typical image models and up to 1 s for large language models, and rests
+    its slices of 60 s on it. So a turn that ends costs `suspend_s` here (0.5 s by default, never more than the
+    run's own price), whatever the size of the gang; a failed machine costs the run's price. We depart from it:
+    moving a gang costs the same, and a gang moves whenever a closer tier has room, not when its measured
+    throughput would gain. We could not do packing, or let gangs grow and shrink: jobs of our traces have a fixed
+    demand and no record of GPU memory.
     """
 
     def __init__(self, order: Order, placement: Placement, preemption: Preemption, suspend_s: float) -> None:

@@ -26,16 +26,18 @@ from dally.policies.view import View
 class GavelPolicy(Policy):
     """Max-min fairness over GPU shares: in each round run those who lack most of the time due to them.
 
-    Narayanan et al., Gavel, OSDI 2020. A job's priority is the fraction of time it is due, by the max-min linear
-    program over the jobs in the system, over the fraction it has had since it came; who never ran goes first.
-    GPUs that become free in a round stand idle until the next. In Gavel's program a job has a throughput for every
-    kind of GPU and for consolidated and scattered places. All our GPUs are of one kind, and a scattered place takes
-    as much GPU time for less throughput: so the program gives it no time. What a gang has had counts by the
-    work it got done, not by the clock; in a round the largest gangs are placed first, each at its closest tier,
-    and smaller ones of the same round make way and are placed anew. Only then GPUs that are left go to gangs that
-    fit them, at any tier unless told otherwise. We depart from the paper: fractions had are counted from the
-    job's submission, and a gang keeps its GPUs until it has worked for half a round. We could not do packing of
-    two jobs on one GPU: no throughputs of pairs are known.
+    Narayanan et al., Gavel, OSDI 2020. The paper works out by a linear program what fraction of time each job
+    should have on each kind of GPU, so that the worst off has as much throughput as can be, and realises these
+    fractions in rounds: a job's priority is the fraction it is due over the fraction it has had. We do the same
+    with one kind of GPU, where the program's optimum needs no solver (policies/max_min.py; the tests solve the
+    program too). Its throughputs for consolidated and for scattered places come out alike: a scattered place takes
+    as much GPU time for less throughput, so the program gives it no time. What a gang has had counts by the work
+    it got done, not by the clock; in a round the largest gangs are placed first, each at its closest tier, and
+    smaller ones of the same round make way and are placed anew. Only then GPUs that are left go to gangs that fit
+    them, at any tier unless told otherwise; GPUs that become free in a round stand idle until the next. We depart
+    from the paper: fractions had are counted from the job's submission, and a gang keeps its GPUs until it has
+    worked for half a round. We could not do what it was made for, several kinds of GPU, nor packing of two jobs on
+    one GPU: no throughputs of pairs are known.
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:

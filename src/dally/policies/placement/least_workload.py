@@ -20,11 +20,15 @@ class LeastWorkload(Placement):
 
     Wang et al. (arXiv 2002.10105): a gang of more than κ GPUs goes machine by machine, least work left first, so
     that it is on few of them. A machine that holds all that is still to be placed comes before those that do not:
-    crumbs of idler ones would spread the gang against the rule's own purpose. One of at most κ GPUs takes the least
-    loaded GPUs wherever they are. There, jobs share GPUs, and a GPU's load is the work left of its jobs. That we
-    could not do: here GPUs are exclusive and all free ones are idle, so that choice goes by the load of their
-    machines, counting what the gang itself brings: it spreads. A machine's load is the sum over its GPUs of the
-    seconds until their jobs are done at their present speed.
+    crumbs of idler ones would spread the gang against the rule's own purpose. One of at most κ GPUs takes the
+    least loaded GPUs wherever they are. There, jobs share GPUs, and a GPU's load is the work left of its jobs.
+    That we could not do: here GPUs are exclusive and all free ones are idle, so that choice goes by the load of
+    their machines, counting what the gang itself brings: it spreads. A machine's load is the sum over its GPUs of
+    the seconds until their jobs are done at their present speed. The paper reports up to 1.59 times better than
+    first fit, on 64 GPUs with 10 Gb Ethernet. It knows no racks, and neither does this rule: a gang larger than
+    any room goes to the least loaded machines wherever they are, so on oversubscribed uplinks it collapses. That
+    is what its authors' form does there, not a mistake of ours; `tier=closest` is our addition that keeps its
+    order and its choice of machines within one domain.
     """
 
     def __init__(self, kappa: i64 = 1) -> None:

@@ -16,7 +16,8 @@ class PodPlacement(Placement):
 
     Kueue's topology-aware scheduling (KEP 2724): required and preferred topology, fewest domains, best fit. A gang
     that fits a machine is one pod, which cannot be split. A gang too large for the wanted tier asks for the
-    closest one that holds it: Kueue would never admit it.
+    closest one that holds it: Kueue would never admit it. We could not do what no trace tells: which level users
+    ask for, and quotas of their queues.
     """
 
     def __init__(self, tier: i64, required: bool) -> None:
