@@ -13,7 +13,7 @@ from dally.model import Action, Costs
 from dally.policies.backfill import EasyBackfill, LengthTree
 from dally.policies.consolidating import domain_of
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.placement.closest import ClosestTier
+from dally.policies.placement.closest_tier import ClosestTier
 from dally.policies.queue import Queue
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
