@@ -72,7 +72,7 @@ def row(policy: str, seed: int, jct_h: float, p99_h: float, comm_s: float) -> Ro
 
 
 def test_the_table_by_hand() -> None:
-    """(8/10 + 9/10) / 2 = 0.85 of las, whose mean is the lowest; gavel has the lowest p99; 11/10 and 12/10 of 10 s."""
+    """(8/10 + 9/10) / 2 = 0.85 of las, the lowest mean; gavel has the lowest p99; 11 and 12 s of at least 10."""
     rows = [
         row("dally", 11, 8.0, 50.0, 11.0), row("las", 11, 10.0, 60.0, 30.0), row("gavel", 11, 20.0, 40.0, 30.0),
         row("dally", 12, 9.0, 50.0, 12.0), row("las", 12, 10.0, 60.0, 30.0), row("gavel", 12, 20.0, 44.0, 30.0),
