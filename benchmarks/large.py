@@ -4,8 +4,8 @@ usage: python -m benchmarks.large [--parts cells,pass,million] [--policy dally] 
                                   [--waiting 10000] [--passes 2000] [--million 1000000]
 
 Compiled only (`make install` first, and no PYTHONPATH to src/). Racks hold 100 machines of 8 GPUs: 125 of them are
-100,000 GPUs. Passes are timed one by one while so many jobs wait: gangs of 1 to 64 GPUs hold the cluster, others come
-once a second, and those that end make room. A million jobs are generated (`venus-like` at 90 % load).
+100,000 GPUs. Passes are timed one by one while so many jobs wait: gangs of 1 to 64 GPUs hold the cluster, others
+come once a second, and those that end make room. A million jobs are generated (`venus-like` at 90 % load).
 Exits with 1 when a limit is missed.
 """
 

@@ -14,7 +14,7 @@ def test_so_many_wait_and_others_come_once_a_second() -> None:
 
 
 def test_passes_are_timed_while_jobs_wait() -> None:
-    simulation = filled("1x4x8", 40, 10, "fifo-backfill", "slow")
+    simulation = filled("2x4x8", 40, 10, "fifo-backfill", "slow")
     assert len(simulation.state.queue) >= 35
     assert simulation.state.cluster.free_gpus < 8
     times_ms = pass_times_ms(simulation, 10)
