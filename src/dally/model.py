@@ -45,10 +45,11 @@ START_FAILED: Final = 15  # the backend could not start the job, at once or as i
 PREEMPT_FAILED: Final = 16  # these two: the job keeps its GPUs
 MIGRATE_FAILED: Final = 17
 ADOPT: Final = 18  # a job found waiting or running by an engine that did not start it
+NETWORK: Final = 19  # links got another share of their bandwidth
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",
-    "cancel", "hold", "release", "start_failed", "preempt_failed", "migrate_failed", "adopt",
+    "cancel", "hold", "release", "start_failed", "preempt_failed", "migrate_failed", "adopt", "network",
 )  # fmt: skip
 
 
@@ -356,12 +357,15 @@ picklable(Decision, 0, None, 0, 0)
 
 
 class Event:
-    """Something that happened at one instant: to a job, or to a machine."""
+    """Something that happened at one instant: to a job, to a machine, or to the network."""
 
-    __slots__ = ("job", "kind", "machine", "reason")
+    __slots__ = ("job", "kind", "machine", "reason", "share")
 
-    def __init__(self, kind: i64, job: Job | None = None, machine: i64 = -1, reason: str = "") -> None:
+    def __init__(
+        self, kind: i64, job: Job | None = None, machine: i64 = -1, reason: str = "", share: float = 1.0
+    ) -> None:
         self.kind: i64 = kind
         self.job = job
         self.machine: i64 = machine
         self.reason: str = reason  # why, if anybody said
+        self.share: float = share  # of the links' bandwidth that is there from now on

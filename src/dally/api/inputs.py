@@ -39,6 +39,7 @@ class ScenarioFields(TypedDict, total=False):
     network: str
     network_settings: Mapping[str, object]
     congestion: str | float
+    network_at: str
     mix: str
     gpu: str
     profiles: str | PathLike[str]

@@ -37,7 +37,9 @@ SEEDS = "1,2,3"
 OF_CELLS = ("trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "mix", "scenario", "snapshot")
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
-    **dict.fromkeys(("network", "network_settings", "congestion"), "cells are on the networks of --networks"),
+    **dict.fromkeys(
+        ("network", "network_settings", "congestion", "network_at"), "cells are on the networks of --networks"
+    ),
     **dict.fromkeys(("restart_s", "restart_per_gpu_s"), "a restart costs 1 s per GPU, or --flat-restart-s"),
     "failures": "it names machines of one cluster, and cells differ in theirs; --failure-rate is for all",
     "past": "it is the past of one trace, and cells differ in theirs",

@@ -64,6 +64,11 @@ OPTIONS: dict[str, Taken] = {
     "congestion": Taken(
         ("--congestion",), "Background load on every link above the machine: a share, or TIER=SHARE,…", "SHARE"
     ),
+    "network_at": Taken(
+        ("--network-at",),
+        "From that moment on, links above the machine have this share of their bandwidth: 43200=0.5,129600=1.",
+        "SECONDS=SHARE,…",
+    ),
     "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Taken(("--profiles",), "Models of your own, in TOML.", "FILE"),

@@ -146,6 +146,29 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     return network
 
 
+def at_share(network: Network, share: float) -> Network:
+    """The same network with that share of the bandwidth of every link above the machines' fabrics."""
+    found = Network(network.topology, network.name)
+    found.algorithms = network.algorithms
+    found.chunks = network.chunks
+    found.fabric_root_s = network.fabric_root_s
+    found.root_s = network.root_s
+    found.tree_efficiency = network.tree_efficiency
+    found.sharing_penalty = network.sharing_penalty
+    found.fabric_rate = network.fabric_rate
+    found.fabric_latency_s = network.fabric_latency_s
+    found.nvls_rate = network.nvls_rate
+    found.gpu_nic_rate = vec[float]([rate * share for rate in network.gpu_nic_rate])
+    found.mesh = network.mesh
+    found.bus = network.bus
+    found.first_link = network.first_link
+    found.capacity_gbps = vec[float]([gbps * share for gbps in network.capacity_gbps])
+    found.background = network.background
+    found.rate = vec[float]([rate * share for rate in network.rate])
+    found.latency_s = network.latency_s
+    return found
+
+
 def _add_fabrics(network: Network, links: Links) -> None:
     for stated in network.topology.links[0]:
         kind = stated.fabric or links.fabric

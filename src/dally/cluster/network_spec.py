@@ -40,6 +40,22 @@ def read_congestion(text: str) -> float | dict[str, float] | None:
         raise InputError(f"--congestion {text}: must be a share such as 0.5, or machine=0.2,rack=0.5") from None
 
 
+def read_shares(text: str) -> list[tuple[float, float]]:
+    """`43200=0.5,129600=1`: from which moments on links have what share of their bandwidth, in order."""
+    found: list[tuple[float, float]] = []
+    for part in text.split(",") if text else []:
+        moment, _, share = part.partition("=")
+        try:
+            found.append((float(moment), float(share)))
+        except ValueError:
+            found.append((-1.0, 0.0))
+        if not (0.0 <= found[-1][0] < float("inf") and 0.0 < found[-1][1] <= 1.0):
+            raise InputError(
+                f"--network-at {part}: must be SECONDS=SHARE, the share above 0 and at most 1, as 43200=0.5"
+            )
+    return sorted(found, key=lambda change: change[0])
+
+
 def read_settings(option: str, texts: list[str]) -> dict[str, str]:
     """`{key: value}` of KEY=VALUE texts."""
     values: dict[str, str] = {}

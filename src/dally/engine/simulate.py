@@ -13,7 +13,7 @@ from dally.engine.failures import Failures, Outages
 from dally.engine.handover import handed_over
 from dally.engine.state import SAMPLE_EVERY_S, State
 from dally.heap import IndexedHeap
-from dally.model import FINISH, INFINITY, SUBMIT, Costs, Event, Job
+from dally.model import FINISH, INFINITY, NETWORK, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 
@@ -25,7 +25,8 @@ class Simulation:
     """One run. `jobs` are in order of submission and numbered by it."""
 
     __slots__ = (
-        "_arrived", "_executor", "_finishes", "_outages", "cycles", "jobs", "next_s", "now", "state", "stuck",
+        "_arrived", "_executor", "_finishes", "_outages", "_rescaled", "_shares", "cycles", "jobs", "next_s", "now",
+        "state", "stuck",
     )  # fmt: skip
 
     def __init__(
@@ -37,7 +38,9 @@ class Simulation:
         costs: Costs,
         failures: Failures,
         sample_every_s: float = SAMPLE_EVERY_S,
+        shares: list[tuple[float, float]] | None = None,
     ) -> None:
+        """`shares`: from which moments on links have what share of their bandwidth, in order."""
         self.jobs: list[Job] = jobs
         self.state: State = State(cluster, policy, speed, costs, sample_every_s)
         self.now: float = jobs[0].submit_s if jobs else 0.0
@@ -47,6 +50,8 @@ class Simulation:
         self._executor: Executor = Executor()
         self._arrived: i64 = 0
         self._finishes: IndexedHeap = IndexedHeap()  # running jobs by when they will be done
+        self._shares: list[tuple[float, float]] = [(max(at_s, self.now), share) for at_s, share in shares or []]
+        self._rescaled: i64 = 0  # so many of these have come
         self._outages: Outages = Outages(failures, cluster.topology.machine_count(), self.now)
 
     def run(self, until_s: float = INFINITY, report: Callable[[Simulation], None] | None = None) -> None:
@@ -97,6 +102,8 @@ class Simulation:
         next_s = min(self.next_s, self._outages.next_s())
         if self._arrived < len(self.jobs):
             next_s = min(next_s, self.jobs[self._arrived].submit_s)
+        if self._rescaled < len(self._shares):
+            next_s = min(next_s, self._shares[self._rescaled][0])
         finishes = self._finishes
         if len(finishes) > 0:
             next_s = min(next_s, finishes.key(finishes.first()))
@@ -109,6 +116,9 @@ class Simulation:
         while len(finishes) > 0 and finishes.key(finishes.first()) <= now:
             events.append(Event(FINISH, self.jobs[finishes.pop()]))
         self._outages.collect(now, events)
+        while self._rescaled < len(self._shares) and self._shares[self._rescaled][0] <= now:
+            events.append(Event(NETWORK, share=self._shares[self._rescaled][1]))
+            self._rescaled += 1
         while self._arrived < len(self.jobs) and self.jobs[self._arrived].submit_s <= now:
             events.append(Event(SUBMIT, self.jobs[self._arrived]))
             self._arrived += 1
@@ -119,6 +129,7 @@ class Simulation:
         return (
             len(self.state.cluster.running) == 0
             and self._arrived == len(self.jobs)
+            and self._rescaled == len(self._shares)
             and self.state.wakeup_s == INFINITY
             and 1 not in self.state.cluster.down
         )

@@ -27,6 +27,7 @@ from dally.model import (
     LEASE,
     MIGRATE,
     MIGRATE_FAILED,
+    NETWORK,
     NEVER,
     PENDING,
     PREEMPT,
@@ -126,6 +127,9 @@ class State:
                 self.cluster.repair(event.machine)
                 self.policy.machine_repaired(event.machine, now)
                 self.log.add(now, REPAIR, -1, event.machine, None)
+            elif kind == NETWORK:
+                self.log.add(now, NETWORK, -1, -1, None)
+                self._rerate(self.speed.rescaled(event.share), now)
             else:
                 self.log.add(now, TIMER, -1, -1, None)
         elif kind == SUBMIT:

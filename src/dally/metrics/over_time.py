@@ -58,6 +58,16 @@ def waiting_jobs(events: pl.DataFrame) -> pl.DataFrame:
     return _level(rows, pl.when(pl.col("kind").is_in(TAKES)).then(-1).otherwise(1))
 
 
+def waiting_gpus(events: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """`time_s` and `level`: GPUs that waiting jobs ask for from then on."""
+    import polars as pl
+
+    rows = events.filter(pl.col("kind").is_in([*TAKES, *BEGINS_TO_WAIT])).join(
+        jobs.select("job_id", "gpus"), on="job_id", how="left", maintain_order="left"
+    )
+    return _level(rows, pl.col("gpus") * pl.when(pl.col("kind").is_in(TAKES)).then(-1).otherwise(1))
+
+
 def _level(rows: pl.DataFrame, step: pl.Expr) -> pl.DataFrame:
     return rows.select("time_s", step.cast(int).cum_sum().alias("level"))
 

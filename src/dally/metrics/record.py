@@ -29,6 +29,7 @@ class Inputs(Protocol):
     network: str
     network_settings: dict[str, str]
     congestion: str
+    network_at: str
     gpu: str
     zone: str
     profiles: str

@@ -54,6 +54,10 @@ class SpeedModel:
         """The gang left `job.allocation`: the new speeds of those who shared links with it."""
         return []
 
+    def rescaled(self, share: float) -> list[Speed]:
+        """Every link above the machine has that share of its bandwidth from now on: the new speeds."""
+        return []
+
     def link_loads(self) -> list[LinkLoad]:
         """Links whose load changed since this was last asked."""
         return []

@@ -8,7 +8,7 @@ from typing import Any
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.cluster.links import Network
+from dally.cluster.links import Network, at_share
 from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
 from dally.perf.adadual_sharing import AdaDualContention
@@ -63,19 +63,27 @@ class NetworkModel(SpeedModel):
     """A job's rate = its iteration at the closest placement on a quiet network ÷ its iteration here and now."""
 
     def __init__(
-        self, network: Network, quiet: Network, profiles: Callable[[str, int], Profile], sharing: str = "fair"
+        self,
+        network: Network,
+        quiet: Network,
+        profiles: Callable[[str, int], Profile],
+        sharing: str = "fair",
+        share: float = 1.0,
     ) -> None:
         """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile.
 
-        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`.
+        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`. `share`: of the
+        links' bandwidth that is there now. What no placement beats, and what durations mean, is with all of it.
         """
-        self._network: Network = network
+        self._whole: Network = network
+        self._share: float = share
+        self._network: Network = at_share(network, share) if share < 1.0 else network
         self._quiet: Network = quiet
         self.profiles = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
         self._alone: dict[tuple[str, int, int], tuple[float, float]] = {}  # by model, GPUs and machine
         self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
-        self._candidates: Candidates = Candidates(network)
+        self._candidates: Candidates = Candidates(self._network)
         loaded = any(share > 0.0 for share in network.background)
         self._least: Least | None = Least(network) if loaded else None
         self._contention: Contention = contention_of(sharing, network)
@@ -84,7 +92,7 @@ class NetworkModel(SpeedModel):
         self._touched: dict[int, bool] = {}  # links since the loads were last asked for
 
     def __reduce__(self) -> tuple[object, ...]:
-        blank = (self._network, self._quiet, self.profiles, self._contention.sharing())
+        blank = (self._whole, self._quiet, self.profiles, self._contention.sharing(), self._share)
         state: Any = self.__getstate__()
         state = dict(state)
         del state["_candidates"]  # worked out again when asked for
@@ -93,7 +101,7 @@ class NetworkModel(SpeedModel):
 
     def anew(self, sharing: str) -> SpeedModel:
         assert self.profiles is not None
-        return NetworkModel(self._network, self._quiet, self.profiles, sharing)
+        return NetworkModel(self._whole, self._quiet, self.profiles, sharing, self._share)
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
@@ -143,6 +151,18 @@ class NetworkModel(SpeedModel):
         del self._sharing[int(job.index)]
         self._touch(self._contention.flows[int(job.index)].demand.cost.links)
         return self._speeds(self._contention.remove(job.index))
+
+    def rescaled(self, share: float) -> list[Speed]:
+        before = self._contention
+        self._share = share
+        self._network = at_share(self._whole, share) if share < 1.0 else self._whole
+        self._best.clear()
+        self._candidates = Candidates(self._network)
+        self._contention = contention_of(before.sharing(), self._network)
+        for index, job in self._sharing.items():
+            assert job.allocation is not None
+            self._contention.add(index, self.demand(job, job.allocation), before.flows[index].rank)
+        return self._speeds(list(self._sharing))
 
     # What policies may ask.
 

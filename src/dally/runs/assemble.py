@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
-from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.network_spec import connect_topology, quiet, read_shares
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
@@ -38,6 +38,9 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
     topology = read_topology(scenario.cluster)
     failures = _failures(scenario, topology)
     network = connect_topology(topology, scenario.network, scenario.network_settings, scenario.congestion)
+    shares = read_shares(scenario.network_at)
+    if shares and network is None:
+        raise InputError(f"--network-at {scenario.network_at}: the cluster states no links; give --network too")
     trace = read_trace(
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
@@ -53,7 +56,8 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
     costs = Costs(
         scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
     )
-    simulation = Simulation(trace.jobs, Cluster(topology, network), policy, speed, costs, failures)
+    cluster = Cluster(topology, network)
+    simulation = Simulation(trace.jobs, cluster, policy, speed, costs, failures, shares=shares)
     if scenario.past:
         policy.teach(_past_jobs(scenario, topology, profiles, speed, trace.jobs[0].submit_s))
     return simulation, trace

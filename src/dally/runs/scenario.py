@@ -36,6 +36,7 @@ class Scenario:
     network: str = ""  # a preset; without it, and without links in the cluster file, all places are equal
     network_settings: dict[str, str] = field(default_factory=dict)
     congestion: str = ""
+    network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     gpu: str = "a100"
     profiles: str = ""  # a catalogue of the user's own

@@ -53,7 +53,7 @@ class _Replay:
         if event.kind in ("fail", "repair"):
             self._outage(event)
             return
-        if event.kind == "timer":
+        if event.kind in ("timer", "network"):
             return
         job = self._record.jobs[event.job]
         if event.time_s < job.submit_s and event.kind != "cancel":

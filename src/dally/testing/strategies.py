@@ -32,6 +32,7 @@ class Case:
     costs: Costs = field(default_factory=Costs)
     until_s: float = float("inf")
     network: str = ""  # a preset; models then come from the mix `benchmark`
+    shares: list[tuple[float, float]] = field(default_factory=list)  # (moment, of the links' bandwidth), by moment
 
     def simulation(self, policy: Policy) -> Simulation:
         """The run, not started yet."""
@@ -49,7 +50,8 @@ class Case:
             assign_models(jobs, "benchmark", seed=1)
             speed = NetworkModel(network, quiet_network, Steps(), policy.sharing())
         cluster = Cluster(topology, network)
-        return Simulation(jobs, cluster, policy, speed, self.costs, ListedFailures(self.outages))
+        failures = ListedFailures(self.outages)
+        return Simulation(jobs, cluster, policy, speed, self.costs, failures, shares=self.shares)
 
     def run(self, policy: Policy) -> Simulation:
         """The run, done."""

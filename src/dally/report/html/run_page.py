@@ -48,6 +48,7 @@ def facts_of(run: Record) -> str:
         f"cluster {Path(scenario.cluster).name}, {run.topology.total_gpus():,} GPUs",
         f"network {scenario.network}" if scenario.network else "",
         f"congestion {scenario.congestion}" if scenario.congestion else "",
+        f"network at {scenario.network_at}" if scenario.network_at else "",
         ", ".join(f"{key}={value}" for key, value in scenario.settings.items()),
         f"seed {scenario.seed}",
     ]

@@ -1,0 +1,205 @@
+"""The flagship with unchanged constants where nothing was tuned, beside the strongest rivals.
+
+usage: python -m benchmarks.held_out [--settings …] [--cells …] [--networks …] [--policies …] [--seeds 1]
+                                     [--out DIR] [--markdown FILE] [--jobs N] [--days N]
+
+Settings: `seeds` (11, 12, 13), `racks16` (racks of 16 machines), `flat62` (62 s a restart), `load0.7` and `load1.2`
+(inter-arrival times scaled), `windows` (benchmarks/held_out_loads.py says which). The first of --policies is judged
+against the others. Finished runs are kept in --out: what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.held_out_loads import (
+    Maker,
+    Source,
+    as_it_is,
+    held_out_loads,
+    loaded,
+    other_window,
+    racks_of_16,
+)
+from dally.benchmark.cells import MIX, WORKLOADS, find_workload
+from dally.benchmark.reproduction import percent
+from dally.benchmark.tables_page import shared_folder
+from dally.cli.many import names, open_store, run_many, whole_numbers
+from dally.errors import InputError, unknown
+from dally.metrics.comparison import Contest, compare_rows, favourite
+from dally.metrics.metric_list import COMM, JCT_MEAN, JCT_P99
+from dally.metrics.row import Row
+from dally.report.text_table import TextCell, TextTable
+from dally.runs.scenario import Scenario
+from dally.sweep.batch import Outcome
+from dally.sweep.compared_runs import comparison_runs
+from dally.sweep.policy_list import read_policies
+from dally.sweep.run import Run
+from dally.sweep.workers.local import LocalWorkers
+
+POLICIES: Final = (
+    "dally,gavel,tiresias-gittins,themis:tier=closest,las:tier=closest,dally-paper-consolidated,dally-paper"
+)
+HEADINGS: Final = [
+    "cell", "ours, h", "best rival, h", "best rival", "ours vs best", "p99 ours / best, h", "comm. ÷ reachable",
+]  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """What is other than in the cells that the constants were chosen on."""
+
+    about: str
+    maker: Maker = as_it_is
+    seeds: tuple[int, ...] = ()  # instead of those of --seeds
+    flat_restart_s: float | None = None
+
+    def base(self) -> Scenario:
+        """What all its runs share."""
+        flat_s = self.flat_restart_s
+        return Scenario(
+            trace="", cluster="", policy="", mix=MIX, restart_s=flat_s or 0.0,
+            restart_per_gpu_s=1.0 if flat_s is None else 0.0,
+        )  # fmt: skip
+
+
+SETTINGS: Final = {
+    "seeds": Setting("seeds 11, 12, 13: other models, and other batches", seeds=(11, 12, 13)),
+    "racks16": Setting("racks of 16 machines", racks_of_16),
+    "flat62": Setting("a restart takes 62 s, whatever the gang", flat_restart_s=62.0),
+    "load0.7": Setting("arrivals stretched to 70 % of the GPUs", loaded(0.7)),
+    "load1.2": Setting("arrivals packed to 120 % of the GPUs", loaded(1.2)),
+    "windows": Setting("windows of the traces that no cell has", other_window),
+}
+
+
+class Line(NamedTuple):
+    """One cell: ours and the best rival, in hours."""
+
+    cell: str
+    ours_h: float
+    rival_h: float
+    rival: str
+    change: float  # of the mean JCT against the rival's, seed by seed
+    p99_h: float
+    rival_p99_h: float  # the lowest of the rivals
+    comm: float | None  # exposed communication ÷ reachable
+
+    def cells(self) -> list[TextCell]:
+        """The line as the table has it."""
+        comm = "–" if self.comm is None else f"{self.comm:.2f}"
+        texts = [
+            self.cell, f"{self.ours_h:.2f}", f"{self.rival_h:.2f}", self.rival, percent(self.change),
+            f"{self.p99_h:.0f} / {self.rival_p99_h:.0f}", comm,
+        ]  # fmt: skip
+        return [TextCell(text) for text in texts]
+
+
+def line_of(contest: Contest, ours: str) -> Line | None:
+    """How the policy stands in one cell; None if it or every rival is missing there."""
+    entry, best = contest.entry(ours), favourite(replace(contest, baseline=ours))
+    if entry is None or best is None:
+        return None
+    ratio = contest.ratio(ours, best.label, JCT_MEAN)
+    p99s_h = [(one.mean(JCT_P99) or 0.0) / 3600 for one in contest.entries if one is not entry]
+    comm = entry.standings.get(COMM.key)
+    return Line(
+        contest.name(),
+        (entry.mean(JCT_MEAN) or 0.0) / 3600,
+        (best.mean(JCT_MEAN) or 0.0) / 3600,
+        best.label,
+        ratio.mean - 1.0 if ratio else 0.0,
+        (entry.mean(JCT_P99) or 0.0) / 3600,
+        min(p99s_h),
+        comm.times_bound.mean if comm and comm.times_bound else None,
+    )
+
+
+def verdict(lines: Sequence[Line]) -> str:
+    """How many cells keep each promise of the tuned cells."""
+    counts = {
+        "within 3 % of the best rival or better": sum(line.change <= 0.03 for line in lines),
+        "better by 10 % or more": sum(line.change <= -0.1 for line in lines),
+        "p99 at most 5 % above the lowest": sum(line.p99_h <= 1.05 * line.rival_p99_h for line in lines),
+        "communication at most 1.05 × reachable": sum(line.comm is None or line.comm <= 1.05 for line in lines),
+    }
+    return f"Of {len(lines)} cells: " + "; ".join(f"{text}: {count}" for text, count in counts.items()) + "."
+
+
+def report(rows: Sequence[Row], ours: str) -> list[tuple[str, TextTable, str]]:
+    """Heading, table and verdict of each setting that has runs."""
+    found = []
+    for name, setting in SETTINGS.items():
+        contests = compare_rows([row for row in rows if row["setting"] == name], "")
+        lines = [line for contest in contests if (line := line_of(contest, ours))]
+        if lines:
+            table = TextTable(HEADINGS, [line.cells() for line in lines])
+            found.append((f"{name}: {setting.about}", table, verdict(lines)))
+    return found
+
+
+def runs_of(name: str, given: argparse.Namespace, folder: Path) -> list[Run]:
+    """The runs of one setting."""
+    setting = SETTINGS[name]
+    source = Source(given.shared or shared_folder(), folder, given.days)
+    seeds = setting.seeds or whole_numbers("--seeds", given.seeds)
+    loads = held_out_loads(setting.maker, names(given.cells), seeds, source)
+    runs = comparison_runs(loads, names(given.networks), read_policies([given.policies]), setting.base())
+    return [replace(run, labels={"setting": name, **run.labels}) for run in runs]
+
+
+def run_all(given: argparse.Namespace) -> Outcome:
+    """Every setting's runs, made now or kept from before."""
+    chosen = names(given.settings)
+    for name in chosen:
+        if name not in SETTINGS:
+            raise unknown("setting", name, SETTINGS)
+    for name in names(given.cells):
+        find_workload(name)
+    with tempfile.TemporaryDirectory() as temporary, open_store(given.out) as store:
+        folder = (given.out or Path(temporary)) / "traces"
+        runs = [run for name in chosen for run in runs_of(name, given, folder)]
+        return run_many(runs, LocalWorkers(given.jobs), store, None)
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", default=",".join(SETTINGS))
+    parser.add_argument("--cells", default=",".join(WORKLOADS))
+    parser.add_argument("--networks", default="slow,congested")
+    parser.add_argument("--policies", default=POLICIES, help="the first is judged against the others")
+    parser.add_argument("--seeds", default="1", help="of all settings but `seeds`")
+    parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
+    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--shared", type=Path)
+    parser.add_argument("--out", type=Path, help="keep finished runs there")
+    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what is missing, then print the tables."""
+    given = arguments()
+    try:
+        outcome = run_all(given)
+    except InputError as error:
+        sys.exit(f"held_out: {error}")
+    ours = read_policies([given.policies])[0].label()
+    pages = []
+    for title, table, summed in report(outcome.rows, ours):
+        print(f"{title}\n\n{table.aligned()}\n\n{summed}\n")
+        pages.append(f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{summed}\n")
+    if given.markdown:
+        given.markdown.write_text("\n".join(pages), encoding="utf-8")
+    if outcome.failures:
+        sys.exit("\n".join(outcome.failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""How policies take a disturbance: what it costs the jobs that were there anyway, and how long it is felt.
+
+usage: python -m benchmarks.stress [--cases …] [--policies …] [--network slow] [--day 5] [--days N]
+                                   [--out DIR] [--markdown FILE] [--jobs N]
+
+Cases: `overload`, `burst`, `rack`, `network` (benchmarks/stress_cases.py), on the cell venus80; on a generated
+workload like it where the traces are absent. Each run is compared with the same policy's undisturbed one:
+  mean JCT     of the jobs that are in both, with and without the disturbance
+  peak         GPUs that waiting jobs ask for, the highest hour until the policy has recovered, and without
+  recovered    hours from the end of the disturbance until, for three hours in a row, waiting jobs ask for no more
+               GPUs than without it and 5 % of the cluster
+  comm.        exposed communication ÷ what is reachable on the undisturbed network
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from benchmarks.stress_cases import CASES, NONE, Ground
+from dally.benchmark.cells import DAY_S, HOUR_S, WORKLOADS, Cell, prepare
+from dally.benchmark.reproduction import percent
+from dally.benchmark.tables_page import shared_folder
+from dally.cli.many import names, open_store, run_many
+from dally.cluster.spec import read_topology
+from dally.errors import InputError, unknown
+from dally.metrics.over_time import step_means, waiting_gpus
+from dally.metrics.record import Record
+from dally.report.text_table import TextCell, TextTable
+from dally.runs.folder import FolderRecord
+from dally.sweep.batch import with_folders
+from dally.sweep.compared_runs import Prepared
+from dally.sweep.policy_list import read_policies
+from dally.sweep.run import Run, make_run
+from dally.sweep.workers.local import LocalWorkers
+from dally.traces import read_history
+from dally.traces.changes import window
+from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.writing import text_of
+
+WORKLOAD: Final = "venus80"
+POLICIES: Final = (
+    "dally,dally-paper,dally-paper-consolidated,tiresias-gittins,las:tier=closest,kueue-required,fifo-backfill"
+)
+SLACK: Final = 0.05  # of the cluster's GPUs
+IN_A_ROW: Final = 3  # hours
+HEADINGS: Final = [
+    "policy", "mean JCT without, h", "with, h", "change", "peak GPUs waiting (without)", "recovered after, h",
+    "comm. ÷ reachable",
+]  # fmt: skip
+
+
+class Felt(NamedTuple):
+    """What a disturbance did to one policy."""
+
+    without_h: float
+    with_h: float
+    peak_gpus: float
+    peak_without_gpus: float
+    recovered_h: int | None  # None: not before the run ended
+    comm: float | None
+    left: int  # jobs that never finished
+
+    def cells(self, policy: str) -> list[TextCell]:
+        """The line of the table."""
+        texts = [
+            policy + (f" ({self.left} unfinished)" if self.left else ""),
+            f"{self.without_h:.2f}",
+            f"{self.with_h:.2f}",
+            percent(self.with_h / self.without_h - 1.0) if self.without_h else "–",
+            f"{self.peak_gpus:,.0f} ({self.peak_without_gpus:,.0f})",
+            "never" if self.recovered_h is None else f"{self.recovered_h}",
+            "–" if self.comm is None else f"{self.comm:.2f}",
+        ]
+        return [TextCell(text) for text in texts]
+
+
+def hourly(record: Record, edges_s: list[float]) -> list[float]:
+    """GPUs that waiting jobs ask for, the mean of each hour."""
+    levels = waiting_gpus(record.events, record.jobs)
+    return step_means(levels["time_s"], levels["level"], edges_s)
+
+
+def recovery(disturbed: Sequence[float], usual: Sequence[float], slack: float) -> int | None:
+    """The first hour from which so many in a row, or all there are, ask for no more than usual."""
+    fine = [with_it <= without + slack for with_it, without in zip(disturbed, usual, strict=True)]
+    return next((hour for hour in range(len(fine)) if all(fine[hour : hour + IN_A_ROW])), None)
+
+
+def mean_jcts_h(usual: pl.DataFrame, disturbed: pl.DataFrame) -> tuple[float, float]:
+    """Mean completion times of the jobs that finished in both runs, in hours."""
+    pairs = usual.select("job_id", "jct_s").join(disturbed.select("job_id", with_s="jct_s"), on="job_id")
+    pairs = pairs.filter(pl.col("jct_s").is_not_null(), pl.col("with_s").is_not_null())
+    return pairs["jct_s"].sum() / max(1, len(pairs)) / HOUR_S, pairs["with_s"].sum() / max(1, len(pairs)) / HOUR_S
+
+
+def felt(disturbed: Record, usual: Record, begin_s: float, end_s: float) -> Felt:
+    """What the disturbance from `begin_s` to `end_s` did."""
+    last_s = max(disturbed.end_s, usual.end_s, end_s + HOUR_S)
+    hours = int((last_s - begin_s) // HOUR_S) + 1
+    edges_s = [begin_s + hour * HOUR_S for hour in range(hours + 1)]
+    waits, usually = hourly(disturbed, edges_s), hourly(usual, edges_s)
+    over = round((end_s - begin_s) / HOUR_S)  # hours that it lasts; a burst lasts none
+    gpus = read_topology(disturbed.scenario.cluster).total_gpus()
+    recovered = recovery(waits[over:], usually[over:], SLACK * gpus)
+    until = hours if recovered is None else over + recovered + 1
+    summary = disturbed.summary
+    floor_s = summary["comm_floor_s"]
+    return Felt(
+        *mean_jcts_h(usual.jobs, disturbed.jobs),
+        max(waits[:until]),
+        max(usually[:until]),
+        recovered,
+        summary["comm_s"] / floor_s if floor_s else None,
+        summary["jobs"] - summary["finished"],
+    )
+
+
+def ground_of(given: argparse.Namespace, folder: Path) -> Ground:
+    """The workload, undisturbed: of the traces, or generated."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shared = given.shared or shared_folder()
+    cluster = WORKLOADS[WORKLOAD].cluster
+    if (shared / "traces" / WORKLOADS[WORKLOAD].trace).exists():
+        made = prepare(WORKLOAD, 1, shared, folder)
+    else:
+        made = Prepared(folder / "venus-like.csv", cluster)
+        gpus = int(read_topology(cluster).total_gpus())
+        write_workload(made.trace, generate(find_recipe("venus-like"), Ask(1, None, 20.0, 1.1, gpus)))
+    history = read_history(made.trace, format="csv")
+    if given.days:
+        history = window(history, 0.0, given.days * DAY_S)
+    path = folder / f"undisturbed-{given.days:g}.csv"
+    path.write_text("".join(text_of(history, "csv")), encoding="utf-8")
+    scenario = Cell(WORKLOAD, given.network, 1).scenario(Prepared(path, made.cluster), "", {})
+    return Ground(history, scenario, given.day, folder)
+
+
+def runs_of(ground: Ground, cases: Sequence[str], policies: str) -> list[Run]:
+    """Every policy undisturbed, then in every case."""
+    scenarios = {NONE: ground.scenario} | {name: CASES[name].scenario(ground) for name in cases}
+    digests: dict[str, str] = {}
+    found = []
+    for name, scenario in scenarios.items():
+        for chosen in read_policies([policies]):
+            run = replace(scenario, policy=chosen.name, settings=chosen.settings)
+            found.append(make_run(run, {"case": name, **chosen.labels()}, digests))
+    return found
+
+
+def report(
+    ground: Ground, cases: Sequence[str], records: dict[tuple[str, str], Record]
+) -> list[tuple[str, TextTable]]:
+    """A heading and a table per case, from the records by case and policy."""
+    found = []
+    for name in cases:
+        begin_s, end_s = CASES[name].span_s(ground)
+        lines = [
+            felt(record, records[NONE, policy], begin_s, end_s).cells(policy)
+            for (case, policy), record in records.items()
+            if case == name and (NONE, policy) in records
+        ]
+        found.append((f"{name}: {CASES[name].about}", TextTable(HEADINGS, lines)))
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--network", default="slow")
+    parser.add_argument("--day", type=int, default=5, help="of the trace, from 0, on which it happens")
+    parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
+    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--shared", type=Path)
+    parser.add_argument("--out", type=Path, help="keep finished runs there")
+    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    return parser.parse_args()
+
+
+def run_all(given: argparse.Namespace, folder: Path) -> tuple[list[tuple[str, TextTable]], list[str]]:
+    """The tables, and why runs failed."""
+    cases = names(given.cases)
+    for name in cases:
+        if name not in CASES:
+            raise unknown("case", name, CASES)
+    ground = ground_of(given, folder / "traces")
+    runs = with_folders(runs_of(ground, cases, given.policies), folder / "runs")
+    with open_store(folder) as store:
+        outcome = run_many(runs, LocalWorkers(given.jobs), store, None)
+    records: dict[tuple[str, str], Record] = {
+        (run.labels["case"], run.labels["policy"]): FolderRecord(run.folder)
+        for run in runs
+        if run.folder and (run.folder / "summary.json").exists()
+    }
+    return report(ground, cases, records), outcome.failures
+
+
+def main() -> None:
+    """Run what is missing, then print the tables."""
+    given = arguments()
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            tables, failures = run_all(given, given.out or Path(temporary))
+        except InputError as error:
+            sys.exit(f"stress: {error}")
+    pages = []
+    for title, table in tables:
+        print(f"{title}\n\n{table.aligned()}\n")
+        pages.append(f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}")
+    if given.markdown:
+        given.markdown.write_text("\n".join(pages), encoding="utf-8")
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+if __name__ == "__main__":
+    main()
