@@ -12,15 +12,16 @@ from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
 from dally.policies.backfill import EASY
 from dally.policies.base import Policy
+from dally.policies.dally.declared import DALLY
 from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
-from dally.policies.priced.declared import PRICED
 from dally.policies.settings import settings_for
 from dally.policies.user_file import load_named, split_file
 
 GROUP: Final = "dally.policies"  # of entry points
+USUAL_POLICY: Final = "dally"  # where none is named
 
 # In the order of `dally policies`.
 DECLARED: Final = (
@@ -42,8 +43,7 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
-    PRICED,
-    paper_dally_variants.DALLY,
+    DALLY,
     paper_dally_variants.DALLY_PAPER,
     paper_dally_variants.DALLY_PAPER_MANUAL,
     paper_dally_variants.DALLY_PAPER_NOWAIT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
@@ -12,6 +14,11 @@ from dally.policies.ordering.base import Order
 from dally.policies.prediction.hazard import HazardTable
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
+# What a rank is.
+GITTINS: Final = 0  # GPU-seconds per finish
+ATTAINED: Final = 1  # GPU-seconds had so far
+LARGEST: Final = 2  # the inverse of GPU-seconds left
+BY: Final = {"gittins": GITTINS, "las": ATTAINED, "largest": LARGEST}
 
 
 class Ranked:
@@ -34,11 +41,13 @@ class GittinsOrder(Order):
     """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown nobody can avoid.
 
     Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
-    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better.
+    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better. Instead, ranks may
+    be by GPU-time had so far (least attained service), or by expected GPU-time left, most first, for the makespan.
     """
 
-    def __init__(self, table: HazardTable, refresh_s: float = 600.0) -> None:
+    def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
         self.table: HazardTable = table
+        self.by: i64 = by
         self.refresh_s: float = refresh_s
         self._ranked: dict[int, Ranked] = {}
         self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
@@ -101,7 +110,13 @@ class GittinsOrder(Order):
 
     def _rank(self, found: Ranked) -> None:
         job = found.job
-        found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
+        gpus = float(job.gpus)
+        if self.by == ATTAINED:
+            found.rank = gpus * self.table.edges_s[found.age_bin]
+        elif self.by == LARGEST:
+            found.rank = 1.0 / (gpus * self.table.left_s(found.leaf, found.age_bin) * self.best(job))
+        else:
+            found.rank = gpus * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
 
     def _cross(self, found: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
