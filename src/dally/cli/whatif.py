@@ -40,7 +40,7 @@ EXAMPLES = """Examples:
 )
 def whatif(
     given: Given,
-    policy: str = typer.Option(USUAL_POLICY, metavar="NAME", help="The policy to try, by name or as FILE.py:Class."),
+    policy: str = typer.Option(USUAL_POLICY, metavar="NAME", help="The policy to try: its name or FILE.py:Class."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
     network: str = option("network", "as the topology states, else normal", "Or none: places do not matter."),
     current: str = typer.Option(

@@ -103,8 +103,6 @@ def _shares(job: Job, tier: i64, cluster: Cluster) -> list[tuple[int, int]]:
     if allocation is None:
         return []
     for part in range(len(allocation.machines)):
-        domain = allocation.machines[part]
-        for above in range(tier):
-            domain = cluster.topology.parents[above][domain]
+        domain = cluster.topology.domain_of(tier, allocation.machines[part])
         found[int(domain)] = found.get(int(domain), 0) + int(allocation.gpus[part])
     return list(found.items())

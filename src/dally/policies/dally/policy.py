@@ -189,11 +189,14 @@ class Dally(Policy):
                 self._kept.let_go()
                 self.reasons.reserved(None, INFINITY)
                 return
+            near = cluster.topology.closest_tier(job.gpus, job.group)
+            if near < 0:  # it fits nowhere, ever
+                patience.leaves(job)
+                continue
             before = self._kept.domain if self._kept.job == job.index else NOBODY
             self._kept.let_go()
-            actions = self._serve_first(job, now, cluster)
+            actions = self._serve_first(job, near, now, cluster)
             if not actions:
-                near = cluster.topology.closest_tier(job.gpus, job.group)
                 if before != NOBODY:
                     self._kept.keep(job, near, before)
                 preempts = self.limits.preemption and job.group == 1
@@ -203,9 +206,8 @@ class Dally(Policy):
             patience.protect(job, now + self.limits.stretch_s)
             yield from actions
 
-    def _serve_first(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
+    def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """What makes a job start at its closest tier whatever its rank; [] if nothing does yet."""
-        near = cluster.topology.closest_tier(job.gpus, job.group)
         for tier in range(near + 1):
             place = best_fit(cluster, tier, job.gpus, job.group)
             if place is not None:
