@@ -101,8 +101,8 @@ def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
         "job_id,submit_s,gpus,duration_s,model\na,0,4,1000,bert-large\nb,0,12,9,vgg16\n"
     )
-    done = dally("simulate", "--trace", "t.csv", "--cluster", "2x2x8", "--network", "slow", "--policy", "dally-paper",
-                 "--out", "one")  # fmt: skip
+    done = dally("simulate", "--trace", "t.csv", "--cluster", "2x2x8", "--network", "slow", "--policy",
+                 "dally-paper", "--out", "one")  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(dally("explain", "a", "--run", "one", "--json").stdout)
     assert told["events"][0]["text"] == "submitted; asks for 4 GPUs, trains bert-large"

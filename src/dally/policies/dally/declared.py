@@ -56,10 +56,10 @@ SAFETY: Final = (
     Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
 )
 LIMITS: Final = (*PLACES, *STOPS, *MOVES, *SAFETY)
-OBJECTIVES: Final = {"jct": "gittins", "makespan": "largest"}
+OBJECTIVES: Final = {"jct": "gittins", "makespan": "largest", "p99": "oldest", "fair": "stretch"}
 LEARNING: Final = (
-    Param("objective", "jct", "what counts: jct, or makespan (most expected GPU time left first)"),
-    Param("order", "", "gittins, las or largest; empty: as the objective wants it"),
+    Param("objective", "jct", "what counts: jct, makespan, p99 or fair (who takes longest for his own time)"),
+    Param("order", "", "gittins, las, largest, oldest or stretch; empty: as the objective wants it"),
     Param("weight", 8.0, "jobs that the wider class counts for in a narrower one"),
     Param("forget", 0.03, "share of what a user's class forgets with each finish"),
     Param("by_user", True, "learn for each user apart"),

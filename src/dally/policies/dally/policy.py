@@ -8,7 +8,8 @@ from typing import Any
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Migrate, Preempt, Start
+from dally.model import INFINITY, RUNNING, Action, Allocation, Costs, Job, Migrate, Preempt, Start
+from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
@@ -23,7 +24,6 @@ from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain
 from dally.policies.ordering.gittins import GittinsOrder
-from dally.policies.part import Part
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
 from dally.policies.view import View
@@ -40,7 +40,7 @@ class Dally(Policy):
     def __init__(self, order: GittinsOrder, limits: Limits) -> None:
         self.order: GittinsOrder = order
         self.limits: Limits = limits
-        self._prices: Prices = Prices(Part.view, limits)
+        self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
         self._churn: Churn = Churn(limits)
         self._patience: Patience = Patience(limits)
