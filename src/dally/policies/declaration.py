@@ -28,6 +28,7 @@ class NamedPolicy(NamedTuple):
     paper: str
     params: tuple[Param, ...] = ()
     source: str = ""  # the distribution that brings it; empty: Dally itself
+    files: tuple[str, ...] = ()  # parameters that name a file
 
 
 def declared(name: str, what: object) -> NamedPolicy:

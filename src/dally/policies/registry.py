@@ -112,6 +112,12 @@ def policy_file(name: str) -> str:
     return split_file(name)[0]
 
 
+def setting_files(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The files that settings of a policy of ours name, by parameter."""
+    row = POLICIES.get(name)
+    return {key: given[key] for key in row.files if given.get(key)} if row is not None else {}
+
+
 def installed_code(name: str) -> str:
     """What tells the code of a policy of another distribution, or of this process; empty for all others."""
     here = find_here(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dally.engine.simulate import Simulation
 from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing import record_of
@@ -14,16 +13,12 @@ ONE_S = Costs(0.0, 1.0, 0.0)  # a restart takes 1 s per GPU
 
 
 def run(
-    jobs: list[tuple[float, int, float]], machines: list[tuple[tuple[str, ...], int]] = GRID, **given: str
+    jobs: list[tuple[float, int, float]],
+    given: dict[str, str] | None = None,
+    machines: list[tuple[tuple[str, ...], int]] = GRID,
 ) -> RunRows:
     """The run of jobs (submit_s, GPUs, duration_s) under `dally` with these settings."""
-    return record_of(simulated(jobs, machines, **given))
-
-
-def simulated(
-    jobs: list[tuple[float, int, float]], machines: list[tuple[tuple[str, ...], int]] = GRID, **given: str
-) -> Simulation:
-    return Case(machines, jobs, costs=ONE_S).run(build("dally", given))
+    return record_of(Case(machines, jobs, costs=ONE_S).run(build("dally", given)))
 
 
 def test_a_newcomer_preempts_who_has_run_for_long() -> None:
@@ -36,14 +31,14 @@ def test_a_newcomer_preempts_who_has_run_for_long() -> None:
 
 
 def test_preemption_can_be_switched_off() -> None:
-    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], preemption="off")
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"preemption": "off"})
     assert [(job.start_s, job.finish_s) for job in record.jobs] == [(0.0, 10_000.0), (10_000.0, 10_060.0)]
 
 
 def test_a_job_keeps_what_it_got_for_its_hold() -> None:
     # The hold ends at 6000 s. The newcomer comes at 5000 s, and passes follow every 300 s: the first one after
     # the hold is at 6200 s.
-    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], least_hold_s="6000")
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"least_hold_s": "6000"})
     assert [job.start_s for job in record.jobs] == [0.0, 6200.0]
 
 
@@ -54,7 +49,7 @@ GAPS = [(0.0, 1, 1000.0), (0.0, 1, 100.0), (0.0, 1, 1000.0), (0.0, 1, 100.0), (0
 
 def test_a_machine_is_cleared_by_moving_one_gpu() -> None:
     # One of the two remaining jobs moves over to the other, for 1 s.
-    record = run(GAPS, scatter="off")
+    record = run(GAPS, {"scatter": "off"})
     gang = record.jobs[5]
     assert (gang.start_s, gang.finish_s) == (200.0, 250.0)
     assert [job.migrations for job in record.jobs] == [1, 0, 0, 0, 0, 0]
@@ -74,7 +69,7 @@ def test_some_move_and_some_are_preempted_for_one_gang() -> None:
     # young job moves to the free GPU, and the old gang is preempted.
     machines: list[tuple[tuple[str, ...], int]] = [((), 3), ((), 3)]
     jobs = [(0.0, 2, 1e6), (0.0, 1, 49_000.0), (0.0, 3, 49_000.0), (50_000.0, 2, 9000.0), (50_000.0, 1, 9000.0)]
-    record = run([*jobs, (50_100.0, 3, 30.0)], machines)
+    record = run([*jobs, (50_100.0, 3, 30.0)], machines=machines)
     assert record.jobs[5].start_s == 50_100.0
     assert record.jobs[0].preemptions == 1
     assert [job.preemptions for job in record.jobs[3:]] == [0, 0, 0]
@@ -84,9 +79,9 @@ def test_ranks_are_gpu_seconds_per_finish() -> None:
     # Both of one age: whoever asks for fewer GPUs comes first, and las goes by GPU-seconds had, which are none.
     jobs = [(0.0, 8, 100.0), (10.0, 8, 10.0), (11.0, 4, 10.0)]
     assert [job.start_s for job in run(jobs).jobs] == [0.0, 110.0, 100.0]
-    assert [job.start_s for job in run(jobs, order="las").jobs] == [0.0, 100.0, 110.0]
+    assert [job.start_s for job in run(jobs, {"order": "las"}).jobs] == [0.0, 100.0, 110.0]
 
 
 def test_for_the_makespan_the_largest_goes_first() -> None:
     jobs = [(0.0, 8, 100.0), (10.0, 4, 10.0), (11.0, 8, 10.0)]
-    assert [job.start_s for job in run(jobs, objective="makespan").jobs] == [0.0, 110.0, 100.0]
+    assert [job.start_s for job in run(jobs, {"objective": "makespan"}).jobs] == [0.0, 110.0, 100.0]

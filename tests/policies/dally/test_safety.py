@@ -41,8 +41,8 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     # Ranks favour the stream of small jobs for ever. The gang's patience ends 3000 s after it came.
     jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
     index = jobs.index((100.0, 8, 50.0))
-    given_up = run(jobs, patience_s="inf").jobs[index]
-    served = run(jobs, patience_s="3000", least_hold_s="0", hold="0").jobs[index]
+    given_up = run(jobs, {"patience_s": "inf"}).jobs[index]
+    served = run(jobs, {"patience_s": "3000", "least_hold_s": "0", "hold": "0"}).jobs[index]
     assert given_up.start_s > 7000.0
     assert (served.start_s, served.finish_s) == (3100.0, 3150.0)
 
@@ -50,7 +50,7 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
 def test_without_preemption_a_domain_is_kept_until_it_is_empty() -> None:
     # From 3100 s on nobody starts; the last to start before that ends within 80 s.
     jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
-    gang = run(jobs, patience_s="3000", preemption="off").jobs[jobs.index((100.0, 8, 50.0))]
+    gang = run(jobs, {"patience_s": "3000", "preemption": "off"}).jobs[jobs.index((100.0, 8, 50.0))]
     assert 3100.0 <= gang.start_s <= 3180.0
 
 
@@ -65,7 +65,7 @@ def test_in_overload_a_gang_waits_for_its_patience_and_for_what_came_before(seed
     jobs = sorted([*stream, gang])
     before_s = sum(gpus * lasts_s for at_s, gpus, lasts_s in stream if at_s <= 1000.0) / 8.0
     served, given_up = (
-        run(jobs, **{**GUARDED, "patience_s": patience_s}).jobs[jobs.index(gang)] for patience_s in ("200", "inf")
+        run(jobs, {**GUARDED, "patience_s": patience_s}).jobs[jobs.index(gang)] for patience_s in ("200", "inf")
     )
     assert served.start_s <= 1000.0 + 200.0 + before_s
     assert given_up.start_s > 3000.0
@@ -79,7 +79,7 @@ lasting = st.tuples(st.integers(0, 500).map(float), st.just(8), st.integers(200,
 def test_nobody_waits_longer_than_the_bound(jobs: list[tuple[float, int, float]]) -> None:
     # Gangs that each take all: one waits 200 s and as long as it has run, and then for a stretch, a hold, a restart
     # and a pass of each other gang, as often as it has had a stretch itself.
-    record = run(jobs, **GUARDED, reserved="0")
+    record = run(jobs, {**GUARDED, "reserved": "0"})
     for job in record.jobs:
         waited_s = job.finish_s - job.submit_s - job.run_s
         turns = 1.0 + job.run_s / 100.0
@@ -122,7 +122,7 @@ def test_churn_is_a_share_of_gpu_time() -> None:
 
 
 def test_without_churn_nobody_is_stopped_or_moved() -> None:
-    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], churn="0")
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"churn": "0"})
     assert not any(job.preemptions + job.migrations for job in record.jobs)
 
 
@@ -158,11 +158,11 @@ def test_beyond_the_limit_nobody_is_scattered() -> None:
     machines: list[tuple[tuple[str, ...], int]] = [((), 2), ((), 2)]
     jobs = [(0.0, 1, 1000.0), (0.0, 1, 100.0), (0.0, 1, 1000.0), (0.0, 1, 100.0), (200.0, 2, 50.0)]
     off = {"compaction": "off", "preemption": "off"}
-    assert run(jobs, machines, **off).jobs[4].start_s == 200.0
-    assert run(jobs, machines, scatter="off", **off).jobs[4].start_s == 1000.0
+    assert run(jobs, off, machines).jobs[4].start_s == 200.0
+    assert run(jobs, {**off, "scatter": "off"}, machines).jobs[4].start_s == 1000.0
 
 
 def test_a_pass_out_of_budget_still_starts_whom_it_can() -> None:
     assert VIEW.restart_s(Job(0, "a", 0.0, 8, 1.0)) == 13.0
-    record = run([(0.0, 2, 100.0)] * 8, most_prices="1")
+    record = run([(0.0, 2, 100.0)] * 8, {"most_prices": "1"})
     assert sorted(job.start_s for job in record.jobs) == [0.0] * 4 + [100.0] * 4

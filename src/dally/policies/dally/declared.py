@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from dally.errors import InputError
@@ -11,6 +12,7 @@ from dally.policies.dally.policy import Dally
 from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.ordering.gittins import BY, GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
+from dally.policies.prediction.learned import read_table
 from dally.policies.settings import Settings
 
 USUAL: Final = Limits()
@@ -66,6 +68,7 @@ LEARNING: Final = (
     Param("prior", 0.15, "share of jobs that end in their first 30 s, before anything is known"),
     Param("horizon", 0.5, "share of its age that a rank looks ahead at least"),
     Param("least_horizon_s", 600.0, "the same, at least so many seconds"),
+    Param("learned", "", "a file of `dally learn` to begin with"),
     Param("refresh_s", 600.0, "seconds after which all ranks are worked out again", 1.0),
 )
 
@@ -84,6 +87,8 @@ def _dally(settings: Settings) -> Policy:
         settings["least_horizon_s"],
         settings["by_user"],
     )
+    if settings["learned"]:
+        table.restore(read_table(Path(settings["learned"]), table))
     limits = Limits(**{param.name: settings[param.name] for param in LIMITS})
     return Dally(GittinsOrder(table, settings["refresh_s"], _order(settings)), limits)
 
@@ -100,5 +105,5 @@ def _order(settings: Settings) -> int:
 
 DALLY: Final = NamedPolicy(
     "dally", _dally, "Gittins rank of learnt hazards", "closest tier, or almost free of charge",
-    "every event; migration", NOTHING, "ours", (*LIMITS, *LEARNING),
+    "every event; migration", NOTHING, "ours", (*LIMITS, *LEARNING), files=("learned",),
 )  # fmt: skip

@@ -44,8 +44,8 @@ class GittinsOrder(Order):
 
     Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
     bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better. Instead, ranks may
-    be by GPU-time had so far (las), by expected GPU-time left, most first (largest), by how much longer than its own
-    time a job will have taken (stretch), or by how long after its submission it will end (oldest).
+    be by GPU-time had so far (las), by expected GPU-time left, most first (largest), by how much longer than its
+    own time a job will have taken (stretch), or by how long after its submission it will end (oldest).
     """
 
     def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
