@@ -167,7 +167,7 @@ class Dally(Policy):
     def _moved(self, move: Move, for_whom: Job | None, now: float) -> Action:
         self._churn.spend(move.job, move.cost_s)
         self._churn.moved(move.job, now)
-        self.reasons.moved(move.job, for_whom, move.cost_s, move.saved_s)
+        self.reasons.moved(move.job, for_whom, self._prices.restart_s(move.job), move.saved_s)
         return Migrate(move.job, move.allocation)
 
     def _stopped_for(self, loser: Job, winner: Job, now: float) -> Action:
