@@ -46,23 +46,18 @@ def sections() -> Iterator[str]:
     yield HEAD
     yield table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
-        [[f"[`{name}`](#{name})", *parts_of(row), row.needs, row.paper] for name, row in POLICIES.items()],
+        [
+            [f"[`{name}`](#{name})", row.order, row.placement, row.preemption, row.needs, row.paper]
+            for name, row in POLICIES.items()
+        ],
     )
     for name, row in POLICIES.items():
         yield from section(name, row)
 
 
-def parts_of(row: NamedPolicy) -> list[str]:
-    """Order, placement and preemption, or whose these are."""
-    return [f"as `{row.alias_of}`", "", ""] if row.alias_of else [row.order, row.placement, row.preemption]
-
-
 def section(name: str, row: NamedPolicy) -> Iterator[str]:
     """What the code says of one policy, and its parameters."""
     yield f"\n## {name}\n"
-    if row.alias_of:
-        yield f"\nAnother name of [`{row.alias_of}`](#{row.alias_of}).\n"
-        return
     policy = build(name)
     for part in (policy, *(getattr(policy, attribute, None) for attribute in PARTS)):
         if isinstance(part, Part):

@@ -20,7 +20,7 @@ def test_one_vocabulary(text: str, wanted: bool) -> None:
     assert is_on(text) is wanted
     assert convert("strict", text) is wanted  # a sweep's plan
     assert getattr(override(Links(), {SWITCH_OF_LINKS: text}), SWITCH_OF_LINKS) is wanted  # --set-network
-    build("dally", {"tuner": text})  # --set
+    build("dally-paper", {"tuner": text})  # --set
 
 
 @pytest.mark.parametrize("value", [True, False])
@@ -34,7 +34,7 @@ def test_anything_else_is_refused_in_the_same_words() -> None:
     for refuse in (
         lambda: convert("strict", "maybe"),
         lambda: override(Links(), {SWITCH_OF_LINKS: "maybe"}),
-        lambda: build("dally", {"tuner": "maybe"}),
+        lambda: build("dally-paper", {"tuner": "maybe"}),
     ):
         with pytest.raises(InputError, match="must be on or off"):
             refuse()

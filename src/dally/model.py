@@ -333,7 +333,10 @@ RESERVE: Final = 6  # GPUs are kept for the job, from some moment on; no job: fo
 ROUND: Final = 7  # GPUs are shared out next at some moment
 DEFER: Final = 8  # the job is not offered anything yet
 ADMIT: Final = 9  # from now on it is
-DECISION_NAMES: Final = ("wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit")
+MOVE: Final = 10  # a running job moves, to a faster place or out of another's way
+DECISION_NAMES: Final = (
+    "wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit", "move",
+)  # fmt: skip
 
 
 class Decision:
@@ -349,8 +352,9 @@ class Decision:
         self.demand_kind: i64 = demand_kind if job is None else job.kind  # tells demands of one size apart
         self.tier: i64 = -1  # on offer, or accepted; -1: none
         self.value: float = 0.0  # accept: how long it had to wait for that tier; reserve, round: the moment
-        self.other: i64 = -1  # lose: the job that got the GPUs; -1: it gave them up by itself
-        self.timers_s: vec[float] = vec[float]()  # offer: for each tier above the machine
+        self.other: i64 = -1  # lose, move: the job that gets the GPUs; -1: nobody yet
+        # offer: for each tier above the machine; lose: both ranks, restart, work at risk; move: cost, saving
+        self.timers_s: vec[float] = vec[float]()
 
 
 picklable(Decision, 0, None, 0, 0)

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 # machine each. job-c finds 3 + 3 at 3 and takes them at 7, until 16. job-d finds no 8 GPUs at 5 and takes those
 # of job-a and job-b at 10, when their leases end, until 15.
 TRACE = "job_id,submit_s,gpus,duration_s\njob-a,0,5,12\njob-b,0,5,22\njob-c,3,6,9\njob-d,5,8,5\n"
-POLICY = ["--policy", "dally", "--set", "tuner=off", "--set", "lease_s=10", "--set", "floors=0.4,0.8"]
+POLICY = ["--policy", "dally-paper", "--set", "tuner=off", "--set", "lease_s=10", "--set", "floors=0.4,0.8"]
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
         "job_id,submit_s,gpus,duration_s,model\na,0,4,1000,bert-large\nb,0,12,9,vgg16\n"
     )
-    done = dally("simulate", "--trace", "t.csv", "--cluster", "2x2x8", "--network", "slow", "--policy", "dally",
-                 "--out", "one")  # fmt: skip
+    done = dally("simulate", "--trace", "t.csv", "--cluster", "2x2x8", "--network", "slow", "--policy",
+                 "dally-paper", "--out", "one")  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(dally("explain", "a", "--run", "one", "--json").stdout)
     assert told["events"][0]["text"] == "submitted; asks for 4 GPUs, trains bert-large"

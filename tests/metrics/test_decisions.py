@@ -19,7 +19,9 @@ FREE = Costs(0.0, 0.0, 0.0)
 RACK: list[tuple[tuple[str, ...], int]] = [(("r",), 8), (("r",), 8)]  # one rack of two machines
 COLUMNS = {
     "time_s": pl.Float64,
-    "kind": pl.Enum(["wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit"]),
+    "kind": pl.Enum(
+        ["wait", "offer", "accept", "lose", "rank", "head", "reserve", "round", "defer", "admit", "move"]
+    ),
     "job_id": pl.String,
     "gpus": pl.Int32,
     "group": pl.Int32,
@@ -31,6 +33,7 @@ COLUMNS = {
     "until_s": pl.Float64,
     "winner": pl.String,
     "timers_s": pl.List(pl.Float64),
+    "prices": pl.List(pl.Float64),
 }
 
 Row = tuple[object, ...]
@@ -38,19 +41,19 @@ Row = tuple[object, ...]
 
 def wait(time_s: float, job: str, gpus: int, rank: float) -> Row:
     """Ties are broken by when it began to wait."""
-    return (time_s, "wait", job, gpus, 1, None, 0, rank, time_s, None, None, None, [])
+    return (time_s, "wait", job, gpus, 1, None, 0, rank, time_s, None, None, None, [], [])
 
 
 def offer(time_s: float, gpus: int, tier: str | None, timers_s: list[float]) -> Row:
-    return (time_s, "offer", None, gpus, 1, tier, 0, None, None, None, None, None, timers_s)
+    return (time_s, "offer", None, gpus, 1, tier, 0, None, None, None, None, None, timers_s, [])
 
 
 def accept(time_s: float, job: str, gpus: int, tier: str, patience_s: float) -> Row:
-    return (time_s, "accept", job, gpus, 1, tier, 0, None, None, patience_s, None, None, [])
+    return (time_s, "accept", job, gpus, 1, tier, 0, None, None, patience_s, None, None, [], [])
 
 
 def lose(time_s: float, job: str, gpus: int, winner: str) -> Row:
-    return (time_s, "lose", job, gpus, 1, None, 0, None, None, None, None, winner, [])
+    return (time_s, "lose", job, gpus, 1, None, 0, None, None, None, None, winner, [], [])
 
 
 def rows(jobs: list[tuple[float, int, float]], policy: str, settings: dict[str, str]) -> list[Row]:
@@ -61,7 +64,7 @@ def test_fixed_timers_line_by_line() -> None:
     # A lease is 10 s; T_1 = 0.4 leases = 4 s and T_2 = 8 s, whatever the size, as all sizes fit a machine.
     jobs = [(0.0, 5, 12.0), (0.0, 5, 22.0), (3.0, 6, 9.0), (5.0, 8, 5.0)]
     settings = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
-    assert rows(jobs, "dally", settings) == [
+    assert rows(jobs, "dally-paper", settings) == [
         # Both never ran: rank 0. Each finds a machine, for which nobody has to wait.
         wait(0, "j0", 5, 0.0),
         wait(0, "j1", 5, 0.0),
@@ -94,7 +97,7 @@ def test_tuned_timers_are_told_when_they_changed() -> None:
     # A lease is 10 s. T_1(4) = 10 · max(1, ⌈stat⌉) with stat = 1 at first, T_2 = 10 · max(5, ⌈stat⌉).
     # 16 GPUs fit nothing closer than the rack: T_1(16) = 0.
     jobs = [(0.0, 16, 10.0), (0.0, 16, 10.0), (0.0, 4, 5.0), (1.0, 16, 10.0), (26.0, 4, 3.0)]
-    assert rows(jobs, "dally", {"lease_s": "10", "floors": "1,5"}) == [
+    assert rows(jobs, "dally-paper", {"lease_s": "10", "floors": "1,5"}) == [
         wait(0, "j0", 16, 0.0),
         wait(0, "j1", 16, 0.0),
         wait(0, "j2", 4, 0.0),

@@ -40,13 +40,6 @@ def test_errors(name: str, given: dict[str, str], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_an_alias_is_the_policy_it_names() -> None:
-    aliases = {name: row for name, row in POLICIES.items() if row.alias_of}
-    assert {name: row.alias_of for name, row in aliases.items()} == {"dally": "dally-paper"}
-    for name, row in aliases.items():
-        assert row == POLICIES[row.alias_of]._replace(name=name, alias_of=row.alias_of)
-
-
 def test_kinds_of_parameters() -> None:
     params = (Param("switch", True, ""), Param("count", 3, ""), Param("word", "a", ""), Param("share", 0.5, ""))
     given = {"switch": "off", "count": "7", "word": "b"}

@@ -87,7 +87,7 @@ def test_a_shifted_case_is_the_same_run_shifted(policy: str) -> None:
         ("gavel", {"round_s": "64"}),
         ("gandiva", {"slice_s": "7"}),
         ("themis", {"lease_s": "7"}),
-        ("dally", {"lease_s": "64"}),
+        ("dally-paper", {"lease_s": "64"}),
     ],
 )
 def test_so_it_is_with_short_rounds_and_early_learning(policy: str, parameters: dict[str, str]) -> None:

@@ -45,7 +45,7 @@ def timed(
     until_s: float = float("inf"),
 ) -> Stories:
     """A run under `dally` with the timers above."""
-    scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally", dict(TIMED))
+    scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally-paper", dict(TIMED))
     scenario.restart_per_gpu_s = restart_per_gpu_s
     scenario.until_s = until_s
     return simulate(folder / "run", scenario)
@@ -145,7 +145,9 @@ def test_a_job_that_still_waits_when_the_clock_stops(tmp_path: Path) -> None:
 def test_offers_that_nobody_of_that_size_would_ever_take(tmp_path: Path) -> None:
     # Endless timers: c holds out for a machine, which b leaves at 22.
     settings = {"tuner": "off", "lease_s": "1000", "floors": "inf"}
-    scenario = Scenario(trace_of(tmp_path, [("a", 0, 5, 50), ("b", 0, 5, 22), ("c", 3, 6, 9)]), "1x2x8", "dally")
+    scenario = Scenario(
+        trace_of(tmp_path, [("a", 0, 5, 50), ("b", 0, 5, 22), ("c", 3, 6, 9)]), "1x2x8", "dally-paper"
+    )
     scenario.settings = settings
     story = simulate(tmp_path / "run", scenario).story("c")
     assert [(line.time_s, line.text) for line in story[1:3]] == [
@@ -159,7 +161,7 @@ def test_offers_that_change_often_are_told_in_part(tmp_path: Path) -> None:
     # the first and the last three are told.
     blocks = [("x", 0.0, 5, 100.0), ("y", 0.0, 5, 100.0)]
     blips = [(f"z{i}", 2.0 + 2 * i, 1, 1.0) for i in range(5)]
-    scenario = Scenario(trace_of(tmp_path, [*blocks, ("w", 1.0, 6, 5.0), *blips]), "1x2x8", "dally")
+    scenario = Scenario(trace_of(tmp_path, [*blocks, ("w", 1.0, 6, 5.0), *blips]), "1x2x8", "dally-paper")
     scenario.settings = {"tuner": "off", "lease_s": "1000", "floors": "0.05,1"}
     story = simulate(tmp_path / "run", scenario).story("w")
     # 6 GPUs from 1, 5 from 2, 6 from 3, …, 5 from 10, 6 from 11; T_1 = 50 s.
@@ -179,7 +181,7 @@ def test_offers_that_change_often_are_told_in_part(tmp_path: Path) -> None:
 
 def test_lost_to_a_failure(tmp_path: Path) -> None:
     (tmp_path / "down.csv").write_text("machine,fail_s,repair_s\nrack0-m0,5,8\n")
-    scenario = Scenario(trace_of(tmp_path, [("a", 0.0, 8, 20.0)]), "1x1x8", "dally")
+    scenario = Scenario(trace_of(tmp_path, [("a", 0.0, 8, 20.0)]), "1x1x8", "dally-paper")
     scenario.failures = str(tmp_path / "down.csv")
     scenario.restart_per_gpu_s = 0.0
     assert simulate(tmp_path / "run", scenario).story("a") == [
@@ -298,7 +300,7 @@ PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: de
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Stories:
     folder = tmp_path_factory.mktemp("demo")
-    scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally")
+    scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally-paper")
     scenario.network = "slow"
     return simulate(folder / "run", scenario)
 
@@ -402,7 +404,7 @@ def test_a_job_that_still_waits_when_the_clock_stops_is_told_until_when(tmp_path
     # Two machines of 8 with 3 free GPUs each: a gang of 6 is offered the rack, which it takes after 4 s.
     trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
     settings = {"lease_s": "1000", "floors": "0.004", "tuner": "off"}
-    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally", settings, until_s=5.0))
+    records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper", settings, until_s=5.0))
     told = [line.text for line in records.story("c")]
     assert told[-1] == "one rack on offer at best: declined until day 0 00:00:07 (7 s)"
 

@@ -27,10 +27,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def scenario(tmp_path: Path) -> Scenario:
     (tmp_path / "t.csv").write_text("job_id,submit_s,gpus,duration_s\n" + JOBS)
-    return Scenario(str(tmp_path / "t.csv"), "2x2x8", "dally", {"lease_s": "600"}, network="slow", failure_rate=5.0)
+    return Scenario(
+        str(tmp_path / "t.csv"), "2x2x8", "dally-paper", {"lease_s": "600"}, network="slow", failure_rate=5.0
+    )
 
 
-@pytest.mark.parametrize("policy", ["dally", "tiresias-gittins", str(ROOT / OWN)])
+@pytest.mark.parametrize("policy", ["dally", "dally-paper", "tiresias-gittins", str(ROOT / OWN)])
 def test_going_on_leaves_what_never_stopping_leaves(scenario: Scenario, tmp_path: Path, policy: str) -> None:
     scenario = replace(scenario, policy=policy, settings={})
     execute(scenario, out=tmp_path / "whole")

@@ -17,7 +17,7 @@ cluster = "2x2x8"
 network = "slow"
 
 [grid]
-policy = ["mine.py:Leased", "dally"]
+policy = ["mine.py:Leased", "dally-paper"]
 seed = [1, 2, 3, 4]
 
 [random]

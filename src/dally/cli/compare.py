@@ -38,7 +38,7 @@ EXAMPLES = """Examples:
 
   dally compare --trace sacct.txt --format sacct --zone Europe/Paris --cluster topology.conf --failure-rate 0.01
 
-  dally compare --workloads venus80,batch32 --network slow,congested --policies dally,dally:lease_s=1800
+  dally compare --workloads venus80,batch32 --network slow,congested --policies dally,dally:migration=off
 """
 
 

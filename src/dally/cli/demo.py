@@ -25,12 +25,12 @@ NETWORK = "slow"
 BASELINE = "fifo-backfill"
 POLICIES = (
     "fifo", "fifo-backfill", "slurm-switches", "kueue-preferred", "kueue-required", "srtf", "las", "tiresias",
-    "themis", "dally-paper", "dally-paper-consolidated",
+    "themis", "dally-paper", "dally-paper-consolidated", "dally",
 )  # fmt: skip
 
 
 def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where to leave the report.")) -> None:
-    """Compare eleven policies on a synthetic workload, and leave a report to open."""
+    """Compare twelve policies on a synthetic workload, and leave a report to open."""
     out.mkdir(parents=True, exist_ok=True)
     trace = out / "jobs.csv"
     write_workload(trace, generate(find_recipe(RECIPE), ASK))

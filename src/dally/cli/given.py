@@ -13,6 +13,7 @@ from dally.cli import many
 from dally.cli.scenario_options import OPTIONS, flag_of, option
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
+from dally.policies.registry import USUAL_POLICY
 from dally.runs.going_on import saved_scenario
 from dally.runs.scenario import Scenario, read_scenario
 from dally.sweep.parameters import changed
@@ -33,7 +34,7 @@ class Given:
         """The scenario of --scenario, or an empty one, with what is given in its place."""
         if "snapshot" in self.values:
             return with_values(saved_scenario(Path(self.values["snapshot"])), self.values)
-        base = read_scenario(self.start) if self.start else Scenario(trace="", cluster="", policy="fifo-backfill")
+        base = read_scenario(self.start) if self.start else Scenario(trace="", cluster="", policy=USUAL_POLICY)
         return with_values(base, self.values)
 
     def seeds(self, usual: Sequence[int]) -> list[int]:

@@ -16,7 +16,7 @@ from dally.errors import InputError, Interrupted, PolicyError
 GROUPS = ("topology", "trace")
 ALL = (
     "simulate", "compare", "whatif", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "models",
-    *GROUPS, "collective", "predict", "demo",
+    *GROUPS, "collective", "predict", "learn", "demo",
 )  # fmt: skip
 
 

@@ -36,17 +36,16 @@ def policies(
 
 
 def _values(row: NamedPolicy) -> dict[str, Any]:
-    """The row for scripts; a source only where another distribution brings it, alias_of only where it is one."""
+    """The row for scripts; a source only where another distribution brings it."""
     parameters = [{"name": param.name, "default": param.default, "about": param.about} for param in row.params]
     texts = {name: getattr(row, name) for name in ("name", "order", "placement", "preemption", "needs", "paper")}
-    known = {key: getattr(row, key) for key in ("source", "alias_of") if getattr(row, key)}
-    return {**texts, "parameters": parameters, **known}
+    return {**texts, "parameters": parameters, **({"source": row.source} if row.source else {})}
 
 
 def _show(found: Mapping[str, NamedPolicy]) -> None:
     print_table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
-        [[name, *_parts(row), row.needs, row.paper] for name, row in found.items()],
+        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in found.items()],
     )
     print_table(
         ["--set", "meaning", "defaults"],
@@ -57,16 +56,11 @@ def _show(found: Mapping[str, NamedPolicy]) -> None:
             typer.echo(f"{name} comes with {row.source}")
 
 
-def _parts(row: NamedPolicy) -> list[str]:
-    """Order, placement and preemption, or whose these are."""
-    return [f"as {row.alias_of}", "", ""] if row.alias_of else [row.order, row.placement, row.preemption]
-
-
 def _parameters(policies: Mapping[str, NamedPolicy]) -> dict[str, tuple[str, str]]:
-    """Each parameter's meaning, and its default by policy; aliases have those of the policy they name."""
+    """Each parameter's meaning, and its default by policy."""
     found: dict[str, tuple[str, str]] = {}
     for name, row in policies.items():
-        for param in () if row.alias_of else row.params:
+        for param in row.params:
             about, defaults = found.get(param.name, ("", ""))
             default = f"{name} {shown(param.default)}"
             found[param.name] = (param.about or about, f"{defaults}, {default}" if defaults else default)

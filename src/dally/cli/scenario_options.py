@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+from dally.policies.registry import USUAL_POLICY
 from dally.runs.scenario import Scenario
 
 WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
@@ -42,7 +43,7 @@ OPTIONS: dict[str, Taken] = {
         "docs/formats.md, such as topology.conf with gres.conf beside it.",
         "RxMxG|FILE",
     ),
-    "policy": Taken(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual="fifo-backfill"),
+    "policy": Taken(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual=USUAL_POLICY),
     "settings": Taken(("--set",), "Set a parameter of the policy.", "KEY=VALUE", list[str]),
     "scenario": Taken(
         ("--scenario",), "Start from the scenario.toml that a run left; other options change it.", "FILE", Path

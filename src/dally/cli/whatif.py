@@ -14,6 +14,7 @@ from dally.cli.given import Given, require, takes_scenario, with_values
 from dally.cli.output import print_table
 from dally.cli.scenario_options import option
 from dally.cluster.network_spec import read_settings
+from dally.policies.registry import USUAL_POLICY
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
@@ -39,7 +40,7 @@ EXAMPLES = """Examples:
 )
 def whatif(
     given: Given,
-    policy: str = typer.Option("dally", metavar="NAME", help="The policy to try, by name or as FILE.py:Class."),
+    policy: str = typer.Option(USUAL_POLICY, metavar="NAME", help="The policy to try: its name or FILE.py:Class."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
     network: str = option("network", "as the topology states, else normal", "Or none: places do not matter."),
     current: str = typer.Option(

@@ -161,6 +161,13 @@ class Topology:
             tier -= 1
         return first, last + 1
 
+    def domain_of(self, tier: i64, machine: i64) -> i64:
+        """The domain of that tier in which a machine is."""
+        domain = machine
+        for above in range(tier):
+            domain = self.parents[above][domain]
+        return domain
+
     def tier_of(self, machines: vec[i64]) -> i64:
         """The closest tier of which one domain holds all these machines."""
         tier: i64 = 0

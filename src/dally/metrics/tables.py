@@ -7,7 +7,19 @@ import io
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
-from dally.model import ACCEPT, DECISION_NAMES, FINISHED, KIND_NAMES, RANK, RESERVE, ROUND, STATUS_NAMES, WAITS, Job
+from dally.model import (
+    ACCEPT,
+    DECISION_NAMES,
+    FINISHED,
+    KIND_NAMES,
+    OFFER,
+    RANK,
+    RESERVE,
+    ROUND,
+    STATUS_NAMES,
+    WAITS,
+    Job,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +147,8 @@ def decisions_frame(record: Simulated) -> pl.DataFrame:
     kind = pl.Series(memoryview(log.kinds), dtype=pl.UInt8)
     value = pl.Series(memoryview(log.values), dtype=pl.Float64)
     ranked = (kind == WAITS) | (kind == RANK)
-    return pl.DataFrame(
+    numbers = _runs(log.timer_ends, log.timers_s)
+    frame = pl.DataFrame(
         {
             "time_s": pl.Series(memoryview(log.times), dtype=pl.Float64),
             "kind": _named(list(DECISION_NAMES), log.kinds),
@@ -149,8 +162,15 @@ def decisions_frame(record: Simulated) -> pl.DataFrame:
             "patience_s": value.set(kind != ACCEPT, None),
             "until_s": value.set((kind != RESERVE) & (kind != ROUND), None),
             "winner": _named(jobs, log.others, pl.String()),
-            "timers_s": _runs(log.timer_ends, log.timers_s),
+            "timers_s": numbers,
+            "prices": numbers,
         }
+    )
+    none = pl.lit([], dtype=pl.List(pl.Float64))
+    offers = pl.col("kind") == DECISION_NAMES[OFFER]
+    return frame.with_columns(
+        timers_s=pl.when(offers).then("timers_s").otherwise(none),
+        prices=pl.when(offers).then(none).otherwise("prices"),
     )
 
 

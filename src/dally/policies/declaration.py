@@ -28,12 +28,7 @@ class NamedPolicy(NamedTuple):
     paper: str
     params: tuple[Param, ...] = ()
     source: str = ""  # the distribution that brings it; empty: Dally itself
-    alias_of: str = ""  # the policy that it is another name of
-
-
-def alias(name: str, policy: NamedPolicy) -> NamedPolicy:
-    """The same policy under another name."""
-    return policy._replace(name=name, alias_of=policy.name)
+    files: tuple[str, ...] = ()  # parameters that name a file
 
 
 def declared(name: str, what: object) -> NamedPolicy:

@@ -7,7 +7,7 @@ from typing import Final
 
 from dally.errors import InputError
 from dally.policies.base import Param, Policy
-from dally.policies.declaration import NOTHING, NamedPolicy, alias
+from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.network_sensitivity import NetworkSensitivity
 from dally.policies.ordering.service import LeastAttained
@@ -57,4 +57,3 @@ DALLY_PAPER: Final = _variant("dally-paper", "delay, tuned timers", True, "6,12"
 DALLY_PAPER_MANUAL: Final = _variant("dally-paper-manual", "delay, fixed timers", False, "6,12")
 DALLY_PAPER_NOWAIT: Final = _variant("dally-paper-nowait", "delay, no timers", False, "0")
 DALLY_PAPER_CONSOLIDATED: Final = _variant("dally-paper-consolidated", "closest tier only", False, "inf")
-DALLY: Final = alias("dally", DALLY_PAPER)

@@ -12,6 +12,7 @@ from dally.model import (
     HEAD,
     INFINITY,
     LOSE,
+    MOVE,
     NEVER,
     OFFER,
     RESERVE,
@@ -55,6 +56,23 @@ class Reasons:
         """The loser's GPUs go to the winner."""
         told = Decision(LOSE, loser)
         told.other = winner.index
+        self._rows.append(told)
+
+    def lost_at(
+        self, loser: Job, winner: Job, winner_rank: float, loser_rank: float, restart_s: float, at_risk_s: float
+    ) -> None:
+        """The same, with both ranks and what the loser pays: its restart, and its work since its checkpoint."""
+        told = Decision(LOSE, loser)
+        told.other = winner.index
+        told.timers_s = vec[float]([winner_rank, loser_rank, restart_s, at_risk_s])
+        self._rows.append(told)
+
+    def moved(self, job: Job, for_whom: Job | None, cost_s: float, saved_s: float) -> None:
+        """A running job moves, out of somebody's way or to a faster place; what that costs and saves it."""
+        told = Decision(MOVE, job)
+        if for_whom is not None:
+            told.other = for_whom.index
+        told.timers_s = vec[float]([cost_s, saved_s])
         self._rows.append(told)
 
     def gave_up(self, job: Job) -> None:

@@ -12,15 +12,16 @@ from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
 from dally.policies.backfill import EASY
 from dally.policies.base import Policy
+from dally.policies.dally.declared import DALLY
 from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
-from dally.policies.priced.declared import PRICED
 from dally.policies.settings import settings_for
 from dally.policies.user_file import load_named, split_file
 
 GROUP: Final = "dally.policies"  # of entry points
+USUAL_POLICY: Final = "dally"  # where none is named
 
 # In the order of `dally policies`.
 DECLARED: Final = (
@@ -42,8 +43,7 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
-    PRICED,
-    paper_dally_variants.DALLY,
+    DALLY,
     paper_dally_variants.DALLY_PAPER,
     paper_dally_variants.DALLY_PAPER_MANUAL,
     paper_dally_variants.DALLY_PAPER_NOWAIT,
@@ -110,6 +110,12 @@ def _build(named: NamedPolicy, given: Mapping[str, str]) -> Policy:
 def policy_file(name: str) -> str:
     """The file of a policy that is named `file.py:Class`; empty if it is named otherwise."""
     return split_file(name)[0]
+
+
+def setting_files(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The files that settings of a policy of ours name, by parameter."""
+    row = POLICIES.get(name)
+    return {key: given[key] for key in row.files if given.get(key)} if row is not None else {}
 
 
 def installed_code(name: str) -> str:

@@ -151,6 +151,9 @@ class Stories:
         winner = lost["winner"][0]
         if winner is None:
             return "lease ended; gave up its GPUs, farther apart than it takes before it has waited; waits again"
+        prices = lost["prices"][0]
+        if len(prices) > 0:
+            return f"preempted in favour of {winner}: {_stop_price(prices)}; waits again"
         return f"preempted in favour of {winner}{self._against(job['job_id'], winner, time_s)}; waits again"
 
     def _against(self, loser: str, winner: str, time_s: float) -> str:
@@ -166,7 +169,7 @@ class Stories:
         time_s, tier = row["time_s"], row["tier"]
         where = "+".join(f"{name}:{gpus}" for name, gpus in zip(row["machines"], row["machine_gpus"], strict=True))
         if row["kind"] == "migrate":
-            return Line(time_s, "migrate", f"moved to {where} ({self._place(tier)})")
+            return Line(time_s, "migrate", f"moved {self._why_moved(row, own)}to {where} ({self._place(tier)})")
         took = own.filter(pl.col("kind") == "accept", pl.col("time_s") == time_s)
         why = "" if not took.is_empty() else self._chosen(row, own)
         if not took.is_empty():
@@ -182,6 +185,31 @@ class Stories:
         return Line(
             time_s, "start", f"started on {self._place(tier)} after waiting {span(time_s - since_s)}{why}: {where}"
         )
+
+    def _why_moved(self, row: dict[str, Any], own: pl.DataFrame) -> str:
+        """From how many domains to how many, for whom, and what that costs and saves; empty if nobody said."""
+        told = own.filter(pl.col("kind") == "move", pl.col("time_s") == row["time_s"])
+        if told.is_empty():
+            return ""
+        cost_s, saved_s = told["prices"][0]
+        winner = told["winner"][0]
+        if winner is not None:
+            return f"out of the way of {winner}, at the cost of {span(cost_s)}, "
+        before = self.occupancy.placements.filter(pl.col("end") == row["row"], pl.col("job_id") == row["job_id"])
+        shape = "" if before.is_empty() else self._reshaped(before["machines"][0].to_list(), row["machines"])
+        return f"{shape}(costs {span(cost_s)}, saves an expected {span(saved_s)}) "
+
+    def _reshaped(self, before: list[str], after: list[str]) -> str:
+        """From how many domains of the farthest tier that tells the difference to how many."""
+        topology = self.run.topology
+        numbers = {name: number for number, name in enumerate(topology.names[0])}
+        for tier in reversed(range(len(self.tiers) - 1)):
+            one, other = (
+                len({topology.domain_of(tier, numbers[name]) for name in machines}) for machines in (before, after)
+            )
+            if one != other:
+                return f"from {one} {self.tiers[tier]}s to {other} " if one > 1 else ""
+        return ""
 
     def _chosen(self, row: dict[str, Any], own: pl.DataFrame) -> str:
         """Why that tier, where the policy has no timers."""
@@ -287,6 +315,13 @@ class Stories:
         depth = depth.with_columns(pl.col("step").cum_sum())
         found: float = depth.sort("step", "time_s", descending=[True, False])["time_s"][0]
         return found
+
+
+def _stop_price(prices: list[float]) -> str:
+    """Rank against rank, the restart, and the work since the checkpoint if there is any."""
+    winner_rank, loser_rank, restart_s, at_risk_s = prices
+    risk = f", {span(at_risk_s)} since its checkpoint" if at_risk_s > 0.0 else ""
+    return f"rank {winner_rank:.4g} against {loser_rank:.4g}, restart {span(restart_s)}{risk}"
 
 
 def _outcome(job: dict[str, Any]) -> str:

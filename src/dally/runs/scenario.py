@@ -10,7 +10,7 @@ from typing import Any
 
 from dally.cluster.spec import cluster_files
 from dally.errors import InputError
-from dally.policies.registry import policy_file
+from dally.policies.registry import policy_file, setting_files
 from dally.traces import companions
 from dally.traces.mixes import find_mix
 
@@ -64,7 +64,7 @@ class Scenario:
 
     def files(self) -> list[str]:
         """The files it reads."""
-        named = [policy_file(self.policy), *cluster_files(self.cluster)]
+        named = [policy_file(self.policy), *cluster_files(self.cluster), *self._setting_files().values()]
         if self.snapshot:  # it holds all that was read from the others
             return [self.snapshot, *(name for name in named if name)]
         named += [self.trace, self.failures, self.profiles, self.past]
@@ -79,12 +79,16 @@ class Scenario:
         fields["policy"] = policy_file(self.policy)
         return {name: file for name, file in fields.items() if file in files}
 
+    def _setting_files(self) -> dict[str, str]:
+        return setting_files(self.policy, self.settings)
+
     def resolved(self) -> Scenario:
         """The same with files by absolute path, so that it reads the same from any folder."""
         moved: dict[str, Any] = {
             name: _moved(getattr(self, name), file) for name, file in self.file_fields().items()
         }
-        return replace(self, **moved)
+        learnt = {key: str(Path(file).resolve()) for key, file in self._setting_files().items()}
+        return replace(self, **moved, settings=self.settings | learnt)
 
     def to_toml(self) -> str:
         """The text of scenario.toml."""

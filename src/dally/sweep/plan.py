@@ -12,7 +12,7 @@ from typing import Any
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
 from dally.errors import InputError
-from dally.policies.registry import build, policy_file
+from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, make_run
@@ -25,7 +25,7 @@ FILES = ("trace", "cluster", "failures", "profiles", "past")  # may name a file;
 class Plan:
     """Every combination of the grid, and as many samples of the random part for each."""
 
-    start: Scenario = field(default_factory=lambda: Scenario(trace="", cluster="", policy="fifo-backfill"))
+    start: Scenario = field(default_factory=lambda: Scenario(trace="", cluster="", policy=USUAL_POLICY))
     base: dict[str, Any] = field(default_factory=dict)  # instead of what is there at the start
     grid: dict[str, list[Any]] = field(default_factory=dict)
     random: dict[str, Range | list[Any]] = field(default_factory=dict)

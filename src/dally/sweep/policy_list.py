@@ -36,7 +36,7 @@ def read_policies(texts: Iterable[str]) -> list[Chosen]:
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
-            for name in _all() if part == "all" else [part]:
+            for name in POLICIES if part == "all" else [part]:
                 chosen = _read(name)
                 found.setdefault(chosen.label(), chosen)
     if not found:
@@ -62,11 +62,6 @@ def _forms(chosen: Chosen) -> list[Chosen]:
     if TIER not in POLICIES[chosen.name].params:
         return [chosen]
     return [Chosen(chosen.name, given, chosen.name) for given in ({}, {TIER.name: CLOSEST})]
-
-
-def _all() -> list[str]:
-    """Our policies, each under one name."""
-    return [name for name, row in POLICIES.items() if not row.alias_of]
 
 
 def _split(text: str) -> list[str]:

@@ -76,7 +76,7 @@ def test_only_the_narrowest_class_forgets() -> None:
     leaf = table.class_of(job())
     table.ended(leaf, 3)
     table.ended(leaf, 3)
-    rows = {row[0]: row for row in table.rows()}
+    rows = {row[0]: row for row in table.saved()["classes"]}
     assert rows["1/ann"][3][3] == (1 * 0.5 + 1) * 0.5
     assert rows["1"][3][3] == rows[""][3][3] == 2
 
@@ -123,7 +123,7 @@ def test_what_is_saved_and_restored_ranks_the_same(seen: list[tuple[str, int, in
     for user, gpus, last in seen:
         table.ended(table.class_of(job(gpus, user)), last)
     other = HazardTable()
-    other.restore(table.rows(), int(table.finishes))
+    other.restore(table.saved())
     copy = pickle.loads(pickle.dumps(table))
     for gpus in (1, 8):
         for age_bin in (0, 7, 20):

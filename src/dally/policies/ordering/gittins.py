@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
@@ -12,6 +14,13 @@ from dally.policies.ordering.base import Order
 from dally.policies.prediction.hazard import HazardTable
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
+# What a rank is.
+GITTINS: Final = 0  # GPU-seconds per finish
+ATTAINED: Final = 1  # GPU-seconds had so far
+LARGEST: Final = 2  # the inverse of GPU-seconds left
+STRETCH: Final = 3  # time it takes over time since submission, both with what is left
+OLDEST: Final = 4  # the inverse of time since submission with what is left
+BY: Final = {"gittins": GITTINS, "las": ATTAINED, "largest": LARGEST, "stretch": STRETCH, "oldest": OLDEST}
 
 
 class Ranked:
@@ -34,18 +43,23 @@ class GittinsOrder(Order):
     """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown nobody can avoid.
 
     Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
-    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better.
+    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better. Instead, ranks may
+    be by GPU-time had so far (las), by expected GPU-time left, most first (largest), by how much longer than its
+    own time a job will have taken (stretch), or by how long after its submission it will end (oldest).
     """
 
-    def __init__(self, table: HazardTable, refresh_s: float = 600.0) -> None:
+    def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
         self.table: HazardTable = table
+        self.by: i64 = by
         self.refresh_s: float = refresh_s
         self._ranked: dict[int, Ranked] = {}
         self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
         self._refreshed_s: float = -INFINITY
+        self._now_s: float = 0.0  # as last told
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
 
     def key(self, job: Job, now: float) -> float:
+        self._now_s = now
         return self.ranked(job).rank
 
     def ranked(self, job: Job) -> Ranked:
@@ -77,6 +91,7 @@ class GittinsOrder(Order):
         return self.view.best(job)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
+        self._now_s = now
         moved: list[Job] = []
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
             found = self._ranked[int(self._crossings.pop())]
@@ -84,7 +99,7 @@ class GittinsOrder(Order):
                 moved.append(found.job)
             self._expect(found, now)
         if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
-            return self._refresh(now)
+            moved += self._refresh(now)  # one who crossed is named again only if that changed its rank
         return moved
 
     def _refresh(self, now: float) -> list[Job]:
@@ -101,7 +116,17 @@ class GittinsOrder(Order):
 
     def _rank(self, found: Ranked) -> None:
         job = found.job
-        found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
+        if self.by == GITTINS:
+            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
+        elif self.by == ATTAINED:
+            found.rank = float(job.gpus) * self.table.edges_s[found.age_bin]
+        else:
+            left_s = self.table.left_s(found.leaf, found.age_bin) * self.best(job)
+            if self.by == LARGEST:
+                found.rank = 1.0 / (float(job.gpus) * left_s)
+            else:
+                takes_s = job.run_s(self._now_s) + left_s if self.by == STRETCH else 1.0
+                found.rank = takes_s / (self._now_s - job.submit_s + left_s)
 
     def _cross(self, found: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -125,6 +150,7 @@ class GittinsOrder(Order):
         self._crossings.put(job.index, works_s + (end_s - job.done_s(now)) / job.rate, 0.0)
 
     def queued(self, job: Job, now: float) -> None:
+        self._now_s = now
         self.ranked(job)
 
     def started(self, job: Job, now: float) -> None:

@@ -231,22 +231,22 @@ class HazardTable(Part):
 
     # Kept between runs.
 
-    def rows(self) -> list[list[Any]]:
-        """What was learnt: name of the class, number of its parent, met and ended by age bin."""
+    def saved(self) -> dict[str, Any]:
+        """What was learnt: by class its name, the number of the wider one, met and ended by age bin."""
         found: list[list[Any]] = []
         for name, number in self._numbers.items():
             group = self._classes[number]
             found.append([name, int(group.parent), list(group.met), list(group.ended)])
-        return found
+        return {"finishes": int(self.finishes), "classes": found}
 
-    def restore(self, rows: list[list[Any]], finishes: int) -> None:
-        """Go on with what `rows` gave."""
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on with what `saved` gave."""
         self._classes = []
         self._numbers = {}
-        for name, parent, met, ended in rows:
+        for name, parent, met, ended in saved["classes"]:
             self._numbers[name] = len(self._classes)
             group = AgeClass(parent, self.bins)
             group.met = vec[float](met)
             group.ended = vec[float](ended)
             self._classes.append(group)
-        self.finishes = finishes
+        self.finishes = saved["finishes"]

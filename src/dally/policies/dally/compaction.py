@@ -5,22 +5,13 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Allocation, Job
+from dally.model import Allocation, Job
+from dally.policies.dally.churn import Churn
+from dally.policies.dally.kept_domain import Kept
+from dally.policies.dally.limits import Limits
+from dally.policies.dally.moves import Move
+from dally.policies.dally.pricing import Prices
 from dally.policies.placement.best_fit import best_fit
-from dally.policies.priced.prices import Prices
-
-DOMAINS_TRIED = 8
-LEAST_FREE = 4  # a quarter of the gang must fit already
-
-
-class Move:
-    """A running job, and where it would go."""
-
-    __slots__ = ("allocation", "job")
-
-    def __init__(self, job: Job, allocation: Allocation) -> None:
-        self.job: Job = job
-        self.allocation: Allocation = allocation
 
 
 class Clearing:
@@ -34,32 +25,45 @@ class Clearing:
         self.cost_gpu_s: float = cost_gpu_s
 
 
-def cheapest_clearing(job: Job, tier: i64, now: float, cluster: Cluster, prices: Prices) -> Clearing | None:
+def cheapest_clearing(
+    job: Job, tier: i64, now: float, cluster: Cluster, kept: Kept, limits: Limits, prices: Prices, churn: Churn
+) -> Clearing | None:
     """How a domain of that tier is cleared for the job at least cost; None if there is no way."""
     if tier >= cluster.root or cluster.free_gpus < job.gpus:
         return None
     found: Clearing | None = None
-    for domain in _roomiest(job.gpus, tier, cluster):
-        leaving = _leaving(job.gpus, tier, domain, now, cluster)
-        cost_gpu_s = 0.0
-        for other in leaving:
-            cost_gpu_s += prices.stop_s(other) * float(other.gpus)
+    for domain in _roomiest(job.gpus, tier, cluster, limits):
+        if kept.overlaps(tier, domain, cluster):
+            continue
+        inside = movable(tier, domain, now, cluster, churn)
+        prices.asked += len(inside)
+        leaving = fewest(inside, cluster.free[tier][domain], job.gpus)
+        cost_gpu_s = cost_of(leaving, now, prices)
         if not leaving or (found is not None and cost_gpu_s >= found.cost_gpu_s):
             continue
-        moves = _moves(leaving, tier, domain, cluster)
+        moves = moved_out(leaving, tier, domain, now, cluster, kept, prices)
         if moves:
             found = Clearing(domain, moves, cost_gpu_s)
     return found
 
 
-def _roomiest(gpus: i64, tier: i64, cluster: Cluster) -> list[int]:
+def cost_of(leaving: list[Job], now: float, prices: Prices) -> float:
+    """GPU-seconds that stopping all of these costs."""
+    cost_gpu_s = 0.0
+    for other in leaving:
+        cost_gpu_s += prices.stop_s(other, now) * float(other.gpus)
+    return cost_gpu_s
+
+
+def _roomiest(gpus: i64, tier: i64, cluster: Cluster, limits: Limits) -> list[int]:
     """The emptiest domains that have room for a good part of the gang, but not for all."""
     buckets = cluster.tier_buckets[tier]
+    least = limits.clear_free * float(gpus)
     found: list[int] = []
     domain = buckets.emptiest()
-    while domain >= 0 and len(found) < DOMAINS_TRIED:
+    while domain >= 0 and len(found) < limits.clear_domains:
         free = buckets.free[domain]
-        if free * LEAST_FREE < gpus or free == 0:
+        if float(free) < least or free == 0:
             break
         if free < gpus:
             found.append(int(domain))
@@ -67,11 +71,10 @@ def _roomiest(gpus: i64, tier: i64, cluster: Cluster) -> list[int]:
     return found
 
 
-def _leaving(gpus: i64, tier: i64, domain: i64, now: float, cluster: Cluster) -> list[Job]:
-    """Who has to go, the smallest first until there is room, less those not needed; [] if that is not enough."""
-    free = cluster.free[tier][domain]
+def fewest(inside: list[Job], free: i64, gpus: i64) -> list[Job]:
+    """Who has to go, the first ones until there is room, less those not needed; [] if that is not enough."""
     chosen: list[Job] = []
-    for other in _inside(tier, domain, now, cluster):
+    for other in inside:
         if free >= gpus:
             break
         chosen.append(other)
@@ -79,7 +82,7 @@ def _leaving(gpus: i64, tier: i64, domain: i64, now: float, cluster: Cluster) ->
     if free < gpus:
         return []
     needed: list[Job] = []
-    for other in chosen:  # the smallest may have been in vain
+    for other in chosen:  # the first may have been in vain
         if free - other.gpus >= gpus:
             free -= other.gpus
         else:
@@ -87,8 +90,8 @@ def _leaving(gpus: i64, tier: i64, domain: i64, now: float, cluster: Cluster) ->
     return needed
 
 
-def _inside(tier: i64, domain: i64, now: float, cluster: Cluster) -> list[Job]:
-    """Gangs at work that lie wholly inside the domain, smallest first."""
+def movable(tier: i64, domain: i64, now: float, cluster: Cluster, churn: Churn) -> list[Job]:
+    """Gangs at work that lie wholly inside the domain and have not moved too often, smallest first."""
     first, last = cluster.topology.machines_of(tier, domain)
     seen: dict[int, Job] = {}
     for machine in range(first, last):
@@ -96,7 +99,7 @@ def _inside(tier: i64, domain: i64, now: float, cluster: Cluster) -> list[Job]:
             at_work = other.group == 1 and other.since_s <= now and other.placed_s < now
             if at_work and int(other.index) not in seen and _within(other, first, last):
                 seen[int(other.index)] = other
-    rows = [(int(other.gpus), int(other.index)) for other in seen.values()]
+    rows = [(int(other.gpus), int(other.index)) for other in seen.values() if churn.may_move(other, now)]
     rows.sort()
     return [seen[row[1]] for row in rows]
 
@@ -108,13 +111,15 @@ def _within(job: Job, first: i64, last: i64) -> bool:
     return all(first <= machine < last for machine in allocation.machines)
 
 
-def _moves(leaving: list[Job], tier: i64, domain: i64, cluster: Cluster) -> list[Move]:
+def moved_out(
+    leaving: list[Job], tier: i64, domain: i64, now: float, cluster: Cluster, kept: Kept, prices: Prices
+) -> list[Move]:
     """A place outside for each, no farther apart and on no more machines than now; [] if somebody finds none."""
     rows = [(-int(other.gpus), int(other.index)) for other in leaving]
     rows.sort()
     by_index = {int(other.index): other for other in leaving}
     found: list[Move] = []
-    trial = cluster.trial()
+    trial = kept.trial(cluster)
     trial.block(tier, domain)
     for row in rows:
         other = by_index[row[1]]
@@ -123,7 +128,7 @@ def _moves(leaving: list[Job], tier: i64, domain: i64, cluster: Cluster) -> list
             found = []
             break
         trial.take(allocation)
-        found.append(Move(other, allocation))
+        found.append(Move(other, allocation, prices.stop_s(other, now), 0.0))
     trial.undo()
     return found
 
@@ -136,8 +141,3 @@ def _elsewhere(job: Job, cluster: Cluster) -> Allocation | None:
         if allocation is not None:
             return allocation if len(allocation.machines) <= len(held.machines) else None
     return None
-
-
-def worth(clearing: Clearing, job: Job, left_s: float) -> bool:
-    """Whether the gang gets at least twice out of it what it costs the others."""
-    return 2.0 * clearing.cost_gpu_s <= float(job.gpus) * left_s < INFINITY

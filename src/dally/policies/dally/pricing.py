@@ -8,10 +8,9 @@ from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.pickles import picklable
-from dally.policies.placement.best_fit import best_fit, fill
+from dally.policies.dally.limits import Limits
+from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.view import View
-
-DOMAINS_TRIED = 5
 
 
 class Place:
@@ -25,12 +24,27 @@ class Place:
 
 
 class Prices:
-    """Prices of places: the job's slowdown against the best it can hope for, and what it inflicts on others."""
+    """Prices of places: the job's slowdown against the best it can hope for, and what it inflicts on others.
 
-    __slots__ = ("_view",)
+    It counts what is asked in a pass: beyond the limit the pass goes on without asking.
+    """
 
-    def __init__(self, view: View) -> None:
+    __slots__ = ("_inflicted", "_view", "asked", "domains", "most")
+
+    def __init__(self, view: View, limits: Limits) -> None:
         self._view: View = view
+        self._inflicted: bool = limits.inflicted
+        self.domains: i64 = limits.domains
+        self.most: i64 = limits.most_prices
+        self.asked: i64 = 0
+
+    def begin_pass(self) -> None:
+        """Nothing was asked yet."""
+        self.asked = 0
+
+    def spent(self) -> bool:
+        """Whether this pass has asked for as many prices as it may."""
+        return self.asked >= self.most
 
     def best(self, job: Job) -> float:
         """The slowdown the job cannot avoid."""
@@ -38,27 +52,36 @@ class Prices:
 
     def of(self, job: Job, allocation: Allocation) -> float:
         """1 where it runs as fast as it can and harms nobody."""
+        self.asked += 1
         own, inflicted = self._view.slowdown(job, allocation)
-        return own / self._view.best(job) + inflicted
+        price = own / self._view.best(job)
+        return price + inflicted if self._inflicted else price
 
-    def stop_s(self, job: Job) -> float:
-        """Seconds that it costs the gang to lose its GPUs."""
+    def restart_s(self, job: Job) -> float:
+        """Seconds until the gang works again."""
         return self._view.restart_s(job)
+
+    def at_risk_s(self, job: Job, now: float) -> float:
+        """Seconds of work since its checkpoint, which a stop puts at risk."""
+        return self._view.at_risk_s(job, now)
+
+    def stop_s(self, job: Job, now: float) -> float:
+        """Seconds that it costs the gang to lose its GPUs now: the restart, and what is not saved yet."""
+        return self._view.restart_s(job) + self._view.at_risk_s(job, now)
 
     def excess(self, job: Job) -> float:
         """A running job's slowdown against the best it can hope for."""
         return 1.0 / (job.rate * self._view.best(job))
 
-    def cheapest(self, job: Job, cluster: Cluster, tier: i64, most: i64 = DOMAINS_TRIED) -> Place | None:
-        """The cheapest place inside one domain of that tier, of the fullest ones with room."""
+    def cheapest(self, job: Job, cluster: Cluster, tier: i64, most: i64) -> Place | None:
+        """The cheapest place inside one domain of that tier, of the `most` fullest ones with room."""
         if job.group > 1:
             fitting = best_fit(cluster, tier, job.gpus, job.group)
             return Place(fitting, self.of(job, fitting)) if fitting is not None else None
         found: Place | None = None
         best_price = INFINITY
         for domain in cluster.fullest(tier, job.gpus, most):
-            allocation = Allocation(tier)
-            fill(cluster, tier, domain, job.gpus, allocation)
+            allocation = fit_into(cluster, tier, domain, job.gpus)
             price = self.of(job, allocation)
             if price < best_price:
                 best_price = price
@@ -68,4 +91,4 @@ class Prices:
         return found
 
 
-picklable(Prices, View(SpeedModel(), Costs()))
+picklable(Prices, View(SpeedModel(), Costs()), Limits())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64
-
 from dally.cluster.capacity import Cluster
-from dally.model import Allocation, Job
+from dally.model import Job
+from dally.policies.dally.kept_domain import Kept
+from dally.policies.dally.limits import Limits
+from dally.policies.dally.moves import Move
+from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
-from dally.policies.priced.limits import Limits
-from dally.policies.priced.prices import Prices
-
-DOMAINS_TRIED: i64 = 4
 
 
 def by_what_they_lose(
@@ -29,23 +27,25 @@ def by_what_they_lose(
 
 
 def better_place(
-    job: Job, cluster: Cluster, limits: Limits, prices: Prices, order: GittinsOrder
-) -> Allocation | None:
+    job: Job, now: float, cluster: Cluster, kept: Kept, limits: Limits, prices: Prices, order: GittinsOrder
+) -> Move | None:
     """The closest place that saves the gang enough to pay for its restart, its own GPUs counted as free."""
     held = job.allocation
     assert held is not None
     left_s = order.left_s(job) * prices.best(job)
-    least_s = limits.saving * prices.stop_s(job)
-    if least_s < limits.least_saving_s:
-        least_s = limits.least_saving_s
+    cost_s = prices.stop_s(job, now)
+    least_s = max(limits.saving * cost_s, limits.least_saving_s)
     excess = prices.excess(job)
-    found: Allocation | None = None
-    trial = cluster.trial()
+    found: Move | None = None
+    trial = kept.trial(cluster)
     trial.release(held)
     for tier in range(cluster.root + 1):
-        place = prices.cheapest(job, cluster, tier, DOMAINS_TRIED)
-        if place is not None and left_s * (excess - place.price) > least_s:
-            found = place.allocation
+        place = prices.cheapest(job, cluster, tier, limits.move_domains)
+        if place is None:
+            continue
+        saved_s = left_s * (excess - place.price)
+        if saved_s > least_s:
+            found = Move(job, place.allocation, cost_s, saved_s)
             break
     trial.undo()
     return found

@@ -1,0 +1,109 @@
+"""The policy's row of `dally policies`: its parameters, and how settings become it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from dally.errors import InputError
+from dally.policies.base import Param, Policy
+from dally.policies.dally.limits import Limits
+from dally.policies.dally.policy import Dally
+from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.ordering.gittins import BY, GittinsOrder
+from dally.policies.prediction.hazard import HazardTable
+from dally.policies.prediction.learned import read_table
+from dally.policies.settings import Settings
+
+USUAL: Final = Limits()
+PLACES: Final = (
+    Param("near_price", USUAL.near_price, "most a place at the closest tier may cost; 1: as fast as it gets", 1.0),
+    Param("far_price", USUAL.far_price, "the same for farther tiers", 1.0),
+    Param("leftover_near_price", USUAL.leftover_near_price, "the same for those passed over", 1.0),
+    Param("leftover_far_price", USUAL.leftover_far_price, "and for them farther away", 1.0),
+    Param("patient_price", USUAL.patient_price, "most they pay once their wait has paid for it", 1.0),
+    Param("domains", USUAL.domains, "domains of a tier that are asked for a price, the fullest first", 1.0),
+    Param("scatter", USUAL.scatter, "let gangs go farther than their closest tier"),
+    Param("inflicted", USUAL.inflicted, "count what a place costs others, too"),
+)
+STOPS: Final = (
+    Param("preemption", USUAL.preemption, "preempt worse-ranked gangs"),
+    Param("stick", USUAL.stick, "a running job's rank counts so many times; 1: no advantage"),
+    Param("least_hold_s", USUAL.least_hold_s, "seconds for which a job keeps what it got"),
+    Param("hold", USUAL.hold, "the same, at least so many restarts; with both 0 nobody is held"),
+)
+MOVES: Final = (
+    Param("migration", USUAL.migration, "move running gangs to faster places"),
+    Param("least_excess", USUAL.least_excess, "slowdown over the best from which on a gang may move", 1.0),
+    Param("least_saving_s", USUAL.least_saving_s, "seconds that a move must save"),
+    Param("saving", USUAL.saving, "the same, at least so many restarts"),
+    Param("most_moves", USUAL.most_moves, "moves tried per pass"),
+    Param("move_domains", USUAL.move_domains, "domains of a tier that are asked for a price for a move", 1.0),
+    Param("compaction", USUAL.compaction, "move gangs out of the way of others"),
+    Param("clear_domains", USUAL.clear_domains, "domains tried, the emptiest first"),
+    Param("clear_free", USUAL.clear_free, "share of the gang that must fit into a domain before it is cleared"),
+    Param("clear_worth", USUAL.clear_worth, "times its cost in GPU time that a clearing must bring"),
+    Param("mixing", USUAL.mixing, "move some and preempt others for one gang"),
+)
+SAFETY: Final = (
+    Param("most_slowdown", USUAL.most_slowdown, "slowdown of all that runs above which nobody is scattered", 1.0),
+    Param("churn", USUAL.churn, "share of GPU time that moves and preemptions may cost"),
+    Param("churn_window_s", USUAL.churn_window_s, "seconds over which that share is counted", 1.0),
+    Param("moves_per_h", USUAL.moves_per_h, "moves of one job in an hour at most"),
+    Param("patience_s", USUAL.patience_s, "seconds that a job waits before it is served first; inf: for ever"),
+    Param("patience", USUAL.patience, "the same: so many times as long as it has run on top"),
+    Param("stretch_s", USUAL.stretch_s, "seconds for which a job served first keeps its GPUs"),
+    Param("reserved", USUAL.reserved, "share of the GPUs that jobs served first hold at most, unless it is one"),
+    Param("most_prices", USUAL.most_prices, "prices asked and jobs looked at in one pass at most"),
+    Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
+)
+LIMITS: Final = (*PLACES, *STOPS, *MOVES, *SAFETY)
+OBJECTIVES: Final = {"jct": "gittins", "makespan": "largest", "p99": "oldest", "fair": "stretch"}
+LEARNING: Final = (
+    Param("objective", "jct", "what counts: jct, makespan, p99 or fair (who takes longest for his own time)"),
+    Param("order", "", "gittins, las, largest, oldest or stretch; empty: as the objective wants it"),
+    Param("weight", 8.0, "jobs that the wider class counts for in a narrower one"),
+    Param("forget", 0.03, "share of what a user's class forgets with each finish"),
+    Param("by_user", True, "learn for each user apart"),
+    Param("prior", 0.15, "share of jobs that end in their first 30 s, before anything is known"),
+    Param("horizon", 0.5, "share of its age that a rank looks ahead at least"),
+    Param("least_horizon_s", 600.0, "the same, at least so many seconds"),
+    Param("learned", "", "a file of `dally learn` to begin with"),
+    Param("refresh_s", 600.0, "seconds after which all ranks are worked out again", 1.0),
+)
+
+
+def _dally(settings: Settings) -> Policy:
+    for name in ("forget", "prior", "reserved"):
+        if settings[name] > 1.0:
+            raise InputError(f"--set {name}={settings[name]:g}: must be a share from 0 to 1")
+    if settings["weight"] <= 0.0:
+        raise InputError(f"--set weight={settings['weight']:g}: must be more than 0")
+    table = HazardTable(
+        settings["weight"],
+        settings["forget"],
+        settings["prior"],
+        settings["horizon"],
+        settings["least_horizon_s"],
+        settings["by_user"],
+    )
+    if settings["learned"]:
+        table.restore(read_table(Path(settings["learned"]), table))
+    limits = Limits(**{param.name: settings[param.name] for param in LIMITS})
+    return Dally(GittinsOrder(table, settings["refresh_s"], _order(settings)), limits)
+
+
+def _order(settings: Settings) -> int:
+    """What ranks are by, as a number."""
+    if settings["objective"] not in OBJECTIVES:
+        raise InputError(f"--set objective={settings['objective']}: must be one of {', '.join(OBJECTIVES)}")
+    name = settings["order"] or OBJECTIVES[settings["objective"]]
+    if name not in BY:
+        raise InputError(f"--set order={name}: must be one of {', '.join(BY)}")
+    return BY[name]
+
+
+DALLY: Final = NamedPolicy(
+    "dally", _dally, "Gittins rank of learnt hazards", "closest tier, or almost free of charge",
+    "every event; migration", NOTHING, "ours", (*LIMITS, *LEARNING), files=("learned",),
+)  # fmt: skip

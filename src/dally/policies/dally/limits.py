@@ -1,0 +1,51 @@
+"""The constants of the policy, each of which `--set` changes."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+DAY_S: Final = 86400.0
+SLACK: Final = 5e-4  # prices are rounded
+
+
+class Limits(NamedTuple):
+    """What the policy puts up with. Prices are slowdowns against the best the job can hope for."""
+
+    # Phase 1, then phase 2 for those passed over: at the closest tier a gang fits into, and farther away.
+    near_price: float = 1.02
+    far_price: float = 1.0  # only where the network does not feel it
+    leftover_near_price: float = 2.0
+    leftover_far_price: float = 1.01
+    patient_price: float = 1.1  # phase 2, once the wait has paid for it
+    domains: int = 5  # asked for a price at each tier
+    scatter: bool = True
+    inflicted: bool = True
+    # Who may be stopped.
+    preemption: bool = True
+    stick: float = 0.7  # a running job's rank counts so many times
+    least_hold_s: float = 60.0  # for which a job keeps what it got,
+    hold: float = 10.0  # at least so many restarts
+    # Moves to a faster place.
+    migration: bool = True
+    least_excess: float = 1.02  # slowdown over the best from which on a gang may move
+    least_saving_s: float = 60.0  # that a move must bring,
+    saving: float = 2.0  # at least so many restarts
+    most_moves: int = 12  # tried per pass
+    move_domains: int = 4  # asked for a price at each tier
+    # Moves out of somebody's way.
+    compaction: bool = True
+    clear_domains: int = 8  # tried
+    clear_free: float = 0.25  # share of the gang for which a domain must have room already
+    clear_worth: float = 2.0  # times its cost that a clearing must bring
+    mixing: bool = True
+    # Safety.
+    most_slowdown: float = 1.5  # of all that runs, above which nobody is scattered
+    churn: float = 0.05  # share of GPU time that may go into restarts,
+    churn_window_s: float = DAY_S  # over so long
+    moves_per_h: int = 6  # of one job
+    patience_s: float = 4.0 * DAY_S  # a job waits at most so long,
+    patience: float = 2.0  # and so many times as long as it has run,
+    stretch_s: float = 0.25 * DAY_S  # before it gets this long for sure,
+    reserved: float = 0.25  # as long as such jobs hold no more than this share of the GPUs
+    most_prices: int = 20000  # asked for in one pass
+    wake_s: float = 300.0  # between two passes while somebody waits

@@ -1,0 +1,72 @@
+"""No starvation: who has waited longer than its bound, and whom that bound protects."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from dally.heap import IndexedHeap
+from dally.model import INFINITY, Job
+from dally.pickles import picklable
+from dally.policies.dally.limits import Limits
+
+
+class Patience:
+    """Waiting jobs by when their patience ends: in all they wait `patience_s`, and `patience` × what they have run.
+
+    A job whose patience has ended is served first, whatever its rank, the one whose patience ended first first;
+    it then keeps its GPUs for `stretch_s`. Jobs so protected hold a share of the cluster at most, or are one.
+    So a job waits no longer in all than patience_s + patience × its running time + the stretches of those whose
+    patience ended before.
+    """
+
+    __slots__ = ("_ends", "_jobs", "_limits", "_protected")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits: Limits = limits
+        self._jobs: dict[int, Job] = {}
+        self._ends: IndexedHeap = IndexedHeap()
+        self._protected: dict[int, tuple[int, float]] = {}  # GPUs, and until when
+
+    def waits(self, job: Job) -> None:
+        """The job begins to wait, or waits again."""
+        self._jobs[int(job.index)] = job
+        self._protected.pop(int(job.index), None)
+        limits = self._limits
+        self._ends.put(job.index, job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s, 0.0)
+
+    def leaves(self, job: Job) -> None:
+        """The job waits no more."""
+        self._jobs.pop(int(job.index), None)
+        self._ends.discard(job.index)
+
+    def forget(self, job: Job) -> None:
+        """The job is gone."""
+        self._protected.pop(int(job.index), None)
+
+    def next_s(self) -> float:
+        """When the next job's patience ends; in the past if it has."""
+        return self._ends.key(self._ends.first()) if len(self._ends) > 0 else INFINITY
+
+    def first(self, now: float) -> Job | None:
+        """The job whose patience ended first, if one's has."""
+        return self._jobs[int(self._ends.first())] if self.next_s() <= now else None
+
+    def room_for(self, job: Job, total: i64, now: float) -> bool:
+        """Whether the job may be served now: those protected leave it its share, or there is none."""
+        held: i64 = 0
+        for gpus, until_s in self._protected.values():
+            if until_s > now:
+                held += gpus
+        return held == 0 or float(held + job.gpus) <= self._limits.reserved * float(total)
+
+    def protect(self, job: Job, until_s: float) -> None:
+        """The job was served and keeps its GPUs until then."""
+        self._protected[int(job.index)] = (int(job.gpus), until_s)
+
+    def protected_until_s(self, job: Job) -> float:
+        """Until when nobody takes the job's GPUs; the past if nothing protects it."""
+        found = self._protected.get(int(job.index))
+        return found[1] if found is not None else -INFINITY
+
+
+picklable(Patience, Limits())

@@ -1,0 +1,329 @@
+"""The pass: who starts, where, and at whose expense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mypy_extensions import i64, mypyc_attr
+
+from dally.cluster.capacity import Cluster
+from dally.model import INFINITY, RUNNING, Action, Allocation, Costs, Job, Migrate, Preempt, Start
+from dally.perf.base import SpeedModel
+from dally.policies.base import Policy
+from dally.policies.dally.books import Books
+from dally.policies.dally.churn import Churn
+from dally.policies.dally.compaction import cheapest_clearing
+from dally.policies.dally.eviction import cheapest_eviction
+from dally.policies.dally.kept_domain import NOBODY, Kept
+from dally.policies.dally.limits import SLACK, Limits
+from dally.policies.dally.migration import better_place, by_what_they_lose
+from dally.policies.dally.mixing import cheapest_opening
+from dally.policies.dally.moves import Move
+from dally.policies.dally.patience import Patience
+from dally.policies.dally.pricing import Prices
+from dally.policies.dally.rescue import keep_domain
+from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.placement.best_fit import best_fit, fit_into
+from dally.policies.queue import Queue
+from dally.policies.view import View
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Dally(Policy):
+    """Gangs by Gittins rank, each at its closest tier unless farther is almost free of charge.
+
+    Domains are made by moving others before anybody is preempted, and every running gang moves to any faster
+    place that pays for its restart. Nobody waits for ever: a job whose patience has ended is served first.
+    """
+
+    def __init__(self, order: GittinsOrder, limits: Limits) -> None:
+        self.order: GittinsOrder = order
+        self.limits: Limits = limits
+        self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
+        self._books: Books = Books()
+        self._churn: Churn = Churn(limits)
+        self._patience: Patience = Patience(limits)
+        self._kept: Kept = Kept()
+        self._given_back: bool = False  # whether GPUs were, since the latest pass
+        self._told: bool = False  # whether anything happened since the latest pass
+        self._due_s: float = INFINITY  # when the next pass is due even if nothing happens
+        self._scatters: bool = limits.scatter  # in this pass
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._prices = Prices(view, self.limits)
+        self.order.begin(view)
+
+    def save(self) -> dict[str, Any]:
+        return self.order.table.saved()
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.order.table.restore(saved)
+
+    def key(self, job: Job, now: float) -> float:
+        return self.order.key(job, now)
+
+    def next_wakeup(self, now: float) -> float:
+        return self._due_s
+
+    # Keeping books.
+
+    def queued(self, job: Job, now: float) -> None:
+        self._told = True
+        self.order.queued(job, now)
+        self._patience.waits(job)
+
+    def started(self, job: Job, now: float) -> None:
+        self._told = True
+        self.order.started(job, now)
+        self._patience.leaves(job)
+        hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
+        until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
+        self._books.add(job, self.order.key(job, now), until_s)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._told = True
+        self._given_back = True
+        self.order.stopped(job, now)
+        self._books.remove(job)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._told = True
+        self.order.withdrawn(job, now)
+        self._patience.leaves(job)
+
+    def finished(self, job: Job, now: float) -> None:
+        self.order.finished(job, now)
+        self._patience.forget(job)
+        self._churn.forget(job)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self.order.rerated(job, now)
+
+    def machine_failed(self, machine: i64, now: float) -> None:
+        self._told = True
+
+    def machine_repaired(self, machine: i64, now: float) -> None:
+        self._told = True
+        self._given_back = True
+
+    # The pass.
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        if not self._told and now < self._due_s:
+            return []  # nothing happened: what was decided stands
+        for job in self.order.changed(now, cluster):
+            if job.status == RUNNING:
+                self._books.rerank(job, self.order.key(job, now))
+            else:
+                queue.rerank(job, self.order.key(job, now), 0.0)
+        self._prices.begin_pass()
+        self._churn.begin_pass(now, cluster.topology.total_gpus())
+        slow = self._books.slowdown(cluster, self._prices) > self.limits.most_slowdown
+        self._scatters = self.limits.scatter and not slow
+        return self._pass(now, queue, cluster)
+
+    def _pass(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        if self._given_back and self.limits.migration:
+            yield from self._migrate(now, cluster)
+        self._given_back = False
+        yield from self._rescue(now, cluster)
+        while True:
+            best = queue.best()
+            if best is None:
+                break
+            actions = self._serve(best, now, cluster)
+            if not actions:
+                queue.close(best)
+            yield from actions
+        queue.reopen()
+        for group in list(queue.classes):
+            while len(group.heap) > 0:
+                first = group.job(group.heap.first())
+                place = self._leftover(first, now, cluster)
+                if place is None:
+                    break
+                yield Start(first, place)
+        self._told = False
+        self._due_s = INFINITY
+        if len(queue) > 0 and len(cluster.running) > 0:
+            patience_s = self._patience.next_s()
+            self._due_s = now + self.limits.wake_s
+            if now < patience_s < self._due_s:
+                self._due_s = patience_s
+
+    def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
+        """Running gangs go to faster places."""
+        for job in by_what_they_lose(self._books.spread, now, self.limits, self._prices, self.order):
+            if self._prices.spent() or not self._churn.allows():
+                break
+            if not self._churn.may_move(job, now):
+                continue
+            move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.order)
+            if move is not None:
+                yield self._moved(move, None, now)
+
+    def _moved(self, move: Move, for_whom: Job | None, now: float) -> Action:
+        self._churn.spend(move.job, move.cost_s)
+        self._churn.moved(move.job, now)
+        self.reasons.moved(move.job, for_whom, self._prices.restart_s(move.job), move.saved_s)
+        return Migrate(move.job, move.allocation)
+
+    def _stopped_for(self, loser: Job, winner: Job, now: float) -> Action:
+        restart_s = self._prices.restart_s(loser)
+        at_risk_s = self._prices.at_risk_s(loser, now)
+        self._churn.spend(loser, restart_s + at_risk_s)
+        ranks = (self.order.key(winner, now), self.order.key(loser, now))
+        self.reasons.lost_at(loser, winner, ranks[0], ranks[1], restart_s, at_risk_s)
+        return Preempt(loser)
+
+    # Those who have waited too long.
+
+    def _rescue(self, now: float, cluster: Cluster) -> Iterator[Action]:
+        """Serve those whose patience has ended; the first who cannot be served gets a domain kept free."""
+        patience = self._patience
+        while True:
+            job = patience.first(now)
+            if job is None or not patience.room_for(job, cluster.topology.total_gpus(), now):
+                self._kept.let_go()
+                self.reasons.reserved(None, INFINITY)
+                return
+            near = cluster.topology.closest_tier(job.gpus, job.group)
+            if near < 0:  # it fits nowhere, ever
+                patience.leaves(job)
+                continue
+            before = self._kept.domain if self._kept.job == job.index else NOBODY
+            self._kept.let_go()
+            actions = self._serve_first(job, near, now, cluster)
+            if not actions:
+                if before != NOBODY:
+                    self._kept.keep(job, near, before)
+                preempts = self.limits.preemption and job.group == 1
+                ready_s = keep_domain(job, near, preempts, cluster, self._books, self._kept)
+                self.reasons.reserved(job, ready_s)
+                return
+            patience.protect(job, now + self.limits.stretch_s)
+            yield from actions
+
+    def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
+        """What makes a job start at its closest tier whatever its rank; [] if nothing does yet."""
+        for tier in range(near + 1):
+            place = best_fit(cluster, tier, job.gpus, job.group)
+            if place is not None:
+                return [Start(job, place)]
+        if job.group > 1 or not self.limits.preemption:
+            return []
+        candidates = self._books.worse_than(-INFINITY, 1.0, now, self.order)
+        return self._evict(job, near, candidates, now, cluster)
+
+    # Everybody else.
+
+    def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
+        """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""
+        near = cluster.topology.closest_tier(job.gpus, job.group)
+        found = self._place(job, near, cluster)
+        if found is not None:
+            return [Start(job, found)]
+        if job.group > 1 or self._prices.spent() or not self._churn.allows():
+            return []
+        actions: list[Action] = []
+        if self.limits.compaction:
+            actions = self._clear(job, near, now, cluster)
+        if not actions and self.limits.preemption:
+            candidates = self._books.worse_than(self.order.key(job, now), self.limits.stick, now, self.order)
+            if candidates:
+                actions = self._evict(job, near, candidates, now, cluster)
+            if candidates and not actions and self.limits.mixing:
+                actions = self._open(job, near, candidates, now, cluster)
+        return actions
+
+    def _place(self, job: Job, near: i64, cluster: Cluster) -> Allocation | None:
+        """The cheapest place of the closest tier that has one within its limit."""
+        if cluster.free_gpus < job.gpus:
+            return None
+        found: Allocation | None = None
+        trial = self._kept.trial(cluster)
+        for tier in range((cluster.root if self._scatters else near) + 1):
+            if self._prices.spent():  # the pass acts on what it knows
+                found = best_fit(cluster, tier, job.gpus, job.group) if tier <= near else None
+                if found is not None:
+                    break
+                continue
+            place = self._prices.cheapest(job, cluster, tier, self._prices.domains)
+            limit = self.limits.near_price if tier <= near else self.limits.far_price
+            if place is not None and place.price <= limit + SLACK:
+                found = place.allocation
+                break
+        trial.undo()
+        return found
+
+    def _clear(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
+        """Others moved out of the job's way, and its start."""
+        found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._churn)
+        gain_gpu_s = float(job.gpus) * self.order.left_s(job)
+        if found is None or self.limits.clear_worth * found.cost_gpu_s > gain_gpu_s:
+            return []
+        actions: list[Action] = [self._moved(move, job, now) for move in found.moves]
+        actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
+        return actions
+
+    def _evict(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+        """Others preempted for the job, and its start."""
+        found = cheapest_eviction(job, near, candidates, now, cluster, self._kept, self.order, self._prices)
+        if found is None:
+            return []
+        actions: list[Action] = [self._stopped_for(loser, job, now) for loser in found.losers]
+        actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
+        return actions
+
+    def _open(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+        """Some moved, some preempted for the job, and its start."""
+        found = cheapest_opening(
+            job, near, candidates, now,
+            cluster, self._kept, self.limits, self.order, self._prices, self._churn,
+        )  # fmt: skip
+        if found is None:
+            return []
+        actions: list[Action] = [self._moved(move, job, now) for move in found.moves]
+        actions += [self._stopped_for(loser, job, now) for loser in found.losers]
+        actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
+        return actions
+
+    def _filled(self, job: Job, tier: i64, domain: i64, before: list[Action], cluster: Cluster) -> Allocation:
+        """The GPUs of a domain that the job gets once these actions are done."""
+        trial = cluster.trial()
+        for action in before:
+            held = action.job.allocation
+            assert held is not None
+            trial.release(held)
+            if isinstance(action, Migrate):
+                trial.take(action.allocation)
+        allocation = fit_into(cluster, tier, domain, job.gpus)
+        trial.undo()
+        return allocation
+
+    def _leftover(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        """A place for one who was passed over: a little slower, or as slow as its wait has paid for.
+
+        Where nobody runs any place will do: waiting would bring nothing.
+        """
+        if cluster.free_gpus < job.gpus or self._prices.spent():
+            return None
+        near = cluster.topology.closest_tier(job.gpus, job.group)
+        limits = self.limits
+        left_s = self.order.left_s(job) * self._prices.best(job)
+        alone = len(cluster.running) == 0
+        found: Allocation | None = None
+        trial = self._kept.trial(cluster)
+        for tier in range((cluster.root if self._scatters else near) + 1):
+            place = self._prices.cheapest(job, cluster, tier, self._prices.domains)
+            if place is None:
+                continue
+            limit = limits.leftover_near_price if tier <= near else limits.leftover_far_price
+            paid = place.price <= limits.patient_price and (place.price - 1.0) * left_s <= now - job.lost_s
+            if place.price <= limit + SLACK or paid or alone:
+                found = place.allocation
+                break
+        trial.undo()
+        return found

@@ -1,0 +1,87 @@
+"""Small runs worked out by hand, on two racks of two machines of two GPUs unless said otherwise."""
+
+from __future__ import annotations
+
+from dally.model import Costs
+from dally.policies.registry import build
+from dally.testing import record_of
+from dally.testing.run_rows import RunRows
+from dally.testing.strategies import Case
+
+GRID: list[tuple[tuple[str, ...], int]] = [(("r0",), 2), (("r0",), 2), (("r1",), 2), (("r1",), 2)]
+ONE_S = Costs(0.0, 1.0, 0.0)  # a restart takes 1 s per GPU
+
+
+def run(
+    jobs: list[tuple[float, int, float]],
+    given: dict[str, str] | None = None,
+    machines: list[tuple[tuple[str, ...], int]] = GRID,
+) -> RunRows:
+    """The run of jobs (submit_s, GPUs, duration_s) under `dally` with these settings."""
+    return record_of(Case(machines, jobs, costs=ONE_S).run(build("dally", given)))
+
+
+def test_a_newcomer_preempts_who_has_run_for_long() -> None:
+    # Nothing is known but the prior: half of those alive at some age end by twice that. So the first, 5000 s old,
+    # takes an expected 5700 s per finish and the newcomer 113. The hold of 10 restarts, 80 s, is over.
+    # The newcomer runs 5000..5060; the first has 5000 s left, and restarts in 8 s.
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)])
+    assert [(job.start_s, job.finish_s) for job in record.jobs] == [(0.0, 10_068.0), (5000.0, 5060.0)]
+    assert [job.preemptions for job in record.jobs] == [1, 0]
+
+
+def test_preemption_can_be_switched_off() -> None:
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"preemption": "off"})
+    assert [(job.start_s, job.finish_s) for job in record.jobs] == [(0.0, 10_000.0), (10_000.0, 10_060.0)]
+
+
+def test_a_job_keeps_what_it_got_for_its_hold() -> None:
+    # The hold ends at 6000 s. The newcomer comes at 5000 s, and passes follow every 300 s: the first one after
+    # the hold is at 6200 s.
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"least_hold_s": "6000"})
+    assert [job.start_s for job in record.jobs] == [0.0, 6200.0]
+
+
+# The first four fill two machines; the second and the fourth end at 100 s and leave one GPU free on each. The other
+# rack is taken. Then a gang of 2 comes.
+GAPS = [(0.0, 1, 1000.0), (0.0, 1, 100.0), (0.0, 1, 1000.0), (0.0, 1, 100.0), (0.0, 4, 1000.0), (200.0, 2, 50.0)]
+
+
+def test_a_machine_is_cleared_by_moving_one_gpu() -> None:
+    # One of the two remaining jobs moves over to the other, for 1 s.
+    record = run(GAPS, {"scatter": "off"})
+    gang = record.jobs[5]
+    assert (gang.start_s, gang.finish_s) == (200.0, 250.0)
+    assert [job.migrations for job in record.jobs] == [1, 0, 0, 0, 0, 0]
+    assert [job.finish_s for job in record.jobs[:5]] == [1001.0, 100.0, 1000.0, 100.0, 1000.0]
+    assert not any(job.preemptions for job in record.jobs)
+
+
+def test_where_the_network_does_not_feel_it_the_gang_is_scattered() -> None:
+    record = run(GAPS)
+    assert not any(job.migrations for job in record.jobs)
+    assert record.jobs[5].finish_s == 250.0
+
+
+def test_some_move_and_some_are_preempted_for_one_gang() -> None:
+    # Two machines of 3 GPUs. The first holds an old gang of 2 and a young job of 1, the second a young one of 2 and
+    # a free GPU. A newcomer wants 3: by rank only the old gang may be preempted, which leaves it one short. So the
+    # young job moves to the free GPU, and the old gang is preempted.
+    machines: list[tuple[tuple[str, ...], int]] = [((), 3), ((), 3)]
+    jobs = [(0.0, 2, 1e6), (0.0, 1, 49_000.0), (0.0, 3, 49_000.0), (50_000.0, 2, 9000.0), (50_000.0, 1, 9000.0)]
+    record = run([*jobs, (50_100.0, 3, 30.0)], machines=machines)
+    assert record.jobs[5].start_s == 50_100.0
+    assert record.jobs[0].preemptions == 1
+    assert [job.preemptions for job in record.jobs[3:]] == [0, 0, 0]
+
+
+def test_ranks_are_gpu_seconds_per_finish() -> None:
+    # Both of one age: whoever asks for fewer GPUs comes first, and las goes by GPU-seconds had, which are none.
+    jobs = [(0.0, 8, 100.0), (10.0, 8, 10.0), (11.0, 4, 10.0)]
+    assert [job.start_s for job in run(jobs).jobs] == [0.0, 110.0, 100.0]
+    assert [job.start_s for job in run(jobs, {"order": "las"}).jobs] == [0.0, 100.0, 110.0]
+
+
+def test_for_the_makespan_the_largest_goes_first() -> None:
+    jobs = [(0.0, 8, 100.0), (10.0, 4, 10.0), (11.0, 8, 10.0)]
+    assert [job.start_s for job in run(jobs, {"objective": "makespan"}).jobs] == [0.0, 110.0, 100.0]
