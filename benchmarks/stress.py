@@ -1,6 +1,6 @@
 """How policies take a disturbance: what it costs the jobs that were there anyway, and how long it is felt.
 
-usage: python -m benchmarks.stress [--cases …] [--policies …] [--network slow] [--day 5] [--days N]
+usage: python -m benchmarks.stress [--cases …] [--policies …] [--network slow] [--day 6] [--days N]
                                    [--out DIR] [--markdown FILE] [--jobs N]
 
 Cases: `overload`, `burst`, `rack`, `network` (benchmarks/stress_cases.py), on the cell venus80; on a generated
@@ -34,6 +34,7 @@ from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
 from dally.metrics.over_time import step_means, waiting_gpus
 from dally.metrics.record import Record
+from dally.metrics.summary import mean
 from dally.report.text_table import TextCell, TextTable
 from dally.runs.folder import FolderRecord
 from dally.sweep.batch import with_folders
@@ -114,7 +115,7 @@ def mean_jcts_h(usual: pl.DataFrame, disturbed: pl.DataFrame) -> tuple[float, fl
     """Mean completion times of the jobs that finished in both runs, in hours."""
     pairs = usual.select("job_id", "jct_s").join(disturbed.select("job_id", with_s="jct_s"), on="job_id")
     pairs = pairs.filter(pl.col("jct_s").is_not_null(), pl.col("with_s").is_not_null())
-    return pairs["jct_s"].sum() / max(1, len(pairs)) / HOUR_S, pairs["with_s"].sum() / max(1, len(pairs)) / HOUR_S
+    return mean(pairs["jct_s"].to_list()) / HOUR_S, mean(pairs["with_s"].to_list()) / HOUR_S
 
 
 def felt(disturbed: Record, usual: Record, begin_s: float, end_s: float) -> Felt:
@@ -198,7 +199,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--network", default="slow")
-    parser.add_argument("--day", type=int, default=5, help="of the trace, from 0, on which it happens")
+    parser.add_argument("--day", type=int, default=6, help="of the trace, from 0, on which it happens")
     parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
     parser.add_argument("--shared", type=Path)
