@@ -192,7 +192,8 @@ def page(sections: Sequence[tuple[str, TextTable, str]], policies: str) -> str:
     """The tables as a page in Markdown, which the command writes again."""
     ours, *rivals = [f"`{chosen.label()}`" for chosen in read_policies([policies])]
     windows = [
-        f"- `{one.name}`: `{one.trace}`, from day {one.first_day} until before day {one.last_day}"
+        f"- `{one.name}`: `{one.trace}`, from day {one.first_day} until before day {one.last_day}, "
+        f"{one.cluster or f'{one.hosts} hosts of the real tree'}"
         + (f", {one.batch} jobs of at least 30 min at once" if one.batch else "")
         for one in WINDOWS.values()
     ]

@@ -71,6 +71,9 @@ hours from the end of the disturbance until, for three hours in a row, waiting j
 would have without it and 5 % of the cluster. Communication is what jobs are exposed to ÷ what they cannot avoid
 on the undisturbed network.
 
+Work that a disturbance adds has to be done: where jobs keep coming as fast as they can be served, no policy can
+recover soon, so compare policies. One that collapses on this network anyway moves by tens of percent either way.
+
 """
 
 
