@@ -58,7 +58,7 @@ PAGE: Final = """# Where nothing was tuned
 
 Written by `{command}`: run it again rather than change the page.
 
-`{ours}` with the constants it has everywhere, in settings that nobody looked at when they were chosen, beside
+`{ours}` with the constants it has everywhere, in settings that were not used to choose them, beside
 {rivals}. Times are hours, means over seeds; the change against the best rival is the mean over seeds of ratios;
 the p99 beside ours is the lowest of the rivals. Communication is what jobs are exposed to ÷ what they cannot
 avoid on that network.
