@@ -11,6 +11,7 @@ against the others. Finished runs are kept in --out: what is there is not run ag
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.held_out_loads import (
+    WINDOWS,
     Maker,
     Source,
     as_it_is,
@@ -42,6 +44,7 @@ from dally.sweep.compared_runs import comparison_runs
 from dally.sweep.policy_list import read_policies
 from dally.sweep.run import Run
 from dally.sweep.workers.local import LocalWorkers
+from dally.whole_file import write_whole
 
 POLICIES: Final = (
     "dally,gavel,tiresias-gittins,themis:tier=closest,las:tier=closest,dally-paper-consolidated,dally-paper"
@@ -49,6 +52,24 @@ POLICIES: Final = (
 HEADINGS: Final = [
     "cell", "ours, h", "best rival, h", "best rival", "ours vs best", "p99 ours / best, h", "comm. ÷ reachable",
 ]  # fmt: skip
+
+
+PAGE: Final = """# Where nothing was tuned
+
+Written by `{command}`: run it again rather than change the page.
+
+`{ours}` with the constants it has everywhere, in settings that were not used to choose them, beside
+{rivals}. Times are hours, means over seeds; the change against the best rival is the mean over seeds of ratios;
+the p99 beside ours is the lowest of the rivals. Communication is what jobs are exposed to ÷ what they cannot
+avoid on that network.
+
+Philly has weeks that no cell of the benchmark uses. Of the other traces every job is in a cell: their windows are
+later parts on clusters of another size, without what was learnt before, a weaker check. Jobs that run when a
+window begins come at 0 with what is left of them; durations are cut at 14 days, and 0 counts as 30 s.
+
+{windows}
+
+"""
 
 
 class Setting(NamedTuple):
@@ -167,6 +188,26 @@ def run_all(given: argparse.Namespace) -> Outcome:
         return run_many(runs, LocalWorkers(given.jobs), store, None)
 
 
+def page(sections: Sequence[tuple[str, TextTable, str]], policies: str) -> str:
+    """The tables as a page in Markdown, which the command writes again."""
+    ours, *rivals = [f"`{chosen.label()}`" for chosen in read_policies([policies])]
+    windows = [
+        f"- `{one.name}`: `{one.trace}`, from day {one.first_day} until before day {one.last_day}, "
+        f"{one.cluster or f'{one.hosts} hosts of the real tree'}"
+        + (f", {one.batch} jobs of at least 30 min at once" if one.batch else "")
+        for one in WINDOWS.values()
+    ]
+    head = PAGE.format(
+        command=shlex.join(["python", "-m", "benchmarks.held_out", *sys.argv[1:]]),
+        ours=ours.strip("`"),
+        rivals=", ".join(rivals),
+        windows="\n".join(windows),
+    )
+    return head + "\n".join(
+        f"## {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{summed}\n" for title, table, summed in sections
+    )
+
+
 def arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -179,7 +220,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
     parser.add_argument("--shared", type=Path)
     parser.add_argument("--out", type=Path, help="keep finished runs there")
-    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    parser.add_argument("--markdown", type=Path, help="write the page there")
     return parser.parse_args()
 
 
@@ -191,12 +232,11 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"held_out: {error}")
     ours = read_policies([given.policies])[0].label()
-    pages = []
-    for title, table, summed in report(outcome.rows, ours):
+    sections = report(outcome.rows, ours)
+    for title, table, summed in sections:
         print(f"{title}\n\n{table.aligned()}\n\n{summed}\n")
-        pages.append(f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{summed}\n")
     if given.markdown:
-        given.markdown.write_text("\n".join(pages), encoding="utf-8")
+        write_whole(given.markdown, page(sections, given.policies).encode())
     if outcome.failures:
         sys.exit("\n".join(outcome.failures))
 

@@ -34,7 +34,7 @@ from dally.traces.generate import Ask, find_recipe, generate, write_workload
 CELL_LIMITS_S: Final = {"venus80": 3.0, "philly200": 10.0}
 PASS_LIMIT_MS: Final = 20.0
 MILLION_LIMIT_S: Final = 120.0
-SIZES: Final = (1, 2, 4, 8, 8, 16, 16, 32, 64)  # GPUs, in turn
+SIZES: Final = (1, 2, 4, 8, 8, 16, 16, 32, 64)  # GPUs, in turn, smallest first
 PARTS: Final = ("cells", "pass", "million")
 
 
@@ -45,16 +45,26 @@ def verdict(name: str, value: float, limit: float, unit: str) -> bool:
     return fine
 
 
+def rounds(gpus: int, waiting: int) -> int:
+    """How many jobs of each size it takes for so many to wait, even where the smallest go first."""
+    count = 0
+    while True:
+        count += 1
+        left, running = gpus, 0
+        for size in SIZES:
+            fitting = min(count, left // size)
+            running += fitting
+            left -= fitting * size
+        if count * len(SIZES) - running >= waiting:
+            return count
+
+
 def standing(gpus: int, waiting: int, later: int) -> list[str]:
-    """Rows of a trace: jobs at once until the GPUs are held and so many wait, then one a second."""
+    """Rows of a trace: jobs at once, which hold the GPUs while at least so many wait, then one a second."""
     rows: list[str] = []
-    asked = behind = 0
-    while behind < waiting:
-        number = len(rows)
+    for number in range(rounds(gpus, waiting) * len(SIZES)):
         size = SIZES[number % len(SIZES)]
         rows.append(f"j{number},u{number * 7919 % 997},0,{size},{600 + number * 104_729 % 86_400}")
-        asked += size
-        behind += asked > gpus
     for number in range(later):
         size = SIZES[number % len(SIZES)]
         rows.append(f"k{number},u{number * 7919 % 997},{1 + number},{size},{60 + number * 104_729 % 7_200}")
@@ -115,8 +125,8 @@ def million_part(given: argparse.Namespace, cluster: str) -> bool:
     return verdict(f"{given.million:,} jobs on {gpus:,} GPUs", summary["cpu_s"], MILLION_LIMIT_S, "s")
 
 
-def cells_part(given: argparse.Namespace) -> bool:
-    """Cells of the benchmark."""
+def cells_part(given: argparse.Namespace, _: str) -> bool:
+    """Cells of the benchmark, on clusters of their own."""
     shared, fine = shared_folder(), True
     if not (shared / "traces").exists():
         print(f"{shared} is not here: no cells")
@@ -149,12 +159,8 @@ def main() -> None:
     if not is_compiled():
         sys.exit("not compiled; run `make install` first and unset PYTHONPATH")
     cluster = f"{given.racks}x100x8"
-    parts = {
-        "cells": lambda: cells_part(given),
-        "pass": lambda: passes_part(given, cluster),
-        "million": lambda: million_part(given, cluster),
-    }
-    kept = [part() for name, part in parts.items() if name in given.parts.split(",")]
+    parts = {"cells": cells_part, "pass": passes_part, "million": million_part}
+    kept = [part(given, cluster) for name, part in parts.items() if name in given.parts.split(",")]
     sys.exit(0 if all(kept) else 1)
 
 

@@ -1,6 +1,6 @@
 """How policies take a disturbance: what it costs the jobs that were there anyway, and how long it is felt.
 
-usage: python -m benchmarks.stress [--cases …] [--policies …] [--network slow] [--day 5] [--days N]
+usage: python -m benchmarks.stress [--cases …] [--policies …] [--network slow] [--day 6] [--days N]
                                    [--out DIR] [--markdown FILE] [--jobs N]
 
 Cases: `overload`, `burst`, `rack`, `network` (benchmarks/stress_cases.py), on the cell venus80; on a generated
@@ -15,6 +15,7 @@ workload like it where the traces are absent. Each run is compared with the same
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
 from dally.metrics.over_time import step_means, waiting_gpus
 from dally.metrics.record import Record
+from dally.metrics.summary import mean
 from dally.report.text_table import TextCell, TextTable
 from dally.runs.folder import FolderRecord
 from dally.sweep.batch import with_folders
@@ -44,6 +46,7 @@ from dally.traces import read_history
 from dally.traces.changes import window
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 from dally.traces.writing import text_of
+from dally.whole_file import write_whole
 
 WORKLOAD: Final = "venus80"
 POLICIES: Final = (
@@ -55,6 +58,23 @@ HEADINGS: Final = [
     "policy", "mean JCT without, h", "with, h", "change", "peak GPUs waiting (without)", "recovered after, h",
     "comm. ÷ reachable",
 ]  # fmt: skip
+
+
+PAGE: Final = """# Disturbed
+
+Written by `{command}`: run it again rather than change the page.
+
+{workload} on the network `{network}`, seed 1, disturbed on day {day}, beside the same policy's undisturbed
+run. Mean JCT is of the jobs that are in both runs. GPUs waiting are those that waiting jobs ask for: the highest
+hour from the beginning of the disturbance until the policy has recovered, in brackets without it. Recovered:
+hours from the end of the disturbance until, for three hours in a row, waiting jobs ask for no more GPUs than they
+would have without it and 5 % of the cluster. Communication is what jobs are exposed to ÷ what they cannot avoid
+on the undisturbed network.
+
+Work that a disturbance adds has to be done: where jobs keep coming as fast as they can be served, no policy can
+recover soon, so compare policies. One that collapses on this network anyway moves by tens of percent either way.
+
+"""
 
 
 class Felt(NamedTuple):
@@ -98,7 +118,7 @@ def mean_jcts_h(usual: pl.DataFrame, disturbed: pl.DataFrame) -> tuple[float, fl
     """Mean completion times of the jobs that finished in both runs, in hours."""
     pairs = usual.select("job_id", "jct_s").join(disturbed.select("job_id", with_s="jct_s"), on="job_id")
     pairs = pairs.filter(pl.col("jct_s").is_not_null(), pl.col("with_s").is_not_null())
-    return pairs["jct_s"].sum() / max(1, len(pairs)) / HOUR_S, pairs["with_s"].sum() / max(1, len(pairs)) / HOUR_S
+    return mean(pairs["jct_s"].to_list()) / HOUR_S, mean(pairs["with_s"].to_list()) / HOUR_S
 
 
 def felt(disturbed: Record, usual: Record, begin_s: float, end_s: float) -> Felt:
@@ -123,12 +143,17 @@ def felt(disturbed: Record, usual: Record, begin_s: float, end_s: float) -> Felt
     )
 
 
+def is_real(shared: Path) -> bool:
+    """Whether the trace is there; if not, one like it is generated."""
+    return (shared / "traces" / WORKLOADS[WORKLOAD].trace).exists()
+
+
 def ground_of(given: argparse.Namespace, folder: Path) -> Ground:
     """The workload, undisturbed: of the traces, or generated."""
     folder.mkdir(parents=True, exist_ok=True)
     shared = given.shared or shared_folder()
     cluster = WORKLOADS[WORKLOAD].cluster
-    if (shared / "traces" / WORKLOADS[WORKLOAD].trace).exists():
+    if is_real(shared):
         made = prepare(WORKLOAD, 1, shared, folder)
     else:
         made = Prepared(folder / "venus-like.csv", cluster)
@@ -177,12 +202,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--network", default="slow")
-    parser.add_argument("--day", type=int, default=5, help="of the trace, from 0, on which it happens")
+    parser.add_argument("--day", type=int, default=6, help="of the trace, from 0, on which it happens")
     parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
     parser.add_argument("--shared", type=Path)
     parser.add_argument("--out", type=Path, help="keep finished runs there")
-    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    parser.add_argument("--markdown", type=Path, help="write the page there")
     return parser.parse_args()
 
 
@@ -212,12 +237,14 @@ def main() -> None:
             tables, failures = run_all(given, given.out or Path(temporary))
         except InputError as error:
             sys.exit(f"stress: {error}")
-    pages = []
     for title, table in tables:
         print(f"{title}\n\n{table.aligned()}\n")
-        pages.append(f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}")
     if given.markdown:
-        given.markdown.write_text("\n".join(pages), encoding="utf-8")
+        command = shlex.join(["python", "-m", "benchmarks.stress", *sys.argv[1:]])
+        sections = [f"## {title[:1].upper()}{title[1:]}\n\n{table.markdown()}" for title, table in tables]
+        workload = "The cell venus80" if is_real(given.shared or shared_folder()) else "A workload like venus80's"
+        head = PAGE.format(command=command, workload=workload, network=given.network, day=given.day)
+        write_whole(given.markdown, (head + "\n".join(sections)).encode())
     if failures:
         sys.exit("\n".join(failures))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchmarks.stress import NONE, ground_of, mean_jcts_h, recovery, report, runs_of
 from benchmarks.stress import arguments as stress_arguments
-from benchmarks.stress_cases import BURST, CASES, Ground, burst, overloaded
+from benchmarks.stress import ground_of, mean_jcts_h, recovery, report, runs_of
+from benchmarks.stress_cases import BURST, CASES, NONE, Ground, burst, overloaded
 
 from dally.benchmark.cells import DAY_S
 from dally.cluster.spec import read_topology
