@@ -33,8 +33,6 @@ PARTS: dict[str, dict[str, str]] = {
     "no patience": {"patience_s": "inf"},
     "no preemption": {"preemption": "off", "mixing": "off"},
     "objective makespan": {"objective": "makespan"},
-    "objective p99": {"objective": "p99"},
-    "objective fair": {"objective": "fair"},
 }
 
 

@@ -144,16 +144,16 @@ def test_an_error_of_a_policy_comes_through(tmp_path: Path) -> None:
 
 def test_what_a_comparison_shows(tmp_path: Path) -> None:
     found = dally.compare(EXAMPLE, "2x2x8", ["fifo", "dally"], network="slow")
-    assert repr(found) == "<ComparisonResult: 10 runs; mean JCT of dally -40.7% against fifo; print it>"
+    assert repr(found) == "<ComparisonResult: 10 runs; mean JCT of dally -33.7% against fifo; print it>"
     lines = str(found).splitlines()
     assert lines[0] == "jobs, network slow: 6 jobs, seed 1, 5 replications"
-    assert lines[2].split()[:3] == ["fifo", "85.17", "2.13"]
-    assert any(line.startswith("dally") and "-40.7%" in line for line in lines)
+    assert lines[2].split()[:3] == ["fifo", "85.17", "1.91"]
+    assert any(line.startswith("dally") and "-33.7%" in line for line in lines)
     html = found._repr_html_()
-    assert '<td style="text-align:right"><b>50.52</b></td>' in html
+    assert '<td style="text-align:right"><b>56.49</b></td>' in html
     assert "Bold: best of its column" in html
     first = found.figures.filter(pl.col("policy") == "dally", pl.col("metric") == "jct_mean_s").row(0, named=True)
-    assert (round(first["mean"]), round(first["against_baseline"], 3)) == (3031, -0.407)
+    assert (round(first["mean"]), round(first["against_baseline"], 3)) == (3389, -0.337)
     page = found.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
     with pytest.raises(dally.InputError, match="policy las: no such run; the policies are fifo, dally"):

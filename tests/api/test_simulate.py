@@ -113,9 +113,9 @@ def test_a_policy_of_a_file_runs() -> None:
 
 
 def test_settings_may_be_of_any_type() -> None:
-    run = dally.simulate(EXAMPLE, "2x2x8", settings={"tuner": False, "lease_s": 600.0}, network="slow",
+    run = dally.simulate(EXAMPLE, "2x2x8", settings={"migration": False, "hold": 5.0}, network="slow",
                          network_settings={"nic_count": 2}, congestion=0.25)  # fmt: skip
-    assert run.scenario.settings == {"tuner": "off", "lease_s": "600"}
+    assert run.scenario.settings == {"migration": "off", "hold": "5"}
     assert run.scenario.network_settings == {"nic_count": "2"}
     assert run.scenario.congestion == "0.25"
 
@@ -131,7 +131,7 @@ def test_settings_may_be_of_any_type() -> None:
         ({"netwrk": "slow"}, "unknown keyword 'netwrk'; did you mean 'network'"),
         ({"seed": "one"}, "seed: 'one': must be of type int"),
         ({"settings": ["a"]}, r"settings: \['a'\]: must be a dict"),
-        ({"settings": {"lease": 3}}, "policy 'dally' has no parameter 'lease'; did you mean 'lease_s'"),
+        ({"settings": {"migrate": 3}}, "policy 'dally' has no parameter 'migrate'; did you mean 'migration'"),
         ({"network": "slw"}, "unknown network 'slw'; did you mean 'slow'"),
     ],
 )
@@ -143,10 +143,10 @@ def test_bad_input_is_an_error_of_its_own(given: dict[str, Any], problem: str) -
 def test_what_a_run_shows(tmp_path: Path) -> None:
     run = dally.simulate(EXAMPLE, "2x2x8", "fifo", network="slow")
     assert repr(run) == "<RunResult of fifo: 6 of 6 jobs finished, mean JCT 85.2 min; print it>"
-    assert "mean JCT                           85.2 min  (at least 40.0 min)" in str(run).splitlines()
+    assert "mean JCT                           85.2 min  (at least 44.6 min)" in str(run).splitlines()
     html = run._repr_html_()
     assert "<b>Run of fifo</b>" in html
-    assert '<td style="text-align:left">85.2 min  (at least 40.0 min)</td>' in html
+    assert '<td style="text-align:left">85.2 min  (at least 44.6 min)</td>' in html
     page = run.report(tmp_path / "report.html")
     assert page.startswith("<!doctype html>")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page

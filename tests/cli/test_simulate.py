@@ -44,8 +44,8 @@ def test_leaves_a_folder_and_prints_the_same_summary(dally: Run, trace: str, tmp
         k: v for k, v in written.items() if k not in volatile
     }
     assert set(KEYS) <= set(printed)
-    # fifo-backfill by default: a 0-10, c 2-5, b 10-15.
-    assert (printed["policy"], printed["jct_mean_s"]) == ("fifo-backfill", (10 + 14 + 3) / 3)
+    # dally by default: a 0-10, c 2-5, b 10-15.
+    assert (printed["policy"], printed["jct_mean_s"]) == ("dally", (10 + 14 + 3) / 3)
 
 
 def test_the_table_is_for_people(dally: Run, trace: str) -> None:

@@ -22,11 +22,11 @@ def trace(tmp_path: Path) -> str:
 
 def test_flags_and_a_file_say_the_same(dally: Run, trace: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(
-        '[base]\ntrace = "t.csv"\ncluster = "1x1x8"\n[grid]\npolicy = ["las", "dally"]\n'
+        '[base]\ntrace = "t.csv"\ncluster = "1x1x8"\n[grid]\npolicy = ["las", "dally-paper"]\n'
         '[random]\nsamples = 3\nset.lease_s = "60:600:log"\n'
     )
     one = dally("sweep", "plan.toml", "--out", "one")
-    flags = ["--vary", "policy=las,dally", "--vary", "lease_s=60:600:log", "--samples", "3"]
+    flags = ["--vary", "policy=las,dally-paper", "--vary", "lease_s=60:600:log", "--samples", "3"]
     two = dally("sweep", "--trace", trace, "--cluster", "1x1x8", *flags, "--out", "two")
     assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
     assert (tmp_path / "one" / "results.parquet").read_bytes() == (

@@ -125,14 +125,14 @@ def test_draws_fill_the_range_and_depend_on_nothing_else() -> None:
 def test_a_file_is_every_combination_times_the_samples(here: Path) -> None:
     plan = plan_of(
         here,
-        BASE + '[grid]\npolicy = ["las", "dally"]\nseed = [1, 2]\nnetwork.nic_gbps = [5, 10.5]\n'
+        BASE + '[grid]\npolicy = ["las", "dally-paper"]\nseed = [1, 2]\nnetwork.nic_gbps = [5, 10.5]\n'
         '[random]\nsamples = 3\nseed = 7\nset.lease_s = "60:600:log"\n',
     )
     runs = plan.runs()
     assert len(runs) == 2 * 2 * 2 * 3
     assert len({run.key for run in runs}) == 24
     assert list(runs[0].labels) == ["policy", "seed", "network.nic_gbps", "set.lease_s"]
-    assert [run.labels["policy"] for run in runs] == ["las"] * 12 + ["dally"] * 12
+    assert [run.labels["policy"] for run in runs] == ["las"] * 12 + ["dally-paper"] * 12
     assert runs[3].scenario.network_settings == {"nic_gbps": "10.5"}
     leases = [run.labels["set.lease_s"] for run in runs]
     assert leases == leases[:3] * 8, "the same samples everywhere, so that they compare"
@@ -147,10 +147,10 @@ def test_flags(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(samples=2)
     plan.fix("trace", "t.csv")
     plan.vary("cluster=1x8,2x8")
-    plan.vary("policy=dally")
+    plan.vary("policy=dally-paper")
     plan.vary("floors=6,12;0")
     plan.vary("lease_s=60:600")
-    assert plan.grid == {"cluster": ["1x8", "2x8"], "policy": ["dally"], "set.floors": ["6,12", "0"]}
+    assert plan.grid == {"cluster": ["1x8", "2x8"], "policy": ["dally-paper"], "set.floors": ["6,12", "0"]}
     assert len(plan.runs()) == 2 * 1 * 2 * 2
     plan.vary("lease_s=60,60,90")
     assert (plan.grid["set.lease_s"], plan.random) == (["60", "90"], {})

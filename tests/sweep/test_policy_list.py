@@ -21,8 +21,8 @@ OURS = list(POLICIES)
         (["las,fifo"], ["las", "fifo"]),
         (["las", "fifo, las"], ["las", "fifo"]),
         (["las:lease_s=1800,fifo"], ["las:lease_s=1800", "fifo"]),
-        (["dally:floors=6,12,tuner=off,las"], ["dally:floors=6,12,tuner=off", "las"]),
-        (["dally:tuner=off,lease_s=600"], ["dally:lease_s=600,tuner=off"]),
+        (["dally-paper:floors=6,12,tuner=off,las"], ["dally-paper:floors=6,12,tuner=off", "las"]),
+        (["dally-paper:tuner=off,lease_s=600"], ["dally-paper:lease_s=600,tuner=off"]),
         (["las,las:lease_s=5,las:lease_s=6"], ["las", "las:lease_s=5", "las:lease_s=6"]),
         (["all"], OURS),
         (["fifo,all"], ["fifo", *(name for name in OURS if name != "fifo")]),
@@ -38,7 +38,7 @@ def test_policies_may_carry_settings(texts: list[str], labels: list[str]) -> Non
         ("mine.py:Patient", ["mine.py:Patient"]),
         ("las,mine.py:Patient,fifo", ["las", "mine.py:Patient", "fifo"]),
         ("mine.py:Patient:patience_s=5,las", ["mine.py:Patient:patience_s=5", "las"]),
-        ("dally:floors=6,12,./mine.py:Patient,las", ["dally:floors=6,12", "./mine.py:Patient", "las"]),
+        ("dally-paper:floors=6,12,./mine.py:Patient,las", ["dally-paper:floors=6,12", "./mine.py:Patient", "las"]),
     ],
 )
 def test_files_of_users_stand_among_names(
@@ -50,7 +50,7 @@ def test_files_of_users_stand_among_names(
 
 
 def test_settings_keep_their_commas() -> None:
-    assert read_policies(["dally:floors=6,12,tuner=off"])[0].settings == {"floors": "6,12", "tuner": "off"}
+    assert read_policies(["dally-paper:floors=6,12,tuner=off"])[0].settings == {"floors": "6,12", "tuner": "off"}
 
 
 @pytest.mark.parametrize(

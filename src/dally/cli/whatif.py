@@ -34,6 +34,8 @@ EXAMPLES = """Examples:
   dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
 
+CURRENT = "fifo-backfill"  # most clusters run something like it
+
 
 @takes_scenario(
     without={"snapshot": "recorded jobs are replayed from the first on; `dally compare --from` takes one"}
@@ -44,7 +46,7 @@ def whatif(
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
     network: str = option("network", "as the topology states, else normal", "Or none: places do not matter."),
     current: str = typer.Option(
-        None, metavar="NAME", help="The policy in use, or the one closest to it.  [default: fifo-backfill]"
+        None, metavar="NAME", help=f"The policy in use, or the one closest to it.  [default: {CURRENT}]"
     ),
     current_settings: list[str] = typer.Option(
         [], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current."
@@ -95,6 +97,8 @@ def whatif(
 def in_use(given: Given, policy: str | None, settings: list[str]) -> Scenario:
     """How the recorded jobs run today, but for the network."""
     values = {f"set.{key}": value for key, value in read_settings("--set-current", settings).items()}
+    if policy is None and given.start is None and "snapshot" not in given.values:
+        policy = CURRENT
     base = with_values(given.scenario(), values if policy is None else {"policy": policy, **values})
     require(base, "whatif", "trace", "cluster")
     return base

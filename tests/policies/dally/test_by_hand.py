@@ -82,6 +82,13 @@ def test_ranks_are_gpu_seconds_per_finish() -> None:
     assert [job.start_s for job in run(jobs, {"order": "las"}).jobs] == [0.0, 100.0, 110.0]
 
 
-def test_for_the_makespan_the_largest_goes_first() -> None:
-    jobs = [(0.0, 8, 100.0), (10.0, 4, 10.0), (11.0, 8, 10.0)]
-    assert [job.start_s for job in run(jobs, {"objective": "makespan"}).jobs] == [0.0, 110.0, 100.0]
+def test_for_the_makespan_nobody_is_left_for_the_end() -> None:
+    # A stream of small jobs holds up the gang for ever; for the makespan it is served after six hours, once the
+    # hold of those in its way, 60 s, is over.
+    small = [(float(at_s), 2, 400.0) for at_s in range(0, 40_000, 90)]
+    jobs = sorted([*small, (1000.0, 8, 50.0)])
+    gang = jobs.index((1000.0, 8, 50.0))
+    assert run(jobs).jobs[gang].start_s > 40_000.0
+    assert 1000.0 + 21_600.0 <= run(jobs, {"objective": "makespan"}).jobs[gang].start_s <= 1000.0 + 21_600.0 + 360.0
+    # What is set stands.
+    assert run(jobs, {"objective": "makespan", "patience_s": "9000"}).jobs[gang].start_s <= 10_360.0

@@ -58,10 +58,15 @@ SAFETY: Final = (
     Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
 )
 LIMITS: Final = (*PLACES, *STOPS, *MOVES, *SAFETY)
-OBJECTIVES: Final = {"jct": "gittins", "makespan": "largest", "p99": "oldest", "fair": "stretch"}
+# By objective, what takes the place of usual values. For the makespan wide gangs must not be left for the end:
+# whoever has waited for six hours is served first.
+OBJECTIVES: Final[dict[str, dict[str, float]]] = {
+    "jct": {},
+    "makespan": {"patience_s": 21600.0, "patience": 0.0, "stretch_s": 21600.0, "reserved": 0.7},
+}
 LEARNING: Final = (
-    Param("objective", "jct", "what counts: jct, makespan, p99 or fair (who takes longest for his own time)"),
-    Param("order", "", "gittins, las, largest, oldest or stretch; empty: as the objective wants it"),
+    Param("objective", "jct", "what counts: jct or makespan, which only changes what else is not set"),
+    Param("order", "gittins", "what ranks are by: gittins, or las (GPU time had so far)"),
     Param("weight", 8.0, "jobs that the wider class counts for in a narrower one"),
     Param("forget", 0.03, "share of what a user's class forgets with each finish"),
     Param("by_user", True, "learn for each user apart"),
@@ -89,18 +94,19 @@ def _dally(settings: Settings) -> Policy:
     )
     if settings["learned"]:
         table.restore(read_table(Path(settings["learned"]), table))
-    limits = Limits(**{param.name: settings[param.name] for param in LIMITS})
-    return Dally(GittinsOrder(table, settings["refresh_s"], _order(settings)), limits)
+    if settings["order"] not in BY:
+        raise InputError(f"--set order={settings['order']}: must be one of {', '.join(BY)}")
+    return Dally(GittinsOrder(table, settings["refresh_s"], BY[settings["order"]]), _limits(settings))
 
 
-def _order(settings: Settings) -> int:
-    """What ranks are by, as a number."""
-    if settings["objective"] not in OBJECTIVES:
-        raise InputError(f"--set objective={settings['objective']}: must be one of {', '.join(OBJECTIVES)}")
-    name = settings["order"] or OBJECTIVES[settings["objective"]]
-    if name not in BY:
-        raise InputError(f"--set order={name}: must be one of {', '.join(BY)}")
-    return BY[name]
+def _limits(settings: Settings) -> Limits:
+    """The limits as set, and where they are as usual as the objective wants them."""
+    objective = settings["objective"]
+    if objective not in OBJECTIVES:
+        raise InputError(f"--set objective={objective}: must be one of {', '.join(OBJECTIVES)}")
+    values = {param.name: settings[param.name] for param in LIMITS}
+    wanted = {name: value for name, value in OBJECTIVES[objective].items() if values[name] == getattr(USUAL, name)}
+    return Limits(**values | wanted)
 
 
 DALLY: Final = NamedPolicy(

@@ -43,9 +43,9 @@ class Limits(NamedTuple):
     churn: float = 0.05  # share of GPU time that may go into restarts,
     churn_window_s: float = DAY_S  # over so long
     moves_per_h: int = 6  # of one job
-    patience_s: float = 4.0 * DAY_S  # a job waits at most so long,
-    patience: float = 2.0  # and so many times as long as it has run,
+    patience_s: float = 21.0 * DAY_S  # a job waits at most so long,
+    patience: float = 8.0  # and so many times as long as it has run,
     stretch_s: float = 0.25 * DAY_S  # before it gets this long for sure,
-    reserved: float = 0.25  # as long as such jobs hold no more than this share of the GPUs
+    reserved: float = 0.1  # as long as such jobs hold no more than this share of the GPUs
     most_prices: int = 20000  # asked for in one pass
     wake_s: float = 300.0  # between two passes while somebody waits

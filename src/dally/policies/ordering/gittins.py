@@ -17,10 +17,7 @@ EARLY = 1e-6  # relative; a job this close to an age counts as that old: times a
 # What a rank is.
 GITTINS: Final = 0  # GPU-seconds per finish
 ATTAINED: Final = 1  # GPU-seconds had so far
-LARGEST: Final = 2  # the inverse of GPU-seconds left
-STRETCH: Final = 3  # time it takes over time since submission, both with what is left
-OLDEST: Final = 4  # the inverse of time since submission with what is left
-BY: Final = {"gittins": GITTINS, "las": ATTAINED, "largest": LARGEST, "stretch": STRETCH, "oldest": OLDEST}
+BY: Final = {"gittins": GITTINS, "las": ATTAINED}
 
 
 class Ranked:
@@ -44,8 +41,7 @@ class GittinsOrder(Order):
 
     Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
     bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better. Instead, ranks may
-    be by GPU-time had so far (las), by expected GPU-time left, most first (largest), by how much longer than its
-    own time a job will have taken (stretch), or by how long after its submission it will end (oldest).
+    be by GPU-time had so far (las).
     """
 
     def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
@@ -55,11 +51,9 @@ class GittinsOrder(Order):
         self._ranked: dict[int, Ranked] = {}
         self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
         self._refreshed_s: float = -INFINITY
-        self._now_s: float = 0.0  # as last told
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
 
     def key(self, job: Job, now: float) -> float:
-        self._now_s = now
         return self.ranked(job).rank
 
     def ranked(self, job: Job) -> Ranked:
@@ -91,7 +85,6 @@ class GittinsOrder(Order):
         return self.view.best(job)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
-        self._now_s = now
         moved: list[Job] = []
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
             found = self._ranked[int(self._crossings.pop())]
@@ -116,17 +109,10 @@ class GittinsOrder(Order):
 
     def _rank(self, found: Ranked) -> None:
         job = found.job
-        if self.by == GITTINS:
-            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
-        elif self.by == ATTAINED:
+        if self.by == ATTAINED:
             found.rank = float(job.gpus) * self.table.edges_s[found.age_bin]
         else:
-            left_s = self.table.left_s(found.leaf, found.age_bin) * self.best(job)
-            if self.by == LARGEST:
-                found.rank = 1.0 / (float(job.gpus) * left_s)
-            else:
-                takes_s = job.run_s(self._now_s) + left_s if self.by == STRETCH else 1.0
-                found.rank = takes_s / (self._now_s - job.submit_s + left_s)
+            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
 
     def _cross(self, found: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -150,7 +136,6 @@ class GittinsOrder(Order):
         self._crossings.put(job.index, works_s + (end_s - job.done_s(now)) / job.rate, 0.0)
 
     def queued(self, job: Job, now: float) -> None:
-        self._now_s = now
         self.ranked(job)
 
     def started(self, job: Job, now: float) -> None:
