@@ -55,7 +55,7 @@ def benchmark(
     policies: list[str] = typer.Option(
         ["all"],
         metavar="NAME[:KEY=VALUE,…],…",
-        help="Names of `dally policies` or FILE.py:Class, maybe with settings.",
+        help="Names of `dally policies` or FILE.py:Class, maybe with settings; -NAME leaves one of `all` out.",
     ),
     flat_restart_s: float = typer.Option(
         None, min=0.0, metavar="SECONDS", help="A restart costs this for any gang.  [default: 1 s per GPU]"

@@ -32,10 +32,16 @@ class Chosen(NamedTuple):
 
 
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
-    """The policies of all texts in order, checked against the registry; `all` stands for each of ours."""
+    """The policies of all texts in order, checked against the registry.
+
+    `all` stands for each of ours, and `-NAME` leaves one of those before it out.
+    """
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
+            if part.startswith("-"):
+                _leave_out(found, part)
+                continue
             for name in POLICIES if part == "all" else [part]:
                 chosen = _read(name)
                 found.setdefault(chosen.label(), chosen)
@@ -52,10 +58,21 @@ def both_forms(texts: Iterable[str]) -> list[Chosen]:
     found: dict[str, Chosen] = {}
     for text in texts:
         for part in _split(text):
+            if part.startswith("-"):
+                _leave_out(found, part)
+                continue
             for chosen in read_policies([part]):
                 for form in _forms(chosen) if part == "all" else [chosen]:
                     found.setdefault(form.label(), form)
     return list(found.values()) or read_policies(texts)
+
+
+def _leave_out(found: dict[str, Chosen], part: str) -> None:
+    labels = [label for label, chosen in found.items() if chosen.name == part[1:]]
+    if not labels:
+        raise InputError(f"--policies {part}: there is no {part[1:]!r} before it to leave out")
+    for label in labels:
+        del found[label]
 
 
 def _forms(chosen: Chosen) -> list[Chosen]:
@@ -70,7 +87,7 @@ def _split(text: str) -> list[str]:
     parts: list[str] = []
     for piece in text.split(","):
         name = _name_of(piece.strip())
-        if parts and parts[-1] != _name_of(parts[-1]) and not (name == "all" or is_policy(name)):
+        if parts and parts[-1] != _name_of(parts[-1]) and not (name == "all" or is_policy(name.removeprefix("-"))):
             parts[-1] += f",{piece}"
         else:
             parts.append(piece.strip())
