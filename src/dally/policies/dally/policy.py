@@ -134,9 +134,9 @@ class Dally(Policy):
             if best is None:
                 break
             actions = self._serve(best, now, cluster)
-            if not actions:
+            yield from _as_long_as_they_succeed(actions)
+            if best.status != RUNNING:
                 queue.close(best)
-            yield from actions
         queue.reopen()
         for group in list(queue.classes):
             while len(group.heap) > 0:
@@ -204,7 +204,9 @@ class Dally(Policy):
                 self.reasons.reserved(job, ready_s)
                 return
             patience.protect(job, now + self.limits.stretch_s)
-            yield from actions
+            yield from _as_long_as_they_succeed(actions)
+            if job.status != RUNNING:
+                return
 
     def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """What makes a job start at its closest tier whatever its rank; [] if nothing does yet."""
@@ -327,3 +329,13 @@ class Dally(Policy):
                 break
         trial.undo()
         return found
+
+
+def _as_long_as_they_succeed(actions: list[Action]) -> Iterator[Action]:
+    """One after the other; none after one that the cluster refused, as the next need the GPUs that it frees."""
+    for action in actions:
+        yield action
+        if isinstance(action, Preempt) and action.job.status == RUNNING:
+            return
+        if isinstance(action, Migrate) and action.job.allocation is not action.allocation:
+            return
