@@ -83,8 +83,8 @@ def test_policies_are_found_by_name_with_their_parameters() -> None:
     assert find("lazy").source == "lazy-things 1.0"
     assert (find("lucky").order, find("lucky").name) == ("by luck", "lucky")
     assert type(build("lucky")) is type(build("fifo"))
-    assert [chosen.label() for chosen in read_policies(["dally:floors=6,12,lazy,lazy:rest_s=1,lucky"])] == [
-        "dally:floors=6,12", "lazy", "lazy:rest_s=1", "lucky",
+    assert [chosen.label() for chosen in read_policies(["dally-paper:floors=6,12,lazy,lazy:rest_s=1,lucky"])] == [
+        "dally-paper:floors=6,12", "lazy", "lazy:rest_s=1", "lucky",
     ]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def make_sweep(folder: Path, trace: str, leases_s: Sequence[int], restarts_s: Se
     """A sweep's folder over two numbers and a word; one run of it failed."""
     rows = []
     base = Scenario(trace, "3x6x8", "las", network="slow")
-    for policy in ("las", "dally"):
+    for policy in ("las", "dally-paper"):
         for lease_s in leases_s:
             for restart_s in restarts_s:
                 scenario = replace(base, policy=policy, settings={"lease_s": str(lease_s)}, restart_s=restart_s)
