@@ -56,7 +56,7 @@ def test_the_replay_holds_every_stay_and_every_wait(run_folder: Path) -> None:
     end_s = float(run.all_events["time_s"].max() or 0.0)  # type: ignore[arg-type]
     found = replay.replay_of(run, end_s)
     columns = unpacked(found.packed)
-    starts = run.events.filter(pl.col("kind") == "start")
+    starts = run.events.filter(pl.col("kind").is_in(["start", "migrate"]))
     assert len(columns["start"]) == starts["machines"].list.len().sum()
     held = sum(gpus * length for gpus, length in zip(columns["gpus"], columns["end"], strict=True))  # type: ignore[operator]
     expected = (run.jobs["run_s"] * run.jobs["gpus"]).sum()
