@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
     """The policies of all texts in order, checked against the registry.
 
-    `all` stands for each of ours, and `-NAME` leaves one of those before it out.
+    `all` stands for each of ours, and `-LABEL` leaves one of those before it out: a form as tables name it.
     """
     found: dict[str, Chosen] = {}
     for text in texts:
@@ -68,11 +68,8 @@ def both_forms(texts: Iterable[str]) -> list[Chosen]:
 
 
 def _leave_out(found: dict[str, Chosen], part: str) -> None:
-    labels = [label for label, chosen in found.items() if chosen.name == part[1:]]
-    if not labels:
+    if found.pop(part[1:], None) is None:
         raise InputError(f"--policies {part}: there is no {part[1:]!r} before it to leave out")
-    for label in labels:
-        del found[label]
 
 
 def _forms(chosen: Chosen) -> list[Chosen]:
