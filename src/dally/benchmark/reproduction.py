@@ -45,6 +45,19 @@ what a policy does not use it does not hold. On 512 GPUs the paper's Poisson wor
 is little to gain. An "up to" over many settings also grows with the settings one tries; the tables below show all
 of ours.
 
+## What changed since the first edition of this page
+
+- The paper's Dally, now `dally-paper`, gives a far place up when its lease ends, as its authors' code does. It
+  used to renew it for ever: its collapse on slow networks was ours, not the paper's.
+- Rivals stand in their strongest form. Most lost because their gangs went anywhere: they were also run held at
+  their closest tier, and the better form counts. Tiresias learns the limits of its queues and does not promote,
+  Themis bids by tier, Gavel places large gangs first, Gandiva suspends in half a second, A-SRPT waits for better
+  places, LWF and Slurm keep on one machine what fits there.
+- Links that their gangs fill only in part slow them down, all-to-alls go directly, and bounds are higher: they
+  charge for gangs' widths and for the background load.
+- `dally` is our own scheduler now. Where the command above leaves `gandiva` out, its form that goes anywhere was
+  not run, only the one held at its closest tier: with a slice a minute it takes minutes of CPU a run.
+
 ## Who wins where
 
 Mean JCT of `dally` over that of the best other policy which does not know durations, and over the paper's
