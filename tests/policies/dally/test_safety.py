@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
-from dally.model import Costs, Job
+from dally.engine.executor import Executor
+from dally.model import Action, Costs, Job, Preempt
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
@@ -18,8 +19,9 @@ from dally.policies.dally.pricing import Prices
 from dally.policies.registry import build
 from dally.policies.view import View
 from dally.testing import check_policy
+from dally.testing.strategies import Case
 from tests.policies.dally.busy import NOW_S, VIEW, Busy
-from tests.policies.dally.test_by_hand import run
+from tests.policies.dally.test_by_hand import GRID, ONE_S, run
 from tests.policies.test_view import grid, place
 
 GUARDED = {
@@ -45,6 +47,31 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     served = run(jobs, {"patience_s": "3000", "least_hold_s": "0", "hold": "0"}).jobs[index]
     assert given_up.start_s > 7000.0
     assert (served.start_s, served.finish_s) == (3100.0, 3150.0)
+
+
+class RefusesOnce(Executor):
+    """The first preemption after a moment is refused."""
+
+    def __init__(self, after_s: float) -> None:
+        self.after_s = after_s
+
+    def apply(self, action: Action, now: float) -> str:
+        if not isinstance(action, Preempt) or now < self.after_s:
+            return ""
+        self.after_s = float("inf")
+        return "not now"
+
+
+def test_a_gang_whose_rescue_was_refused_is_served_next_time() -> None:
+    # As above, but the first of eight is not stopped at 3100 s. What was to protect the gang must not keep it out.
+    jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
+    policy = build("dally", {"patience_s": "3000", "least_hold_s": "0", "hold": "0"})
+    simulation = Case(GRID, jobs, costs=ONE_S).simulation(policy)
+    refuses = RefusesOnce(3100.0)
+    simulation._executor = refuses
+    simulation.run(float("inf"))
+    assert refuses.after_s == float("inf")
+    assert 3100.0 < simulation.jobs[jobs.index((100.0, 8, 50.0))].start_s <= 3110.0
 
 
 def test_without_preemption_a_domain_is_kept_until_it_is_empty() -> None:

@@ -206,6 +206,7 @@ class Dally(Policy):
             patience.protect(job, now + self.limits.stretch_s)
             yield from _as_long_as_they_succeed(actions)
             if job.status != RUNNING:
+                patience.forget(job)
                 return
 
     def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
