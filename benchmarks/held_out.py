@@ -46,8 +46,10 @@ from dally.sweep.run import Run
 from dally.sweep.workers.local import LocalWorkers
 from dally.whole_file import write_whole
 
+# Ours, and whoever is best of the others in a cell of docs/results.md on these networks.
 POLICIES: Final = (
-    "dally,gavel,tiresias-gittins,themis:tier=closest,las:tier=closest,dally-paper-consolidated,dally-paper"
+    "dally,las:tier=closest,tiresias:tier=closest,tiresias-gittins:tier=closest,gavel,dally-paper,dally-paper-manual,"
+    "dally-paper-consolidated"
 )
 HEADINGS: Final = [
     "cell", "ours, h", "best rival, h", "best rival", "ours vs best", "p99 ours / best, h", "comm. ÷ reachable",

@@ -138,3 +138,23 @@ def test_the_option_of_a_scenario(tmp_path: Path) -> None:
     assert execute(saved_scenario(tmp_path / "run.snapshot")).summary["jct_mean_s"] == halved["jct_mean_s"]
     with pytest.raises(InputError, match="states no links; give --network too"):
         execute(replace(scenario, network=""))
+
+
+def test_dally_moves_a_gang_as_soon_as_the_network_is_slow() -> None:
+    """Spread over two machines its exchange is hidden, so it stays when one has room; not when links get slow."""
+    cluster = Cluster.grid(1, 2, 4, 1e6, 1.0, 4.0, 0.0, 0.0, 0.0, ideal=True)
+    network = cluster.network
+    assert isinstance(network, Network)
+    hidden = Profile(compute_s=1.0, nbytes=2e8, overlap=1.0)
+    jobs = [Job(0, "a", 0.0, 3, 60.0, "m"), Job(1, "b", 0.0, 3, 1e5, "m"), Job(2, "c", 1.0, 2, 1e4, "m")]
+    speed = NetworkModel(network, network, lambda model, gpus: hidden)
+    simulation = Simulation(
+        jobs, cluster, build("dally"), speed, Costs(0.0, 1.0, 0.0), Failures(), shares=[(500.0, 0.01)]
+    )
+    simulation.go_on(499.0)
+    before = jobs[2].allocation
+    simulation.go_on(501.0)
+    after = jobs[2].allocation
+    assert before is not None
+    assert after is not None
+    assert (len(before.machines), len(after.machines), int(jobs[2].migrations)) == (2, 1, 1)

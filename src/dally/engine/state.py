@@ -130,6 +130,7 @@ class State:
             elif kind == NETWORK:
                 self.log.add(now, NETWORK, -1, -1, None)
                 self._rerate(self.speed.rescaled(event.share), now)
+                self.policy.network_changed(now)
             else:
                 self.log.add(now, TIMER, -1, -1, None)
         elif kind == SUBMIT:

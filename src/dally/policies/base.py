@@ -129,6 +129,9 @@ class Policy(Part):
     def machine_repaired(self, machine: i64, now: float) -> None:
         """The machine is back, empty."""
 
+    def network_changed(self, now: float) -> None:
+        """Links have another bandwidth from now on; `rerated` tells of those whose speed that changes."""
+
 
 def ahead(key: float, tie: float, index: i64, other_key: float, other_tie: float, other_index: i64) -> bool:
     """Whether the first rank comes before the second."""

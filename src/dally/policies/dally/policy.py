@@ -45,7 +45,7 @@ class Dally(Policy):
         self._churn: Churn = Churn(limits)
         self._patience: Patience = Patience(limits)
         self._kept: Kept = Kept()
-        self._given_back: bool = False  # whether GPUs were, since the latest pass
+        self._look_for_moves: bool = False  # GPUs came back, or the network is another one
         self._told: bool = False  # whether anything happened since the latest pass
         self._due_s: float = INFINITY  # when the next pass is due even if nothing happens
         self._scatters: bool = limits.scatter  # in this pass
@@ -84,7 +84,7 @@ class Dally(Policy):
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True
-        self._given_back = True
+        self._look_for_moves = True
         self.order.stopped(job, now)
         self._books.remove(job)
 
@@ -106,7 +106,12 @@ class Dally(Policy):
 
     def machine_repaired(self, machine: i64, now: float) -> None:
         self._told = True
-        self._given_back = True
+        self._look_for_moves = True
+
+    def network_changed(self, now: float) -> None:
+        self._told = True
+        self._look_for_moves = True
+        self.order.forget_ranks()
 
     # The pass.
 
@@ -125,9 +130,9 @@ class Dally(Policy):
         return self._pass(now, queue, cluster)
 
     def _pass(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        if self._given_back and self.limits.migration:
+        if self._look_for_moves and self.limits.migration:
             yield from self._migrate(now, cluster)
-        self._given_back = False
+        self._look_for_moves = False
         yield from self._rescue(now, cluster)
         while True:
             best = queue.best()

@@ -95,6 +95,10 @@ class GittinsOrder(Order):
             moved += self._refresh(now)  # one who crossed is named again only if that changed its rank
         return moved
 
+    def forget_ranks(self) -> None:
+        """What nobody can avoid is another slowdown now: work out all ranks again."""
+        self._refreshed_s = -INFINITY
+
     def _refresh(self, now: float) -> list[Job]:
         """Rank everybody anew; those whose rank is another one now."""
         self._refreshed_s = now
