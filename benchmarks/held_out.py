@@ -30,12 +30,12 @@ from benchmarks.held_out_loads import (
     racks_of_16,
 )
 from dally.benchmark.cells import MIX, WORKLOADS, find_workload
+from dally.benchmark.our_standing import OurStanding, our_standing, promises
 from dally.benchmark.reproduction import percent
 from dally.benchmark.tables_page import shared_folder
 from dally.cli.many import names, open_store, run_many, whole_numbers
 from dally.errors import InputError, unknown
-from dally.metrics.comparison import Contest, compare_rows, favourite
-from dally.metrics.metric_list import COMM, JCT_MEAN, JCT_P99
+from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row
 from dally.report.text_table import TextCell, TextTable
 from dally.runs.scenario import Scenario
@@ -101,57 +101,13 @@ SETTINGS: Final = {
 }
 
 
-class Line(NamedTuple):
-    """One cell: ours and the best rival, in hours."""
-
-    cell: str
-    ours_h: float
-    rival_h: float
-    rival: str
-    change: float  # of the mean JCT against the rival's, seed by seed
-    p99_h: float
-    rival_p99_h: float  # the lowest of the rivals
-    comm: float | None  # exposed communication ÷ reachable
-
-    def cells(self) -> list[TextCell]:
-        """The line as the table has it."""
-        comm = "–" if self.comm is None else f"{self.comm:.2f}"
-        texts = [
-            self.cell, f"{self.ours_h:.2f}", f"{self.rival_h:.2f}", self.rival, percent(self.change),
-            f"{self.p99_h:.0f} / {self.rival_p99_h:.0f}", comm,
-        ]  # fmt: skip
-        return [TextCell(text) for text in texts]
-
-
-def line_of(contest: Contest, ours: str) -> Line | None:
-    """How the policy stands in one cell; None if it or every rival is missing there."""
-    entry, best = contest.entry(ours), favourite(replace(contest, baseline=ours))
-    if entry is None or best is None:
-        return None
-    ratio = contest.ratio(ours, best.label, JCT_MEAN)
-    p99s_h = [(one.mean(JCT_P99) or 0.0) / 3600 for one in contest.entries if one is not entry]
-    comm = entry.standings.get(COMM.key)
-    return Line(
-        contest.name(),
-        (entry.mean(JCT_MEAN) or 0.0) / 3600,
-        (best.mean(JCT_MEAN) or 0.0) / 3600,
-        best.label,
-        ratio.mean - 1.0 if ratio else 0.0,
-        (entry.mean(JCT_P99) or 0.0) / 3600,
-        min(p99s_h),
-        comm.times_bound.mean if comm and comm.times_bound else None,
-    )
-
-
-def verdict(lines: Sequence[Line]) -> str:
-    """How many cells keep each promise of the tuned cells."""
-    counts = {
-        "within 3 % of the best rival or better": sum(line.change <= 0.03 for line in lines),
-        "better by 10 % or more": sum(line.change <= -0.1 for line in lines),
-        "p99 at most 5 % above the lowest": sum(line.p99_h <= 1.05 * line.rival_p99_h for line in lines),
-        "communication at most 1.05 × reachable": sum(line.comm is None or line.comm <= 1.05 for line in lines),
-    }
-    return f"Of {len(lines)} cells: " + "; ".join(f"{text}: {count}" for text, count in counts.items()) + "."
+def cells_of(line: OurStanding) -> list[TextCell]:
+    """The line as the table has it."""
+    texts = [
+        f"{line.workload}, {line.network}", f"{line.ours_h:.2f}", f"{line.best_h:.2f}", line.best,
+        percent(line.change), line.p99_text(), line.comm_text(),
+    ]  # fmt: skip
+    return [TextCell(text) for text in texts]
 
 
 def report(rows: Sequence[Row], ours: str) -> list[tuple[str, TextTable, str]]:
@@ -159,10 +115,10 @@ def report(rows: Sequence[Row], ours: str) -> list[tuple[str, TextTable, str]]:
     found = []
     for name, setting in SETTINGS.items():
         contests = compare_rows([row for row in rows if row["setting"] == name], "")
-        lines = [line for contest in contests if (line := line_of(contest, ours))]
+        lines = [line for contest in contests if (line := our_standing(contest, ours))]
         if lines:
-            table = TextTable(HEADINGS, [line.cells() for line in lines])
-            found.append((f"{name}: {setting.about}", table, verdict(lines)))
+            table = TextTable(HEADINGS, [cells_of(line) for line in lines])
+            found.append((f"{name}: {setting.about}", table, promises(lines)))
     return found
 
 

@@ -34,7 +34,8 @@ SAMPLE = "fifo-backfill,las,tiresias"
 def row(policy: str, network: str, seed: int, jct_s: float, workload: str = "paper-batch") -> dict[str, Any]:
     return {
         "workload": workload, "network": network, "policy": policy, "seed": seed, "jct_mean_s": jct_s,
-        "makespan_s": 2 * jct_s, "comm_s": 10.0, "comm_gpu_s": 10.0, "jobs": 5, "finished": 5,
+        "jct_p99_s": 10 * jct_s, "makespan_s": 2 * jct_s, "comm_s": 10.0, "comm_floor_s": 8.0, "comm_gpu_s": 10.0,
+        "jobs": 5, "finished": 5,
     }  # fmt: skip
 
 
@@ -94,7 +95,17 @@ def test_the_page_tells_of_the_flagship_and_of_the_papers() -> None:
 def test_winners_leave_out_those_who_know_durations() -> None:
     rows = [{**one, "policy": "dally"} if one["policy"] == "dally-paper" else one for one in ROWS]
     line = next(line for line in winners(contests(rows)).splitlines() if line.startswith("| venus80"))
-    assert line == "| venus80 | slow | `dally-paper-consolidated` | 0.20 | 0.10 | 0.50 | 0.50 |"
+    assert line == "| venus80 | slow | `dally-paper-consolidated` | 0.20 | 0.10 | 0.50 | 0.50 | 1 / 2 | 1.25 |"
+
+
+def test_promises_are_counted_over_cells() -> None:
+    """Ours is 1.1 times the best on normal, 0.7 on slow, half on venus80; communication is 10 ÷ 8 everywhere."""
+    rows = [{**one, "policy": "dally"} if one["policy"] == "dally-paper" else one for one in ROWS]
+    last = winners(contests(rows)).splitlines()[-1]
+    assert last == (
+        "Of 3 cells: within 3 % of the best other or better: 2; better by 10 % or more: 2; "
+        "p99 at most 5 % above the lowest: 2; communication at most 1.05 × reachable: 0."
+    )
 
 
 def test_winners_finish_their_jobs() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
+from dally.benchmark.our_standing import our_standing, promises
 from dally.benchmark.tables_page import tables
-from dally.metrics.comparison import Contest, Entry, favourite
+from dally.metrics.comparison import Contest
 from dally.metrics.metric_list import COMM, JCT_MEAN, MAKESPAN, Metric
 from dally.policies.declaration import DURATIONS
 from dally.policies.registry import POLICIES
@@ -61,7 +61,8 @@ of ours.
 ## Who wins where
 
 Mean JCT of `dally` over that of the best other policy which does not know durations, and over the paper's
-consolidated variant; below 1 `dally` is better.
+consolidated variant; below 1 `dally` is better. The p99 beside ours is the lowest of those policies. Communication
+is what jobs are exposed to ÷ what each could reach alone in that cell.
 
 """
 KNOWING = tuple(name for name, row in POLICIES.items() if row.needs == DURATIONS)  # as no live scheduler does
@@ -140,24 +141,21 @@ def _change(contest: Contest, ours: str, baseline: str, metric: Metric) -> str:
 def winners(contests: Sequence[Contest]) -> str:
     """For each cell the best of the policies that do not know durations, and how `dally` stands to it."""
     lines = [
-        f"| workload | network | best other | mean JCT, h | `{OURS}`, h | ÷ best | ÷ `{CONSOLIDATED}` |",
-        "|---|---|---|---|---|---|---|",
+        f"| workload | network | best other | mean JCT, h | `{OURS}`, h | ÷ best | ÷ `{CONSOLIDATED}` "
+        "| p99, h: ours / lowest other | communication ÷ reachable |",
+        "|---" * 9 + "|",
     ]
-    for contest in contests:
-        ours, best = contest.entry(OURS), _best_other(contest)
-        if ours is None or best is None:
+    found = [(contest, our_standing(contest, OURS, KNOWING)) for contest in contests]
+    for contest, line in found:
+        if line is None:
             continue
-        means_h = [(entry.mean(JCT_MEAN) or 0.0) / 3600 for entry in (best, ours)]
-        ratios = [contest.ratio(OURS, name, JCT_MEAN) for name in (best.label, CONSOLIDATED)]
-        cells = [contest.workload, contest.network, f"`{best.label}`", *(f"{mean:,.2f}" for mean in means_h)]
-        lines.append(f"| {' | '.join([*cells, *(f'{one.mean:.2f}' if one else '-' for one in ratios)])} |")
-    return "\n".join(lines) + "\n"
-
-
-def _best_other(contest: Contest) -> Entry | None:
-    """The lowest mean JCT of the others that do not know durations; who left jobs unfinished only if all did."""
-    others = [entry for entry in contest.entries if entry.label.partition(":")[0] not in KNOWING]
-    return favourite(replace(contest, baseline=OURS, entries=others))
+        ratio = contest.ratio(OURS, CONSOLIDATED, JCT_MEAN)
+        cells = [
+            line.workload, line.network, f"`{line.best}`", f"{line.best_h:,.2f}", f"{line.ours_h:,.2f}",
+            f"{1.0 + line.change:.2f}", f"{ratio.mean:.2f}" if ratio else "-", line.p99_text(), line.comm_text(),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + f"\n\n{promises([line for _, line in found if line])}\n"
 
 
 def results_page(contests: Sequence[Contest], command: str, figure: str) -> str:
