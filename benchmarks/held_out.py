@@ -123,9 +123,9 @@ def report(rows: Sequence[Row], ours: str) -> list[tuple[str, TextTable, str]]:
 
 
 def runs_of(name: str, given: argparse.Namespace, folder: Path) -> list[Run]:
-    """The runs of one setting."""
+    """The runs of one setting; its traces get a folder in that one, as settings change the same ones."""
     setting = SETTINGS[name]
-    source = Source(given.shared or shared_folder(), folder, given.days)
+    source = Source(given.shared or shared_folder(), folder / name, given.days)
     seeds = setting.seeds or whole_numbers("--seeds", given.seeds)
     loads = held_out_loads(setting.maker, names(given.cells), seeds, source)
     runs = comparison_runs(loads, names(given.networks), read_policies([given.policies]), setting.base())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from benchmarks.held_out import SETTINGS, page, report
+from benchmarks.held_out import SETTINGS, page, report, runs_of
 from benchmarks.held_out_loads import (
     WINDOWS,
     Source,
@@ -61,6 +62,15 @@ def test_a_window_begins_at_0_with_what_is_left_of_running_jobs(source: Source) 
 def test_only_the_first_days_are_kept_when_trying(source: Source) -> None:
     made = source._replace(days=0.5).plain("venus80", 1)
     assert len(read_history(made.trace, format="csv").rows) == 44  # 0, 1000, …, 43,000 s
+
+
+def test_settings_do_not_write_over_each_others_traces(source: Source) -> None:
+    given = Namespace(
+        shared=source.shared, days=0.0, seeds="1", cells="venus80", networks="slow", policies="dally,las"
+    )
+    runs = [run for name in ("flat62", "load0.7") for run in runs_of(name, given, source.folder)]
+    loads = [load_of(read_history(Path(run.scenario.trace)), 640) for run in runs]
+    assert [round(load or 0.0, 3) for load in loads] == [0.013, 0.013, 0.7, 0.7]
 
 
 def row(policy: str, seed: int, jct_h: float, p99_h: float, comm_s: float) -> Row:
