@@ -40,7 +40,7 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
         policies=[Chosen(name, {}) for name in POLICIES],
         baseline=BASELINE,
         networks=[NETWORK],
-        seeds=[1],
+        seeds=[1, 2, 3],
         traces=[str(trace)],
         replications=1,  # it is to be done within seconds
     )
