@@ -30,7 +30,7 @@ POLICIES = (
 
 
 def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where to leave the report.")) -> None:
-    """Compare twelve policies on a synthetic workload, and leave a report to open."""
+    """Compare twelve policies on a synthetic workload, three seeds each, and leave a report to open."""
     out.mkdir(parents=True, exist_ok=True)
     trace = out / "jobs.csv"
     write_workload(trace, generate(find_recipe(RECIPE), ASK))
