@@ -165,10 +165,10 @@ class Job:
     """
 
     __slots__ = (
-        "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
-        "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s", "migrations", "model", "name", "overhead_s",
-        "placed_s", "predicted_s", "preemptions", "priority", "rate", "renewals", "restart_due_s",
-        "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status",
+        "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
+        "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model", "name",
+        "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "rate", "renewals",
+        "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status",
         "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
 
@@ -193,6 +193,10 @@ class Job:
         self.user: str = user
         self.priority: float = priority
         self.name: str = name  # what its user calls it: jobs run again and again share one
+        self.limit_s: float = NEVER  # the time limit it was submitted with; NEVER: none is known
+        self.account: str = ""  # these three as its user gave them; empty: not known
+        self.partition: str = ""
+        self.qos: str = ""
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission

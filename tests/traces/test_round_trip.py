@@ -26,7 +26,8 @@ def rows_of(ids: st.SearchStrategy[str], words: st.SearchStrategy[str], times: s
     row = st.builds(
         TraceRow, st.just(0), ids, times, st.integers(1, 300), times, model=words, user=words,
         priority=st.integers(0, 9).map(float), name=words, status=words, wait_s=st.just(NOT_KNOWN) | times,
-        machines=st.integers(0, 9), gpu_type=words, placement=words,
+        machines=st.integers(0, 9), gpu_type=words, placement=words, limit_s=st.just(NOT_KNOWN) | times,
+        account=words, partition=words, qos=words, nodes=words,
     )  # fmt: skip
     rows = st.lists(row, min_size=1, max_size=6, unique_by=lambda row: row.job_id)
     return rows.map(lambda found: sorted(found, key=lambda row: row.submit_s))
@@ -35,7 +36,22 @@ def rows_of(ids: st.SearchStrategy[str], words: st.SearchStrategy[str], times: s
 SECONDS = st.integers(0, 10**8).map(float)
 ANY_TIMES = SECONDS | st.floats(0.0, 1e9, allow_subnormal=False)
 KEPT = {
-    "csv": ("model", "user", "priority", "name", "status", "wait_s", "machines", "gpu_type", "placement"),
+    "csv": (
+        "model",
+        "user",
+        "priority",
+        "name",
+        "status",
+        "wait_s",
+        "machines",
+        "gpu_type",
+        "placement",
+        "limit_s",
+        "account",
+        "partition",
+        "qos",
+        "nodes",
+    ),
     "tiresias": ("model",),
     "swf": ("user", "name", "wait_s"),
     "helios": ("user", "status", "machines"),

@@ -18,6 +18,7 @@ from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
 from dally.policies.settings import settings_for
+from dally.policies.slurm.slurm_backfill import SLURM_BACKFILL
 from dally.policies.user_file import load_named, split_file
 
 GROUP: Final = "dally.policies"  # of entry points
@@ -37,6 +38,7 @@ DECLARED: Final = (
     GANDIVA,
     combinations.THEMIS,
     GAVEL,
+    SLURM_BACKFILL,
     combinations.SLURM_SWITCHES,
     combinations.KUEUE_PREFERRED,
     combinations.KUEUE_REQUIRED,

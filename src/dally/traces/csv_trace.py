@@ -31,7 +31,12 @@ TEXTS: Final = {
     "status": ("status",),
     "gpu_type": ("gpu_type",),
     "placement": ("placement",),
+    "account": ("account",),
+    "partition": ("partition",),
+    "qos": ("qos",),
+    "nodes": ("nodes",),
 }
+EXTRA: Final = ("model", "name", "priority", "placement", "account", "partition", "qos", "nodes")
 WHOLE: Final = "must be a whole number, at least 1"
 
 
@@ -63,8 +68,12 @@ def rows_below(
     header = [name.strip() for name in header]
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
-    model_at, user_at, name_at, status_at, type_at, placement_at = (_place(header, n) for n in TEXTS.values())
-    priority_at, wait_at, machines_at = (_place(header, (name,)) for name in ("priority", "wait_s", "machines"))
+    model_at, user_at, name_at, status_at, type_at, placement_at, *asked_at = (
+        _place(header, names) for names in TEXTS.values()
+    )
+    priority_at, wait_at, machines_at, limit_at = (
+        _place(header, (name,)) for name in ("priority", "wait_s", "machines", "limit_s")
+    )
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
     word = _Words()
@@ -83,7 +92,7 @@ def rows_below(
         if not (gpus and submit_text and duration_text):
             _skip(reading, line, (gpus_name, submit_name, duration_name), (gpus_text, submit_text, duration_text))
             continue
-        priority, wait, machines = row[priority_at], row[wait_at], row[machines_at]
+        priority, wait, machines, limit = row[priority_at], row[wait_at], row[machines_at], row[limit_at]
         yield TraceRow(
             line,
             job_id,
@@ -99,6 +108,8 @@ def rows_below(
             int(number(path, line, "machines", machines)) if machines.strip() else 0,
             word[row[type_at]],
             word[row[placement_at]],
+            number(path, line, "limit_s", limit) if limit.strip() else NOT_KNOWN,
+            *(word[row[place]] for place in asked_at),
         )
 
 
@@ -112,7 +123,8 @@ class _Words(dict[str, str]):
 
 def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str]:
     """The text of the csv; columns that no job needs are left out, those of the shared form always stand."""
-    extra = [name for name in ("model", "name", "priority", "placement") if any(getattr(r, name) for r in rows)]
+    extra = [name for name in EXTRA if any(getattr(row, name) for row in rows)]
+    extra += ["limit_s"] if any(row.limit_s != NOT_KNOWN for row in rows) else []
     yield from csv_lines(
         [["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type", *extra]]
     )
@@ -120,10 +132,18 @@ def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str
         [
             row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.stated), row.status,
             "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
-            *(plain(row.priority) if name == "priority" else getattr(row, name) for name in extra),
+            *(_extra(row, name) for name in extra),
         ]
         for row in rows
     )  # fmt: skip
+
+
+def _extra(row: TraceRow, name: str) -> str:
+    """What a column holds that not every trace has."""
+    value = getattr(row, name)
+    if isinstance(value, str):
+        return value
+    return "" if name == "limit_s" and value == NOT_KNOWN else plain(value)
 
 
 def plain(value: float) -> str:

@@ -58,7 +58,8 @@ def read_trace(
     skipped = 0
     with _no_garbage():
         reading, name, rows = _parsed(path, format, strict, zone)
-        for line, job_id, submit_s, gpus, stated, model, user, priority, label, *_ in rows:
+        for row in rows:
+            line, job_id, submit_s, gpus, stated, model, user, priority, label = row[:9]
             if gpus > most_gpus:
                 if not skip_impossible:
                     problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
@@ -69,7 +70,9 @@ def read_trace(
             if reading.length != "duration_s":
                 lengths.append(stated)
                 duration_s = NEVER
-            jobs.append(Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label))
+            job = Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label)
+            _, job.limit_s, job.account, job.partition, job.qos, _ = row[13:]
+            jobs.append(job)
     if not jobs:
         raise _no_jobs(reading, skipped)
     jobs, lengths = _by_submission(jobs, lengths)

@@ -10,7 +10,7 @@ from dally.errors import InputError, at
 from dally.traces.table import number
 from dally.traces.times import Clock
 
-NOT_KNOWN: Final = -1.0  # of wait_s
+NOT_KNOWN: Final = -1.0  # of wait_s and limit_s
 MOST_GPUS: Final = 1_000_000  # of one job
 
 # Why a row cannot be used, as in `12 rows without GPUs`.
@@ -41,6 +41,11 @@ class TraceRow(NamedTuple):
     machines: int = 0  # 0: not known
     gpu_type: str = ""
     placement: str = ""  # GPUs per machine: 2+2+2+2
+    limit_s: float = NOT_KNOWN  # the time limit it was submitted with
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    nodes: str = ""  # machines it ran on, as the trace writes them: n[01-03],n07
 
 
 class Ran(NamedTuple):

@@ -1,0 +1,1 @@
+"""What most Slurm clusters run: multifactor priority, and backfill that knows time limits."""
