@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from librt.vecs import append, vec
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.topology import Topology
 from dally.model import Allocation, Job
 
 FIRST_STEP_S = 30.0  # between the first two moments that are looked at; each later one is twice as far
@@ -27,17 +28,15 @@ class MachinePlan:
     Moments are ends of running jobs, the last of each step; steps double, as those of Slurm's own look ahead do.
     """
 
-    __slots__ = ("_bookings", "_free", "moments_s")
+    __slots__ = ("_bookings", "_free", "_topology", "moments_s")
 
     def __init__(self, cluster: Cluster, ends: list[tuple[float, Job]], now: float, window_s: float) -> None:
         """`ends`: running jobs by when their limits run out, first first."""
-        free = cluster.free[0]
-        here: vec[i64] = vec[i64]([0] * len(free))
-        for machine in range(len(free)):
-            here[machine] = free[machine]
+        self._topology: Topology = cluster.topology
+        here = _copy(cluster.free[0])
         self.moments_s: list[float] = [now]
         self._free: list[vec[i64]] = [here]
-        self._bookings: list[list[Booking]] = [[] for _ in range(len(free))]
+        self._bookings: list[list[Booking]] = [[] for _ in range(len(here))]
         step_s = FIRST_STEP_S
         at: i64 = 0
         while at < len(ends) and ends[at][0] <= now + window_s:
@@ -53,38 +52,36 @@ class MachinePlan:
             here = then
             step_s *= 2.0
 
-    def machines_for(self, job: Job, moment: i64, length_s: float, one_machine: bool) -> vec[i64]:
+    def machines_for(self, job: Job, moment: i64, length_s: float) -> vec[i64]:
         """Machines on which the job could run from that moment for so long; none if it could not.
 
-        One that leaves least free if it must be one machine, else those with the most free.
+        Of the closest domains that have room, the one that is left fullest.
         """
-        start_s = self.moments_s[moment]
-        end_s = start_s + length_s
-        free = self._free[moment]
-        found: vec[i64] = vec[i64]()
-        if one_machine:
+        topology = self._topology
+        near = topology.closest_tier(job.gpus, job.group)
+        room = self._room(job, moment, length_s)
+        for tier in range(near, len(topology.gpus)):
             best: i64 = -1
-            for machine in range(len(free)):
-                fits = free[machine] >= job.gpus and (best < 0 or free[machine] < free[best])
-                if fits and self.is_open(machine, start_s, end_s):
-                    best = machine
-            return append(found, best) if best >= 0 else found
-        open_: list[tuple[int, int]] = []
-        room: i64 = 0
-        for machine in range(len(free)):
-            gpus = free[machine] // job.group * job.group
-            if gpus > 0 and self.is_open(machine, start_s, end_s):
-                open_.append((-int(gpus), int(machine)))
-                room += gpus
-        if room < job.gpus:
-            return found
-        open_.sort()
-        left = job.gpus
-        for gpus_less, machine_at in open_:
-            found = append(found, machine_at)
-            left += gpus_less
-            if left <= 0:
-                break
+            least: i64 = 0
+            for domain in range(len(topology.gpus[tier])):
+                gpus = _room_in(topology, room, tier, domain)
+                if gpus >= job.gpus and (best < 0 or gpus < least):
+                    best = domain
+                    least = gpus
+            if best >= 0:
+                found: list[int] = []
+                _fill(topology, room, tier, best, job.gpus, found)
+                return vec[i64](found)
+        return vec[i64]()
+
+    def _room(self, job: Job, moment: i64, length_s: float) -> vec[i64]:
+        """GPUs that the job could have on each machine."""
+        start_s = self.moments_s[moment]
+        found = _copy(self._free[moment])
+        for machine in range(len(found)):
+            if found[machine] > 0 and not self.is_open(machine, start_s, start_s + length_s):
+                found[machine] = 0
+            found[machine] = found[machine] // job.group * job.group
         return found
 
     def book(self, machines: vec[i64], start_s: float, end_s: float) -> None:
@@ -105,6 +102,40 @@ class MachinePlan:
             if self.moments_s[moment] < until_s:
                 for part in range(len(allocation.machines)):
                     self._free[moment][allocation.machines[part]] -= allocation.gpus[part]
+
+
+def _room_in(topology: Topology, room: vec[i64], tier: i64, domain: i64) -> i64:
+    first, last = topology.machines_of(tier, domain)
+    gpus: i64 = 0
+    for machine in range(first, last):
+        gpus += room[machine]
+    return gpus
+
+
+def _fill(topology: Topology, room: vec[i64], tier: i64, domain: i64, gpus: i64, found: list[int]) -> None:
+    """Add machines of a domain that has so much room, as Slurm does: whole children with the most room first,
+
+    the rest from the child that it fits best.
+    """
+    if tier == 0:
+        found.append(int(domain))
+        return
+    first = topology.first_children[tier][domain]
+    rooms: list[tuple[int, int]] = []
+    for child in range(topology.child_counts[tier][domain]):
+        rooms.append((int(_room_in(topology, room, tier - 1, first + child)), int(child)))
+    while gpus > 0:
+        best = (0, -1)
+        for pair in rooms:
+            if pair[0] >= gpus:
+                if best[0] < gpus or pair[0] < best[0]:
+                    best = pair  # holds the rest, and is left fullest
+            elif best[0] < gpus and pair[0] > best[0]:
+                best = pair
+        rooms.remove(best)
+        part = gpus if best[0] >= gpus else best[0]
+        _fill(topology, room, tier - 1, first + best[1], part, found)
+        gpus -= part
 
 
 def _copy(values: vec[i64]) -> vec[i64]:

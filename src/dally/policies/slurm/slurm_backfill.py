@@ -141,7 +141,7 @@ class SlurmBackfill(Policy):
             length_s = self.limit_s(job)
             if length_s >= hopeless.get(demand(job), INFINITY):
                 continue
-            moment = self._book(job, length_s, plan, cluster)
+            moment = self._book(job, length_s, plan)
             if moment < 0:
                 hopeless[demand(job)] = length_s
             if tested == 1:
@@ -152,11 +152,10 @@ class SlurmBackfill(Policy):
                     plan.take(found, now + length_s)
                     yield Start(job, found)
 
-    def _book(self, job: Job, length_s: float, plan: MachinePlan, cluster: Cluster) -> i64:
+    def _book(self, job: Job, length_s: float, plan: MachinePlan) -> i64:
         """The first moment at which the job can run, or -1; machines are booked for it unless that is now."""
-        near = cluster.topology.closest_tier(job.gpus, job.group) == 0
         for moment in range(len(plan.moments_s)):
-            machines = plan.machines_for(job, moment, length_s, near)
+            machines = plan.machines_for(job, moment, length_s)
             if len(machines) > 0:
                 if moment > 0:
                     start_s = plan.moments_s[moment]
