@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from dally.errors import InputError, Interrupted, unknown
+from dally.parsed_text import whole_64
 from dally.sweep.batch import Outcome, carry_out
 from dally.sweep.progress import bar_of_runs
 from dally.sweep.replications import REPLICATIONS as REPLICATED
@@ -90,7 +91,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} {text}: must be whole numbers separated by commas") from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(whole_64(option, number) for number in found))
 
 
 def names(text: str) -> list[str]:
