@@ -19,9 +19,11 @@ $(VENV)/packages: constraints.txt pyproject.toml
 	touch $@
 
 # The installed package is the compiled one; src/ itself always runs uncompiled.
+# Compiled once, as the wheel that others would install.
 $(VENV)/installed: $(VENV)/packages $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--force-reinstall .
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/dally-*.whl
 	touch $@
 
 demo: install
@@ -45,6 +47,8 @@ test: browser install lint
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
+	@echo "== the wheel, in a fresh virtual environment outside the repository"
+	$(BIN)/python scripts/check_wheel.py dist/dally-*.whl
 
 bench: install
 	$(BIN)/python benchmarks/engine.py
@@ -59,4 +63,4 @@ docs: install
 	$(BIN)/python scripts/api_page.py > docs/api.md
 
 clean:
-	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -141,6 +141,7 @@ def test_scenarios(text: str, told: str, refused: Refused, tmp_path: Path) -> No
         (PLAN + '[random]\nsamples = 3\nlease_s = "nan:5"\n', "lease_s: 'nan:5': must be"),
         (PLAN + '[random]\nsamples = 3\njitter = "1:1e30:int"\n', "jitter: 1:1e30:int: whole numbers have"),
         (PLAN + "[grid]\nlease_s = [nan]\n", "--set lease_s=nan: must be at least"),
+        (PLAN + "until_s = 07:32:00\n", "p.toml: until_s: datetime.time(7, 32): must be of type float"),
         (PLAN + "[grid]\nseed = [inf]\n", "p.toml: seed: inf: must be of type int"),
         (PLAN + '[random]\nsamples = 10_000_000_000\nlease_s = "1:2"\n', "10,000,000,000 runs: at most 1,000,000"),
         (

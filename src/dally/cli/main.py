@@ -12,6 +12,7 @@ import typer
 from dally import __version__, is_compiled
 from dally.cli import streams
 from dally.errors import InputError, Interrupted, PolicyError, one_line
+from dally.extras import EXTRAS, missing
 
 # Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
 LONGEST_MESSAGE = 1000  # characters
@@ -91,6 +92,10 @@ def exit_code(words: Sequence[str]) -> int | str | None:
         return _say(f"interrupted; {error}", 130)
     except InputError as error:
         return _say(str(error), 2)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _say(str(missing(error.name, words[0])), 2)
     except PolicyError as error:
         return _say(f"a bug in the policy: {error}", 1)
     return 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError, at
+from dally.extras import need
 from dally.input_file import decode, shown
 from dally.metrics.record import TABLES, Record
 from dally.metrics.simulated import Simulated
@@ -116,6 +117,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 def prepare_folder(folder: Path) -> None:
     """Make the folder, and find out now rather than after the run whether it can be written."""
+    need("polars", f"tables in {folder}")
     probe = temporary_name(folder / "probe")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def convert(name: str, value: Any) -> Any:
     """The value as the parameter takes it; settings are text, as `--set` takes them."""
     wanted = FIELDS.get(name, "str")
     try:
-        if isinstance(value, (list, dict)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
+        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
             raise ValueError
         if wanted == "bool":
             return is_on(value)
