@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from textwrap import TextWrapper
 from typing import Any
 
 import typer
@@ -29,7 +30,6 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         name="dally",
         help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -39,9 +39,20 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         module = import_module(f"dally.cli.{name}")
         if name in GROUPS:
             made.add_typer(module.app, name=name)
+            _list_whole(module.app)
         else:
             made.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+    _list_whole(made)
+    # Help texts name policies, options and files: a line end inside a name would make it another name.
+    TextWrapper.wordsep_re = TextWrapper.wordsep_simple_re
     return made
+
+
+def _list_whole(app: typer.Typer) -> None:
+    """Let a list of commands say all of their first sentence, on several lines if need be."""
+    for command in app.registered_commands:
+        told = command.callback.__doc__ if command.callback else None
+        command.short_help = (told or "").strip().partition("\n")[0]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -35,6 +36,13 @@ REPLICATIONS = typer.Option(
     help="Runs of each policy and seed, restarts up to 1 µs longer or shorter: how far these lie apart is noise. "
     "N times the CPU; 1: differences below 3 % are noise.",
 )  # fmt: skip
+
+
+def listed(usual: Iterable[str], flag: str, about: str) -> Any:
+    """An option for names separated by commas; its default is shown with blanks, where lines can end."""
+    usual = list(usual)
+    shown = f"{about}  [default: {', '.join(usual)}]"
+    return typer.Option(",".join(usual), flag, metavar="NAME,…", help=shown, show_default=False)
 
 
 def workers_of(name: str, address: str, jobs: int) -> Workers:
