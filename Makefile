@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.html' -o -name '*.css' -o -name '*.js')
 
@@ -21,9 +22,11 @@ $(VENV)/packages: constraints.txt pyproject.toml
 # The installed package is the compiled one; src/ itself always runs uncompiled.
 # Compiled once, as the wheel that others would install.
 $(VENV)/installed: $(VENV)/packages $(SOURCES)
-	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/dally-*.whl
+	rm -rf $(WHEEL)
+	[ ! -d build ] || find build -path 'build/lib*' -name '*.py' -delete  # modules that are no more would go along
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir $(WHEEL) .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
 	touch $@
 
 demo: install
@@ -48,7 +51,7 @@ test: browser install lint
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
-	$(BIN)/python scripts/check_wheel.py dist/dally-*.whl
+	$(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
 
 bench: install
 	$(BIN)/python benchmarks/engine.py
@@ -63,4 +66,4 @@ docs: install
 	$(BIN)/python scripts/api_page.py > docs/api.md
 
 clean:
-	rm -rf $(VENV) build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -40,7 +40,7 @@ MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer r
 @takes_scenario(without={"seeds": "one run has one seed: --seed; `dally compare` and `dally sweep` make many"})
 def simulate(
     given: Given,
-    jobs: str = typer.Argument("", metavar="[TRACE]", help="The same as --trace.", show_default=False),
+    jobs: str = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False),
     out: Path = typer.Option(
         None, metavar="DIR",
         help="For summary.json, jobs.csv, report.html, scenario.toml, and tables of events, decisions, slots.",
