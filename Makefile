@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.html' -o -name '*.css' -o -name '*.js')
 
@@ -19,9 +20,13 @@ $(VENV)/packages: constraints.txt pyproject.toml
 	touch $@
 
 # The installed package is the compiled one; src/ itself always runs uncompiled.
+# Compiled once, as the wheel that others would install.
 $(VENV)/installed: $(VENV)/packages $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--force-reinstall .
+	rm -rf $(WHEEL)
+	[ ! -d build ] || find build -path 'build/lib*' -name '*.py' -delete  # modules that are no more would go along
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir $(WHEEL) .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
 	touch $@
 
 demo: install
@@ -45,6 +50,8 @@ test: browser install lint
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
+	@echo "== the wheel, in a fresh virtual environment outside the repository"
+	$(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
 
 bench: install
 	$(BIN)/python benchmarks/engine.py

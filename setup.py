@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from typing import Any, Final
 
 from setuptools import setup
 
@@ -118,16 +120,42 @@ COMPILED = [
 ]
 
 
-def extensions() -> list[object]:
+# Types of what is not compiled, and packages that an isolated build does not have, are not looked into.
+MYPY: Final = (
+    "--config-file=", "--explicit-package-bases", "--follow-imports=silent", "--ignore-missing-imports",
+)  # fmt: skip
+
+
+def sources() -> list[str]:
+    """The files to compile, seen from the repository."""
+    return [f"src/dally/{name}" for name in COMPILED]
+
+
+def has_compiler() -> bool:
+    """Whether there is a C compiler: without one there is no need to let mypyc work for a minute."""
+    from distutils.ccompiler import new_compiler  # of setuptools, where Python has none any more
+    from distutils.sysconfig import customize_compiler
+
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    return shutil.which(getattr(compiler, "compiler", ["cc"])[0]) is not None
+
+
+def extensions() -> list[Any]:
+    """What to build: nothing where that cannot be done, or is not wanted."""
     if os.environ.get("DALLY_COMPILE") == "0":
+        return []
+    if not has_compiler():
+        print("no C compiler: dally will run as plain Python", file=sys.stderr)
         return []
     try:
         from mypyc.build import mypycify
     except ImportError:
         print("mypyc is not installed: dally will run as plain Python", file=sys.stderr)
         return []
+    os.environ["MYPYPATH"] = "src"
     found = mypycify(
-        ["--config-file=pyproject.toml", *(f"src/dally/{name}" for name in COMPILED)],
+        [*MYPY, *sources()],
         opt_level="2",  # -O3 takes two minutes longer and gains 2 %
         group_name="dally",
     )
@@ -139,5 +167,6 @@ def extensions() -> list[object]:
     return list(found)
 
 
-# One small module a file beside the large one: built side by side.
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count()}})
+if __name__ == "__main__":
+    # One small module a file beside the large one: built side by side.
+    setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count()}})

@@ -1,10 +1,11 @@
-"""Damaged traces: every reader either reads them or says in one line what is wrong, and never hangs.
+"""Damaged input: every reader either reads it or says in one line what is wrong, and never hangs.
 
 usage: python -m benchmarks.fuzz [--seconds 60] [--seed 1] [--format NAME]...
 
 Takes the examples of docs/formats.md and what Dally itself writes, damages them, and reads them; what can
-still be read is written in every format and read again. Runs each reader for that many seconds of CPU and
-exits with 1 at the first fault, leaving the file behind.
+still be read is written in every format and read again. Scenarios, plans, profiles and run folders, and special
+files in their place, go through the commands that take them (benchmarks.fuzz_inputs). Runs each for that many
+seconds of CPU and exits with 1 at the first fault, leaving the files behind.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import gzip
 import random
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +32,7 @@ from dally.traces.writing import WRITERS, losses, text_of
 from dally.whole_file import write_pieces
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+INPUTS: Final = ("scenario", "plan", "profile", "run-folder", "special-file")
 MOST_CPU_S: Final = 5.0  # of one case
 LONGEST_MESSAGE: Final = 1000
 WORDS: Final = (
@@ -192,37 +195,60 @@ def huge_cases(name: str, seed: Seed) -> Iterator[bytes]:
         yield good + line + b"\n" + good
 
 
+def fuzz_traces(name: str, draw: random.Random, seconds: float, folder: Path) -> Iterator[None]:
+    """Damage traces of that format in the folder, for so long."""
+    mine = [seed for seed in seeds() if seed.format == name]
+    for content in huge_cases(name, mine[0]):
+        path = folder / next(iter(mine[0].files))
+        for beside, text in mine[0].files.items():
+            (folder / beside).write_bytes(text)
+        path.write_bytes(content)
+        check(path, name, False, "UTC")
+        yield
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        one_case(draw, draw.choice(mine), folder)
+        yield
+
+
+def fuzz_inputs(kind: str, draw: random.Random, seconds: float, folder: Path) -> Iterator[None]:
+    """Damage scenarios and the like in the folder, for so long."""
+    from benchmarks import fuzz_inputs
+
+    with fuzz_inputs.workshop(folder):
+        began = time.process_time()
+        while time.process_time() - began < seconds:
+            fuzz_inputs.one_case(draw, kind, folder)
+            assert not fuzz_inputs.left_behind(folder), fuzz_inputs.left_behind(folder)
+            yield
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     options.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for each reader")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--format", action="append", choices=list(FORMATS))
+    options.add_argument("--format", action="append", choices=[*FORMATS, *INPUTS], help="only these")
     chosen = options.parse_args()
-    for name in chosen.format or FORMATS:
-        mine = [seed for seed in seeds() if seed.format == name]
+    for name in chosen.format or [*FORMATS, *INPUTS]:
         draw = random.Random(f"{chosen.seed}/{name}")
-        with tempfile.TemporaryDirectory() as folder_name:
-            folder = Path(folder_name)
+        fuzz = fuzz_inputs if name in INPUTS else fuzz_traces
+        with tempfile.TemporaryDirectory() as folder:
             cases = 0
             try:
-                for content in huge_cases(name, mine[0]):
-                    path = folder / next(iter(mine[0].files))
-                    for beside, text in mine[0].files.items():
-                        (folder / beside).write_bytes(text)
-                    path.write_bytes(content)
-                    check(path, name, False, "UTC")
+                for _ in fuzz(name, draw, chosen.seconds, Path(folder)):
                     cases += 1
-                began = time.process_time()
-                while time.process_time() - began < chosen.seconds:
-                    one_case(draw, draw.choice(mine), folder)
-                    cases += 1
-            except Exception as error:
-                kept = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
-                for path in folder.iterdir():
-                    (kept / path.name).write_bytes(path.read_bytes())
-                print(f"{name}: case {cases}: {type(error).__name__}: {str(error)[:500]}; files in {kept}")
+            except BaseException as error:
+                kept = tempfile.mkdtemp(prefix=f"fuzz-{name}-")
+                shutil.copytree(folder, kept, symlinks=True, dirs_exist_ok=True, copy_function=_copied)
+                print(f"{name}: case {cases + 1}: {type(error).__name__}: {str(error)[:500]}; files in {kept}")
                 raise
-        print(f"{name:10} {cases:8,} damaged traces: nothing found", flush=True)
+        print(f"{name:12} {cases:8,} cases: nothing found", flush=True)
+
+
+def _copied(source: str, target: str) -> None:
+    """Copy a file; a pipe would wait for ever."""
+    if Path(source).is_file():
+        shutil.copyfile(source, target)
 
 
 if __name__ == "__main__":

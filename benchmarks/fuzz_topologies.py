@@ -18,13 +18,13 @@ from dally.cluster.formats.known import FORMATS, detect
 from dally.cluster.formats.node_gpus import GpuCounts, attach, read_config, read_scontrol
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.switch_tree import Hung
-from dally.cluster.formats.text_file import decode
 from dally.cluster.formats.to_slurm import to_slurm
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.outline import draw
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.input_file import decode
 
 MOST_CPU_S = 20.0  # for one file: a million nodes take a while
 PATH = Path("fuzzed")

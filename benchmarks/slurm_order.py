@@ -1,4 +1,4 @@
-"""`slurm-backfill` beside a real Slurm: the same sleeps on both; in how many pairs of jobs does the same start first?
+"""`slurm-backfill` beside a real Slurm: the same sleeps on both; in how many pairs does the same job start first?
 
 usage: python -m benchmarks.slurm_order [--jobs 200] [--seed 1] [--shared DIR]
 

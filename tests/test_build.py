@@ -1,69 +1,58 @@
-"""The package builds where nothing but its build requirements is installed, as pip's isolated builds are."""
+"""The package builds where nothing but its build requirements is installed, as pip's isolated builds are.
+
+`make test` also builds it, installs the wheel in a fresh virtual environment and uses it: scripts/check_wheel.py.
+"""
 
 from __future__ import annotations
 
-import ast
+import os
 import re
+import runpy
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from dally import __version__
+from dally.extras import EXTRAS
+
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src"
-
-
-def compiled_files() -> list[Path]:
-    text = (ROOT / "setup.py").read_text(encoding="utf-8")
-    return [SOURCE / "dally" / name for name in re.findall(r'^    "([\w/]+\.py)",$', text, re.MULTILINE)]
-
-
-def imported(path: Path) -> set[str]:
-    """Names of the modules that a file imports, anywhere in it."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
-    return found
-
-
-def own_file(module: str) -> Path | None:
-    base = SOURCE / module.replace(".", "/")
-    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
-
-
-def reached(files: list[Path]) -> dict[str, Path]:
-    """Outside packages that mypy meets on its way from these files, and where."""
-    found: dict[str, Path] = {}
-    seen: set[Path] = set()
-    todo = list(files)
-    while todo:
-        path = todo.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        for module in imported(path):
-            ours = own_file(module)
-            if ours is not None:
-                todo.append(ours)
-            elif not module.startswith("dally"):
-                found.setdefault(module.partition(".")[0], path)
-    return found
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_mypyc_needs_no_package_that_an_isolated_build_lacks() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    required = " ".join(settings["build-system"]["requires"])
-    optional = [name.partition(".")[0] for rule in settings["tool"]["mypy"]["overrides"] for name in rule["module"]]
-    files = compiled_files()
-    assert files
-    missing = {
-        name: path.relative_to(ROOT)
-        for name, path in reached(files).items()
-        if name not in sys.stdlib_module_names
-        and name not in optional
-        and name not in required
-        and name not in ("mypy_extensions", "typing_extensions")  # come with mypy
-    }
-    assert not missing, f"an isolated build has no {missing}: mypy would stop there"
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    words = [sys.executable, "-m", "mypy", *setup["MYPY"], "--no-site-packages", *setup["sources"]()]
+    done = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, "MYPYPATH": "src"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    monkeypatch.setenv("CC", "/no/compiler")
+    assert not setup["has_compiler"]()
+    assert setup["extensions"]() == []
+
+
+def test_every_extra_that_is_asked_for_exists() -> None:
+    assert set(EXTRAS.values()) <= set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in cited
+    assert f"\nlicense: {PROJECT['project']['license']}\n" in cited
+
+
+def test_the_image_is_built_from_what_is_there() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    copied = [name for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for name in line.split()]
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert copied
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in kept

@@ -20,12 +20,16 @@ class Interrupted(Exception):  # noqa: N818 - nothing went wrong
     """Ctrl-C in a command that keeps what is finished: the message says what that is; exit code 130."""
 
 
+def one_line(text: str, longest: int) -> str:
+    """The text as one line of about so many characters, its middle left out if need be."""
+    text = " ".join(text.splitlines())
+    return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
+
+
 def at(file: object, line: int | None, field: str | None, problem: str) -> InputError:
     """An InputError that reads `file:line: field: problem`, leaving out what is not known."""
     where = str(file) if line is None else f"{file}:{line}"
-    problem = " ".join(problem.splitlines())
-    if len(problem) > LONGEST:
-        problem = f"{problem[: LONGEST // 2]} … {problem[-LONGEST // 2 :]}"
+    problem = one_line(problem, LONGEST)
     return InputError(f"{where}: {problem}" if field is None else f"{where}: {field}: {problem}")
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from dally import __version__, is_compiled
 from dally.cli.demo import POLICIES as DEMO
+from dally.cli.main import app
 from dally.policies.registry import POLICIES
 from tests.cli.conftest import Run
 
@@ -72,6 +77,63 @@ def test_help_has_an_example(dally: Run, command: list[str]) -> None:
     done = dally(*command, "--help")
     assert done.returncode == 0
     assert f"dally {' '.join(command)}" in done.stdout.split("Example")[1]
+
+
+def helps(width: int) -> dict[str, str]:
+    """The help texts of all commands on a terminal of that width."""
+
+    def walk(command: Any, words: list[str]) -> Iterator[list[str]]:
+        yield words
+        for name, child in getattr(command, "commands", {}).items():
+            yield from walk(child, [*words, name])
+
+    def text(words: list[str]) -> str:
+        return CliRunner().invoke(app, [*words, "--help"], terminal_width=width, max_content_width=width).output
+
+    return {" ".join(words): text(words) for words in walk(typer.main.get_command(app), [])}
+
+
+def test_help_breaks_no_word_at_80_columns() -> None:
+    narrow, wide = helps(80), helps(4000)
+    assert len(narrow) > 20
+    for name, text in narrow.items():
+        assert max(map(len, text.splitlines())) <= 80, name
+        assert text.split() == wide[name].split(), name
+
+
+def test_the_trace_may_stand_alone(dally: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,gpus,duration_s\na,0,4,1000\n")
+    one = dally("simulate", "jobs.csv", "--cluster", "1x2x8")
+    assert one.returncode == 0, one.stderr
+    both = dally("simulate", "jobs.csv", "--trace", "jobs.csv", "--cluster", "1x2x8")
+    assert (both.returncode, both.stderr) == (2, "dally: jobs.csv and --trace jobs.csv: give one of them\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("dally simu", "simulate"),
+        ("dally simulate --pol", "--policy"),
+        ("dally simulate --policy gand", "gandiva"),
+        ("dally simulate --network h100-nvswitch-8x4", "h100-nvswitch-8x400g"),
+        ("dally compare --network slow,cong", "slow,congested"),
+        ("dally trace conv", "convert"),
+    ],
+)
+def test_the_shell_completes(words: str, offered: str, monkeypatch: pytest.MonkeyPatch, dally: Run) -> None:
+    monkeypatch.setenv("_DALLY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert offered in dally().stdout.split()
+
+
+def test_a_script_for_the_shell(dally: Run) -> None:
+    assert "_DALLY_COMPLETE=complete_bash" in dally("--show-completion", "bash").stdout
+
+
+def test_a_network_by_its_gpu_alone(dally: Run) -> None:
+    done = dally("simulate", "--trace", "t.csv", "--cluster", "1x2x8", "--network", "v100")
+    assert "known: v100-nvlink-100g, v100-nvlink-100g-efa, v100-nvswitch-8x100g" in done.stderr
 
 
 def test_unknown_command_is_bad_input(dally: Run) -> None:

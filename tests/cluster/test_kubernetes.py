@@ -220,6 +220,10 @@ def test_mistakes(text: str, message: str, tmp_path: Path) -> None:
 def test_labels_that_no_node_has(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no known labels"):
         read(tmp_path, [node("a", {})], labels=("rack",))
+    with pytest.raises(InputError, match="no node has those of --preset gcp; --preset aws fits 1 of 2 nodes"):
+        read(tmp_path, [node("a", {f"{AWS}1": "x"}), node("b", {})], preset="gcp")
+    with pytest.raises(InputError, match="no node has those of --labels; --preset aws fits 1 of 1 nodes"):
+        read(tmp_path, [node("a", {f"{AWS}1": "x"})], labels=("rack",))
     with pytest.raises(InputError, match="unknown preset of labels 'awz'; did you mean 'aws'"):
         read(tmp_path, [node("a", {})], preset="awz")
     with pytest.raises(InputError, match="--labels or --preset, not both"):

@@ -173,7 +173,7 @@ def test_a_file_of_the_plans_folder_names_a_policy(here: Path) -> None:
     [
         ("[bas]\n", "p.toml: bas: unknown; a sweep has"),
         ("base = 1\n", "p.toml: base: unknown"),
-        ("[base\n", "p.toml: "),
+        ("[base\n", "p.toml:1: "),
         ('[base]\ncluster = "1x8"\n', "trace is missing"),
         ('[base]\ntrace = "t.csv"\n', "cluster is missing"),
         (BASE + "seed = 1.5\n", "p.toml: seed: 1.5: must be of type int"),

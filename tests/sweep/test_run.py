@@ -70,6 +70,7 @@ def test_a_run_gives_a_flat_row_and_leaves_the_folder_of_simulate(base: Scenario
     assert "tier_starts" not in row
     names = sorted(path.name for path in (tmp_path / "out" / "one").iterdir())
     assert names == [
+        "SHA256SUMS",
         "decisions.parquet",
         "events.parquet",
         "jobs.csv",

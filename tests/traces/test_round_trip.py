@@ -144,7 +144,7 @@ def test_what_cannot_be_held_is_said() -> None:
     ("row", "message"),
     [
         (TraceRow(1, "a.1", 0.0, 1, 9.0), "sacct takes an id with a dot for a job's step"),
-        (TraceRow(1, "a|b", 0.0, 1, 9.0), "sacct's fields cannot hold | or line ends"),
+        (TraceRow(1, "a|b", 0.0, 1, 9.0), "only a name can hold |"),
         (TraceRow(1, "a", 1e15, 1, 9.0), "is no date: beyond the year 9999"),
         (TraceRow(1, "x" * 60_000, 0.0, 1, 9.0), "60,000 characters in its id, user and so on: too many"),
     ],

@@ -124,3 +124,31 @@ def test_strict_names_line_field_and_value(place: int, message: str, tmp_path: P
     with pytest.raises(InputError) as caught:
         read(tmp_path, ACCOUNTING[place], strict=True)
     assert message in str(caught.value)
+
+
+def test_bars_in_names(tmp_path: Path) -> None:
+    row = ACCOUNTING[0].replace("|train|", "|sweep lr=1|2|3|")
+    assert [one.name for one in read(tmp_path, row, ACCOUNTING[3]).rows] == ["sweep lr=1|2|3", "train"]
+    header, fields = (
+        "JobID|Submit|Start|End|AllocTRES|Comment",
+        "5|1682935200|1682935260|1682935320|gres/gpu=4|a|b|c",
+    )
+    assert [one.gpus for one in read(tmp_path, fields, header=header).rows] == [4]
+    with pytest.raises(InputError, match=r"txt:2: 13 fields where the header has 12"):
+        read(tmp_path, ACCOUNTING[0] + "|")
+    with pytest.raises(InputError, match=r"txt:2: 8 fields where the header has 6"):
+        read(tmp_path, fields, header=header.replace("Comment", "Account"))
+
+
+def test_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "accounting.txt"
+    rows = [line.replace("||", "|") for line in ACCOUNTING]  # without ReqTRES, as the docs have it
+    path.write_text("\n".join([rows[0].replace("|train|", "|a|b|"), *rows[1:]]) + "\n")
+    history = read_history(path)
+    assert history.format == "sacct"
+    assert [(row.job_id, row.user, row.gpus, row.name) for row in history.rows[:2]] == [
+        ("7_1", "ann", 4, "a|b"), ("7_2", "ann", 4, "train")
+    ]  # fmt: skip
+    path.write_text("5|1682935200|1682935260|1682935320|gres/gpu=4\n")
+    with pytest.raises(InputError, match=r"txt:1: JobID: the file has no header; sacct without -n prints it"):
+        read_history(path, "sacct")

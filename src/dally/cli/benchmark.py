@@ -50,8 +50,8 @@ FIXED = {
 @takes_scenario(without=FIXED, usual={"seed": "those of --seeds", "seeds": SEEDS})
 def benchmark(
     given: Given,
-    workloads: str = typer.Option(",".join(WORKLOADS), "--cells", metavar="NAME,…", help="Workloads."),
-    networks: str = typer.Option(",".join(NETWORKS), metavar="NAME,…", help="Networks."),
+    workloads: str = many.listed(WORKLOADS, "--cells", "Workloads."),
+    networks: str = many.listed(NETWORKS, "--networks", "Networks."),
     policies: list[str] = typer.Option(
         ["all"],
         metavar="NAME[:KEY=VALUE,…],…",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -108,15 +107,15 @@ def _answer(links: Any, query: dict[str, str], chunks: int) -> dict[str, Any]:
 
 
 def _read_batch(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            for column in ("collective", "bytes", "placement"):
-                if column not in (reader.fieldnames or []):
-                    raise at(path, 1, column, "this column is missing")
-            rows = list(reader)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text in UTF-8") from None
-    return [{column: (row.get(column) or "").strip() for column in COLUMNS} for row in rows]
+    from dally.traces.table import rows_of
+
+    rows = rows_of(path)
+    _, header = next(rows, (1, []))
+    for column in ("collective", "bytes", "placement"):
+        if column not in header:
+            raise at(path, 1, column, "this column is missing")
+    empty = dict.fromkeys(COLUMNS, "")
+    return [
+        empty | {name: text.strip() for name, text in zip(header, row, strict=False) if name in COLUMNS}
+        for _, row in rows
+    ]

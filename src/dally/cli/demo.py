@@ -8,6 +8,7 @@ import typer
 
 from dally.cli.compare import Comparison, make_runs, tell
 from dally.cli.many import end, workers_of
+from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
@@ -31,7 +32,7 @@ POLICIES = (
 
 def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where to leave the report.")) -> None:
     """Compare twelve policies on a synthetic workload, three seeds each, and leave a report to open."""
-    out.mkdir(parents=True, exist_ok=True)
+    prepare_folder(out)
     trace = out / "jobs.csv"
     write_workload(trace, generate(find_recipe(RECIPE), ASK))
     typer.echo(f"{ASK.jobs} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")

@@ -30,6 +30,12 @@ class Given:
     start: Path | None = None  # --scenario
     listed: str | None = None  # --seeds
 
+    def with_trace(self, name: str) -> Given:
+        """The same with that trace, which stands on the command line without its option; empty: none does."""
+        if name and "trace" in self.values:
+            raise InputError(f"{name} and {flag_of('trace')} {self.values['trace']}: give one of them")
+        return replace(self, values={**self.values, "trace": name}) if name else self
+
     def scenario(self) -> Scenario:
         """The scenario of --scenario, or an empty one, with what is given in its place."""
         if "snapshot" in self.values:

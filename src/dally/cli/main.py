@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from textwrap import TextWrapper
 from typing import Any
 
 import typer
 
 from dally import __version__, is_compiled
-from dally.errors import InputError, Interrupted, PolicyError
+from dally.cli import streams
+from dally.errors import InputError, Interrupted, PolicyError, one_line
+from dally.extras import EXTRAS, missing
 
 # Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
+LONGEST_MESSAGE = 1000  # characters
 GROUPS = ("topology", "trace")
 ALL = (
     "simulate", "compare", "whatif", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "models",
@@ -26,7 +30,6 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         name="dally",
         help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -36,9 +39,20 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         module = import_module(f"dally.cli.{name}")
         if name in GROUPS:
             made.add_typer(module.app, name=name)
+            _list_whole(module.app)
         else:
             made.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+    _list_whole(made)
+    # Help texts name policies, options and files: a line end inside a name would make it another name.
+    TextWrapper.wordsep_re = TextWrapper.wordsep_simple_re
     return made
+
+
+def _list_whole(app: typer.Typer) -> None:
+    """Let a list of commands say all of their first sentence, on several lines if need be."""
+    for command in app.registered_commands:
+        told = command.callback.__doc__ if command.callback else None
+        command.short_help = (told or "").strip().partition("\n")[0]
 
 
 def __getattr__(name: str) -> Any:
@@ -67,20 +81,38 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Exit code 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
-    named = sys.argv[1:2]
+    """Run the command line as the shell asks for it."""
     try:
-        app_of(named if named and named[0] in ALL else ALL)()
-    except SystemExit as end:
-        if end.code == 130:
-            print("dally: interrupted; nothing was written", file=sys.stderr)
-        raise
-    except Interrupted as error:
-        print(f"dally: interrupted; {error}", file=sys.stderr)
-        sys.exit(130)
+        streams.prepare()
+        code = exit_code(sys.argv[1:])
+        sys.stdout.flush()
     except InputError as error:
-        print(f"dally: {error}", file=sys.stderr)
-        sys.exit(2)
+        code = _say(str(error), 2)
+    except streams.OutputLostError as lost:
+        code = streams.give_up(lost)
+    sys.exit(code)
+
+
+def exit_code(words: Sequence[str]) -> int | str | None:
+    """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
+    try:
+        app_of(words[:1] if words and words[0] in ALL else ALL)(list(words), prog_name="dally")
+    except SystemExit as end:
+        return _say("interrupted; nothing was written", 130) if end.code == 130 else end.code
+    except Interrupted as error:
+        return _say(f"interrupted; {error}", 130)
+    except InputError as error:
+        return _say(str(error), 2)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _say(str(missing(error.name, words[0])), 2)
     except PolicyError as error:
-        print(f"dally: a bug in the policy: {error}", file=sys.stderr)
-        sys.exit(1)
+        return _say(f"a bug in the policy: {error}", 1)
+    return 0
+
+
+def _say(problem: str, code: int) -> int:
+    """Print it as one line, however long what was handed in is; the exit code."""
+    print(f"dally: {one_line(problem, LONGEST_MESSAGE)}", file=sys.stderr)
+    return code

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from dally.errors import InputError, Interrupted, unknown
+from dally.parsed_text import whole_64
 from dally.sweep.batch import Outcome, carry_out
 from dally.sweep.progress import bar_of_runs
 from dally.sweep.replications import REPLICATIONS as REPLICATED
@@ -34,6 +36,13 @@ REPLICATIONS = typer.Option(
     help="Runs of each policy and seed, restarts up to 1 µs longer or shorter: how far these lie apart is noise. "
     "N times the CPU; 1: differences below 3 % are noise.",
 )  # fmt: skip
+
+
+def listed(usual: Iterable[str], flag: str, about: str) -> Any:
+    """An option for names separated by commas; its default is shown with blanks, where lines can end."""
+    usual = list(usual)
+    shown = f"{about}  [default: {', '.join(usual)}]"
+    return typer.Option(",".join(usual), flag, metavar="NAME,…", help=shown, show_default=False)
 
 
 def workers_of(name: str, address: str, jobs: int) -> Workers:
@@ -90,7 +99,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} {text}: must be whole numbers separated by commas") from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(whole_64(option, number) for number in found))
 
 
 def names(text: str) -> list[str]:

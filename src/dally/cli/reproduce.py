@@ -45,10 +45,8 @@ PAPER = "runs are as the paper made them: they differ in workload, network, poli
 )
 def reproduce(
     given: Given,
-    workloads: str = typer.Option(
-        USUAL["--cells"], "--cells", metavar="NAME,…", help="The paper's workloads, and public traces."
-    ),
-    networks: str = typer.Option(USUAL["--networks"], metavar="NAME,…", help="Networks."),
+    workloads: str = many.listed(WORKLOADS, "--cells", "The paper's workloads, and public traces."),
+    networks: str = many.listed(USUAL["--networks"].split(","), "--networks", "Networks."),
     policies: list[str] = typer.Option(
         [USUAL["--policies"]], metavar="NAME,…", help="Names from `dally policies`."
     ),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
-from dally.policies.registry import USUAL_POLICY
+from dally.cluster.presets import PRESETS
+from dally.policies.registry import POLICIES, USUAL_POLICY
 from dally.runs.scenario import Scenario
+from dally.traces.formats import FORMATS
+from dally.traces.mixes import MIXES
 
 WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
 
@@ -104,6 +108,12 @@ OPTIONS: dict[str, Taken] = {
     "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
     "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
 }
+COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
+    "policy": lambda: POLICIES,
+    "network": lambda: PRESETS,
+    "mix": lambda: MIXES,
+    "trace_format": lambda: ("auto", *FORMATS),
+}
 DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}
 
 
@@ -119,7 +129,20 @@ def option(name: str, usual: str = "", more: str = "", metavar: str = "", hidden
         help=taken.described(DEFAULTS.get(name), usual, more),
         metavar=metavar or taken.metavar,
         hidden=hidden,
+        autocompletion=_completion(name),
     )
+
+
+def _completion(name: str) -> Callable[[str], list[str]] | None:
+    """What the shell offers for a value that is one of a few names; several may be separated by commas."""
+    if name not in COMPLETED:
+        return None
+
+    def offered(begun: str) -> list[str]:
+        before, comma, last = begun.rpartition(",")
+        return [f"{before}{comma}{known}" for known in COMPLETED[name]() if known.startswith(last)]
+
+    return offered
 
 
 def flag_of(name: str) -> str:

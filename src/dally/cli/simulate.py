@@ -20,7 +20,7 @@ from dally.sweep.progress import bar_of_run
 
 EXAMPLES = """Examples:
 
-  dally simulate --trace jobs.csv --cluster 4x16x8 --policy fifo-backfill
+  dally simulate jobs.csv --cluster 4x16x8 --policy fifo-backfill
 
   dally simulate --trace jobs.csv.gz --cluster lab.toml --policy las --set lease_s=1800 --out run1
 
@@ -40,6 +40,7 @@ MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer r
 @takes_scenario(without={"seeds": "one run has one seed: --seed; `dally compare` and `dally sweep` make many"})
 def simulate(
     given: Given,
+    jobs: str = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False),
     out: Path = typer.Option(
         None, metavar="DIR",
         help="For summary.json, jobs.csv, report.html, scenario.toml, and tables of events, decisions, slots.",
@@ -62,7 +63,7 @@ def simulate(
     """Run a trace on a cluster under a policy, and say how it went."""
     began = perf_counter()
     gc.disable()  # all that a run makes lives to its end: looking for garbage in it finds none, ever slower
-    chosen = given.scenario()
+    chosen = given.with_trace(jobs).scenario()
     if report and not out:
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")

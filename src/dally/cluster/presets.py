@@ -119,7 +119,8 @@ PRESETS: dict[str, Links] = {links.name: links for links in _ALL}
 
 
 def find_preset(name: str) -> Links:
-    """The preset of that name, or an InputError that suggests the nearest."""
+    """The preset of that name, or an InputError that suggests the nearest: by GPU type if that is all it says."""
     if name not in PRESETS:
-        raise unknown("network", name, PRESETS)
+        alike = [known for known in PRESETS if known.startswith(f"{name.lower()}-")]
+        raise unknown("network", name, alike or PRESETS)
     return PRESETS[name]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from dally.cluster.topology import Topology, grid
 from dally.errors import InputError
+from dally.input_file import shown
 
 MOST_GPUS = 10_000_000
 _TOLD: set[str] = set()  # warnings that this process has given
-_GRID = re.compile(r"\d+(x\d+)+")
+_GRID = re.compile(r"\d{1,18}(x\d{1,18})+")
 
 
 def is_grid(spec: str) -> bool:
@@ -25,7 +27,11 @@ def read_topology(spec: str) -> Topology:
     """
     if not is_grid(spec):
         return _read_file(spec)
+    from dally.cluster.formats.from_machines import MOST_TIERS
+
     counts = [int(text) for text in spec.split("x")]
+    if len(counts) > MOST_TIERS:
+        raise InputError(f"cluster {shown(spec)}: {len(counts):,} tiers, at most {MOST_TIERS}")
     total = 1
     for count in counts:
         total *= count
@@ -38,8 +44,8 @@ def _read_file(spec: str) -> Topology:
     from dally.cluster.formats.from_machines import describe
     from dally.cluster.formats.known import import_file
 
-    if not Path(spec).exists() and not spec.endswith(".toml"):
-        raise InputError(f"cluster {spec!r}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
+    if not os.path.exists(spec) and not spec.endswith(".toml"):
+        raise InputError(f"cluster {shown(spec)}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
     found = import_file(Path(spec))
     if found.left_out:
         _warn(spec, describe(found.left_out))

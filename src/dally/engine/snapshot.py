@@ -15,6 +15,7 @@ from dally import __version__, is_compiled
 from dally.engine.simulate import Simulation
 from dally.engine.state import State
 from dally.errors import InputError, at
+from dally.input_file import read_bytes
 from dally.pickles import BUILDERS
 from dally.policies.base import Policy
 from dally.policies.part import Part
@@ -94,10 +95,7 @@ def _dump(run: Simulation | State) -> bytes:
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     """The checked header, and the pickle."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise at(path, None, None, f"cannot be read: {error.strerror or error}") from None
+    raw = read_bytes(path)
     if not raw.startswith(MAGIC):
         raise at(path, None, None, "is no snapshot of Dally")
     end = raw.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER)

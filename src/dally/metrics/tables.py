@@ -33,6 +33,15 @@ JOB_COLUMNS = (
     "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
     "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
+# Columns of the other tables.
+COLUMNS = {
+    "events": ("time_s", "kind", "job_id", "machine", "tier", "machines", "machine_gpus", "link", "load"),
+    "decisions": (
+        "time_s", "kind", "job_id", "gpus", "group", "tier", "demand_kind", "rank", "tie", "patience_s", "until_s",
+        "winner", "timers_s", "prices",
+    ),
+    "slots": ("time_s", "free_gpus", "fragmentation", "gpus", "tier", "slots"),
+}  # fmt: skip
 SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
 ROWS_PER_PIECE = 10_000
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from dally.errors import InputError, at
+from dally.errors import at
+from dally.input_file import read_text, shown
+from dally.parsed_text import parse_toml
 
 KINDS = ("vision", "language", "recommendation")
 TENSOR_CORES = ("amp", "fp16", "bf16")  # precisions whose arithmetic takes the same time
@@ -74,14 +75,7 @@ def plain(name: str) -> str:
 
 def read_catalogue(path: Path) -> Catalogue:
     """The file's models, or an InputError that names file, model, field and value."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: {error}") from None
+    tables = parse_toml(path, read_text(path))
     for key in tables:
         if key not in ("gpus", "models"):
             raise at(path, None, key, "unknown; known: gpus, models")
@@ -236,5 +230,5 @@ class _Fields:
         return float(value)
 
     def fail(self, key: str, value: object, problem: str) -> NoReturn:
-        shown = "missing" if value is None else repr(value)
-        raise at(self.path, None, f"{self.owner}: {self._prefix}{key}", f"{shown}: {problem}")
+        told = "missing" if value is None else shown(value)
+        raise at(self.path, None, f"{self.owner}: {self._prefix}{key}", f"{told}: {problem}")

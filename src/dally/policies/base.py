@@ -23,6 +23,7 @@ class Param(NamedTuple):
     default: float | int | str | bool
     about: str
     least: float = 0.0  # numbers below this are refused
+    period: bool = False  # seconds from one decision to the next: refused where the clock would not move on
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -99,7 +99,7 @@ GANDIVA: Final = NamedPolicy(
     "gandiva", _gandiva, "taking turns", "machines by gang size", "time slices, migration", NOTHING,
     "Xiao et al., Gandiva, OSDI 2018",
     (
-        Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3),
+        Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3, period=True),
         Param("suspend_s", 0.5, "seconds to suspend and resume a gang of any size; inf: the run's own price"),
         TIER,
     ),

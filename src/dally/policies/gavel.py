@@ -196,5 +196,5 @@ def _gavel(settings: Settings) -> Policy:
 GAVEL: Final = NamedPolicy(
     "gavel", _gavel, "time due over time had", "closest tier, largest first", "rounds", NOTHING,
     "Narayanan et al., Gavel, OSDI 2020",
-    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3), TIER),
+    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3, period=True), TIER),
 )  # fmt: skip

@@ -109,6 +109,13 @@ def _build(named: NamedPolicy, given: Mapping[str, str]) -> Policy:
     return named.build(settings_for(named.name, named.params, given))
 
 
+def periods_s(name: str, given: Mapping[str, str]) -> dict[str, float]:
+    """The settings that say how often the policy decides anew, in seconds."""
+    named = find(name)
+    values = settings_for(named.name, named.params, given)
+    return {param.name: float(values[param.name]) for param in named.params if param.period}
+
+
 def policy_file(name: str) -> str:
     """The file of a policy that is named `file.py:Class`; empty if it is named otherwise."""
     return split_file(name)[0]

@@ -10,6 +10,7 @@ from dally.errors import InputError
 from dally.policies.base import Param
 from dally.switch import ACCEPTED, is_on
 
+MOST = 2**31 - 1  # of whole numbers: compiled code counts in 32 bits here and there
 Settings = Mapping[str, Any]
 
 
@@ -37,6 +38,8 @@ def _convert(param: Param, text: str) -> float | int | str | bool:
         raise InputError(f"--set {param.name}={text}: must be {names[wanted]}") from None
     if isinstance(value, (int, float)) and not value >= param.least:  # also refuses NaN
         raise InputError(f"--set {param.name}={text}: must be at least {param.least:g}")
+    if isinstance(value, int) and value > MOST:
+        raise InputError(f"--set {param.name}={text}: must be at most {MOST}")
     return value
 
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from dally.errors import InputError, at, unknown
+from dally.input_file import read_bytes
 from dally.policies.base import Policy
 from dally.policies.part import Part
 
@@ -47,10 +48,7 @@ def load_file(path: str) -> ModuleType:
     The module's name tells path and content, so that a file that was changed is another module, and so
     that objects of its classes find the same module again when they are unpickled.
     """
-    try:
-        source = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    source = read_bytes(Path(path))
     full_path = str(Path(path).resolve())
     digest = hashlib.sha256(f"{full_path}\0".encode() + source).hexdigest()
     stem = re.sub(r"\W", "_", Path(path).stem)

@@ -6,8 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dally.errors import InputError
+from dally.errors import at
+from dally.input_file import read_text, shown
 from dally.metrics.comparison import Contest
+from dally.parsed_text import parse_json
 from dally.report.comparison_tables import to_csv, to_latex, to_markdown, to_values
 from dally.whole_file import write_whole
 
@@ -31,7 +33,7 @@ def recorded_baseline(folder: Path) -> str:
     path = folder / VALUES
     if not path.exists():
         return ""
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["baseline"])
-    except (ValueError, KeyError, TypeError, OSError):
-        raise InputError(f"{path}: cannot be read; `dally compare` writes it again") from None
+    found = parse_json(path, read_text(path)).get("baseline")
+    if not isinstance(found, str):
+        raise at(path, None, "baseline", f"{shown(found)}: must be a name; `dally compare` writes it again")
+    return found

@@ -21,6 +21,7 @@ from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import build
+from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
 from dally.runs.scenario import Scenario
 from dally.traces import Trace, read_outages, read_trace
@@ -32,8 +33,12 @@ Profiles = Callable[[str, int], Profile]  # by model and GPUs
 def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
     """The run, ready to go, and the trace it runs: what of it could not be used."""
     scenario.check()
-    if scenario.snapshot:
-        return go_on(scenario)
+    simulation, trace = go_on(scenario) if scenario.snapshot else _from_the_start(scenario)
+    check_clock(simulation, scenario)
+    return simulation, trace
+
+
+def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     policy = build(scenario.policy, scenario.settings)
     topology = read_topology(scenario.cluster)
     failures = _failures(scenario, topology)

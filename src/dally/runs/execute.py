@@ -13,7 +13,7 @@ from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.runs.assemble import assemble
 from dally.runs.cost import cost
-from dally.runs.folder import prepare_folder, write_run
+from dally.runs.folder import check_inputs, prepare_folder, write_run
 from dally.runs.going_on import Keep, keep
 from dally.runs.scenario import Scenario
 
@@ -33,6 +33,7 @@ def execute(
     with _collector_off():
         simulation, trace = assemble(scenario)
         if out:
+            check_inputs(out, scenario)
             prepare_folder(out)
         if stop:
             simulation.go_on(min(stop.at_s, scenario.until_s), progress)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
-from dally.errors import InputError
+from dally.errors import InputError, at
+from dally.extras import need
+from dally.input_file import decode, shown
 from dally.metrics.record import TABLES, Record
 from dally.metrics.simulated import Simulated
-from dally.metrics.tables import jobs_csv, read_jobs
-from dally.runs.scenario import Scenario, read_scenario
+from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, read_jobs
+from dally.parsed_text import parse_json
+from dally.runs.kept_files import SUMS, check_columns, checked_bytes, checked_parquet, sums_text
+from dally.runs.scenario import Scenario, parse_scenario
+from dally.whole_file import remove_stale, temporary_name
 
 if TYPE_CHECKING:
     import polars as pl
 
 FILES = {name: "jobs.csv" if name == "jobs" else f"{name}.parquet" for name in TABLES}
+WRITTEN = (*FILES.values(), "scenario.toml", "summary.json", SUMS)  # SHA256SUMS last: it vouches for the others
+FIGURES = (
+    "jobs", "finished", "makespan_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "queue_mean_s",
+    "queue_p99_s", "comm_s", "comm_floor_s", "utilization", "goodput", "preemptions", "renewals",
+    "makespan_bound_s", "jct_bound_s",
+)  # fmt: skip
 NEEDED = ("jobs.csv", "events.parquet", "decisions.parquet", "summary.json", "scenario.toml")
 
 
@@ -36,21 +48,23 @@ class FolderRecord(Record):
         for name in NEEDED:
             if not (folder / name).exists():
                 raise InputError(f"{folder}: holds no {name}; give the folder that `dally simulate --out` wrote")
-        try:
-            self.summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-            self.tiers = list(self.summary["tier_starts"])
-        except (ValueError, KeyError) as error:
-            raise InputError(f"{folder / 'summary.json'}: is not a run's summary: {error}") from None
+        self.summary = _summary(folder / "summary.json")
+        self.tiers = list(self.summary["tier_starts"])
 
     @cached_property
     def scenario(self) -> Scenario:
         """scenario.toml."""
-        return read_scenario(self.folder / "scenario.toml")
+        path = self.folder / "scenario.toml"
+        return parse_scenario(path, decode(path, checked_bytes(path)))
 
     @cached_property
     def topology(self) -> Topology:
         """The cluster of the run."""
-        return read_topology(self.scenario.cluster)
+        found = read_topology(self.scenario.cluster)
+        if found.tiers != self.tiers:
+            problem = f"{', '.join(self.tiers)}: the cluster of scenario.toml has {', '.join(found.tiers)}"
+            raise at(self.folder / "summary.json", None, "tier_starts", problem)
+        return found
 
     @cached_property
     def end_s(self) -> float:
@@ -68,33 +82,74 @@ class FolderRecord(Record):
         path = self.folder / FILES[name]
         if name == "slots" and not path.exists():
             return pl.DataFrame(schema={"time_s": pl.Float64, "free_gpus": pl.Int32, "fragmentation": pl.Float64})
+        return self._jobs(path) if name == "jobs" else checked_parquet(path, COLUMNS[name])
+
+    def _jobs(self, path: Path) -> pl.DataFrame:
+        import polars as pl
+
+        content = checked_bytes(path)
+        decode(path, content)
         try:
-            return read_jobs(path) if name == "jobs" else pl.read_parquet(path)
+            found = read_jobs(io.BytesIO(content))
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+            raise at(path, None, None, f"cannot be read: {str(error).splitlines()[0]}") from None
+        check_columns(path, found, JOB_COLUMNS)
+        if len(found) != self.summary["jobs"]:
+            problem = f"{len(found):,} rows, where summary.json says {self.summary['jobs']:,}"
+            raise at(path, None, "job_id", f"{problem}: it was cut short, or is of another run")
+        return found
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    """summary.json, as far as pages and stories need it."""
+    found = parse_json(path, decode(path, checked_bytes(path)))
+    for name in FIGURES:
+        value = found.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise at(path, None, name, f"{shown(value)}: must be a number; is this a run's summary?")
+    starts = found.get("tier_starts")
+    if not isinstance(starts, dict) or not all(type(count) is int for count in starts.values()):
+        raise at(path, None, "tier_starts", f"{shown(starts)}: must be numbers by tier")
+    if not isinstance(found.get("policy"), str):
+        raise at(path, None, "policy", f"{shown(found.get('policy'))}: must be a name")
+    return found
 
 
 def prepare_folder(folder: Path) -> None:
     """Make the folder, and find out now rather than after the run whether it can be written."""
-    probe = _temporary(folder / "probe")
+    need("polars", f"tables in {folder}")
+    probe = temporary_name(folder / "probe")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{shown(str(folder))}: is not the name of a folder") from None
+    remove_stale(folder)
+
+
+def check_inputs(folder: Path, scenario: Scenario) -> None:
+    """InputError if what the run writes would take the place of what it reads."""
+    for name in scenario.files():
+        path = Path(os.path.realpath(name))
+        if path.name in WRITTEN and str(path.parent) == os.path.realpath(folder):
+            raise InputError(
+                f"{name}: the run reads this file and would write another in its place; name another --out"
+            )
 
 
 def write_run(folder: Path, record: Simulated) -> None:
     """Write all files under temporary names, then rename them; Ctrl-C waits for the renaming."""
-    names = (*FILES.values(), "scenario.toml", "summary.json")
-    temporary = {name: _temporary(folder / name) for name in names}
+    temporary = {name: temporary_name(folder / name) for name in WRITTEN}
     try:
         _write(temporary["jobs.csv"], jobs_csv(record))
         for table in ("events", "decisions", "slots"):
             record.table(table).write_parquet(temporary[FILES[table]])
         _write(temporary["scenario.toml"], [record.scenario.to_toml()])
         _write(temporary["summary.json"], [json.dumps(record.summary, indent=2), "\n"])
+        _write(temporary[SUMS], [sums_text({name: temporary[name] for name in WRITTEN if name != SUMS})])
         _rename(temporary, folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
@@ -110,10 +165,6 @@ def _rename(temporary: dict[str, Path], folder: Path) -> None:
             os.replace(path, folder / name)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _write(path: Path, pieces: Iterable[str]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dally.cluster.spec import cluster_files
 from dally.errors import InputError
+from dally.input_file import read_text, regular, shown
+from dally.parsed_text import parse_toml, whole_64
 from dally.policies.registry import policy_file, setting_files
 from dally.traces import companions
 from dally.traces.mixes import find_mix
@@ -46,6 +48,11 @@ class Scenario:
     past: str = ""  # a trace of an earlier time, for policies that predict
     snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
+
+    def __post_init__(self) -> None:
+        """InputError for what is too large to be drawn from, wherever it was stated."""
+        for name in ("seed", "jitter"):
+            whole_64(_option(name), getattr(self, name))
 
     def check(self) -> None:
         """Raise an InputError unless its numbers make sense and its files are what they were."""
@@ -87,13 +94,13 @@ class Scenario:
         moved: dict[str, Any] = {
             name: _moved(getattr(self, name), file) for name, file in self.file_fields().items()
         }
-        learnt = {key: str(Path(file).resolve()) for key, file in self._setting_files().items()}
+        learnt = {key: os.path.realpath(file) for key, file in self._setting_files().items()}
         return replace(self, **moved, settings=self.settings | learnt)
 
     def to_toml(self) -> str:
         """The text of scenario.toml."""
         values = asdict(self.resolved())
-        values["digests"] = {str(Path(name).resolve()): file_digest(name) for name in self.files()}
+        values["digests"] = {os.path.realpath(name): file_digest(name) for name in self.files()}
         tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
         for name, table in tables.items():
@@ -103,31 +110,23 @@ class Scenario:
 
 def _moved(value: str, file: str) -> str:
     """What a field says of a file, with the file's absolute path."""
-    return str(Path(file).resolve()) + value.removeprefix(file)
+    return os.path.realpath(file) + value.removeprefix(file)
 
 
 def read_scenario(path: Path) -> Scenario:
     """The scenario that the file describes."""
-    try:
-        return parse_scenario(path, path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {error}") from None
+    return parse_scenario(path, read_text(path))
 
 
 def parse_scenario(path: Path, text: str) -> Scenario:
     """The scenario that a text in that file describes."""
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: {error}") from None
+    values = parse_toml(path, text)
     known = {item.name: item.type for item in fields(Scenario)}
     for name, value in values.items():
         if name not in known:
             raise InputError(f"{path}: {name}: unknown; known: {', '.join(known)}")
         if not _fits(value, str(known[name])):
-            raise InputError(f"{path}: {name}: {value!r}: must be of type {known[name]}")
+            raise InputError(f"{path}: {name}: {shown(value)}: must be of type {known[name]}")
         if known[name] == "float":
             values[name] = float(value)
     for name in ("trace", "cluster", "policy"):
@@ -152,8 +151,9 @@ def _option(name: str) -> str:
 
 def file_digest(name: str) -> str:
     """The SHA-256 of a file."""
+    path = regular(Path(name))
     try:
-        with open(name, "rb") as file:
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None

@@ -8,6 +8,7 @@ from typing import Any
 
 from dally.cluster.links import Links
 from dally.errors import InputError, unknown
+from dally.input_file import shown
 from dally.policies.registry import POLICIES
 from dally.runs.scenario import Scenario
 from dally.switch import ACCEPTED, is_on
@@ -42,7 +43,7 @@ def convert(name: str, value: Any) -> Any:
     """The value as the parameter takes it; settings are text, as `--set` takes them."""
     wanted = FIELDS.get(name, "str")
     try:
-        if isinstance(value, (list, dict)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
+        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
             raise ValueError
         if wanted == "bool":
             return is_on(value)
@@ -52,10 +53,10 @@ def convert(name: str, value: Any) -> Any:
             return float(value)
     except ValueError:
         kind = ACCEPTED if wanted == "bool" else f"of type {wanted}"
-        raise InputError(f"{name}: {value!r}: must be {kind}") from None
+        raise InputError(f"{name}: {shown(value)}: must be {kind}") from None
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def changed(base: Scenario, values: Mapping[str, Any]) -> Scenario:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
 from dally.errors import InputError
+from dally.input_file import read_text, shown
+from dally.parsed_text import parse_toml
 from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
-from dally.sweep.run import Run, make_run
+from dally.sweep.run import Run, check_count, make_run
 from dally.sweep.sampling import NUMBER, Range, draw, read_range
 
 FILES = ("trace", "cluster", "failures", "profiles", "past")  # may name a file; a cluster may be RxMxG
@@ -63,6 +65,7 @@ class Plan:
         """All runs, labelled by what varies, in the order of the grid and then of the samples; all checked."""
         if self.random and self.samples < 1:
             raise InputError(f"{next(iter(self.random))} is a range: say how many samples to draw (--samples)")
+        check_count(math.prod(map(len, self.grid.values())) * (self.samples if self.random else 1))
         digests: dict[str, str] = {}
         return [
             self._run(changed(self.start, {**self.base, **values}), values, digests)
@@ -91,12 +94,7 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """The plan of a TOML file; files it names are looked for beside it."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    tables = parse_toml(path, read_text(path))
     for name, table in tables.items():
         if name not in ("base", "grid", "random") or not isinstance(table, dict):
             raise InputError(f"{path}: {name}: unknown; a sweep has [base], [grid] and [random]")
@@ -139,13 +137,13 @@ def _range_or_list(name: str, value: Any) -> Range | list[Any]:
         return _listed(name, value)
     stated = read_range(name, value) if isinstance(value, str) else None
     if stated is None:
-        raise InputError(f'{name}: {value!r}: must be "LOW:HIGH", "LOW:HIGH:log", "LOW:HIGH:int" or a list')
+        raise InputError(f'{name}: {shown(value)}: must be "LOW:HIGH", "LOW:HIGH:log", "LOW:HIGH:int" or a list')
     return stated
 
 
 def _whole(value: Any, name: str) -> int:
     if type(value) is not int or value < 0:
-        raise InputError(f"{name}: {value!r}: must be a whole number, not negative")
+        raise InputError(f"{name}: {shown(value)}: must be a whole number, not negative")
     return value
 
 

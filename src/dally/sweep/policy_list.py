@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
+from dally.extras import MissingExtraError
 from dally.metrics.comparison import FORM_OF
 from dally.policies.placement.closest_tier import CLOSEST, TIER
 from dally.policies.registry import POLICIES, build, is_policy
@@ -34,7 +37,8 @@ class Chosen(NamedTuple):
 def read_policies(texts: Iterable[str]) -> list[Chosen]:
     """The policies of all texts in order, checked against the registry.
 
-    `all` stands for each of ours, and `-LABEL` leaves one of those before it out: a form as tables name it.
+    `all` stands for each of ours that needs no package which is not here, and `-LABEL` leaves one of those before
+    it out: a form as tables name it.
     """
     found: dict[str, Chosen] = {}
     for text in texts:
@@ -42,12 +46,28 @@ def read_policies(texts: Iterable[str]) -> list[Chosen]:
             if part.startswith("-"):
                 _leave_out(found, part)
                 continue
-            for name in POLICIES if part == "all" else [part]:
-                chosen = _read(name)
+            for chosen in _all() if part == "all" else [_read(part)]:
                 found.setdefault(chosen.label(), chosen)
     if not found:
         raise InputError("--policies: names none; see `dally policies`")
     return list(found.values())
+
+
+def _all() -> list[Chosen]:
+    """Each of ours; those that need a package which is not installed are named instead."""
+    found: list[Chosen] = []
+    for name in POLICIES:
+        try:
+            found.append(_read(name))
+        except MissingExtraError as error:
+            _tell_missing(name, str(error))
+    return found
+
+
+@cache
+def _tell_missing(name: str, why: str) -> None:
+    """Say it once."""
+    logging.getLogger("dally").warning("dally: all: without %s: %s", name, why)
 
 
 def both_forms(texts: Iterable[str]) -> list[Chosen]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dally.errors import InputError
 from dally.metrics.comparison import REPLICATION
 from dally.runs.key import keyed
-from dally.sweep.run import Run
+from dally.sweep.run import Run, check_count
 
 REPLICATIONS = 5  # unless told
 
@@ -17,6 +17,7 @@ def replicated(runs: Sequence[Run], count: int, option: str = "--replications") 
     """Each run so many times; the first is the run itself. Only that one leaves a folder."""
     if count < 1:
         raise InputError(f"{option} {count}: must be 1 or more")
+    check_count(len(runs) * count)
     digests: dict[str, str] = {}
     return [_replication(run, number, digests) for run in runs for number in range(count)]
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dally.errors import InputError
 from dally.metrics.comparison import REPLICATION
 from dally.metrics.row import Row, row_of
 from dally.runs.execute import execute
 from dally.runs.key import keyed
 from dally.runs.scenario import Scenario
+
+MOST_RUNS = 1_000_000  # some 2 GB of them
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Run:
         """The run in words; its replications go by the same name."""
         told = {name: value for name, value in self.labels.items() if value != "" and name != REPLICATION}
         return ", ".join(f"{name} {value}" for name, value in told.items())
+
+
+def check_count(count: int) -> None:
+    """InputError for more runs than anybody waits for, before any of them is made."""
+    if count > MOST_RUNS:
+        raise InputError(f"{count:,} runs: at most {MOST_RUNS:,} at a time; vary less, or draw samples")
 
 
 def make_run(scenario: Scenario, labels: Mapping[str, Any], digests: dict[str, str]) -> Run:

@@ -37,10 +37,14 @@ def read_range(name: str, text: str) -> Range | None:
         return None
     kinds = found[3].lower().split(":")
     stated = Range(float(found[1]), float(found[2]), "log" in kinds, "int" in kinds)
+    if not math.isfinite(stated.high - stated.low):
+        raise InputError(f"{name}: {text}: both ends of a range must be finite, and not that far apart")
+    if stated.whole and max(-stated.low, stated.high) >= 2.0**63:
+        raise InputError(f"{name}: {text}: whole numbers have at most 64 bits")
     if not stated.low < stated.high:
         raise InputError(f"{name}: {text}: the range must go up")
-    if stated.log and stated.low <= 0.0:
-        raise InputError(f"{name}: {text}: a logarithmic range must begin above 0")
+    if stated.log and (stated.low <= 0.0 or stated.high / stated.low == math.inf):
+        raise InputError(f"{name}: {text}: a logarithmic range must begin above 0, by less than 300 digits")
     if stated.whole and (stated.low != int(stated.low) or stated.high != int(stated.high)):
         raise InputError(f"{name}: {text}: a range of whole numbers must begin and end with one")
     return stated

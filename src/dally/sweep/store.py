@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dally.errors import InputError
+from dally.input_file import read_bytes
 from dally.metrics.row import Row
 from dally.runs.folder import prepare_folder
+from dally.runs.kept_files import SUMS, sums_text
 from dally.sweep.run import Run
 from dally.whole_file import write_whole
 
@@ -70,7 +72,9 @@ class Store:
         kept = [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
         buffer = io.BytesIO()
         frame_of(kept).write_parquet(buffer)
-        write_whole(self.folder / RESULTS, buffer.getvalue())
+        path = self.folder / RESULTS
+        write_whole(path, buffer.getvalue())
+        write_whole(self.folder / SUMS, sums_text({RESULTS: path}).encode())
 
     def _locked(self) -> IO[bytes]:
         file = (self.folder / LOCK).open("ab")
@@ -86,12 +90,12 @@ class Store:
     def _read(self) -> None:
         """Take in the journal; a last line that was cut short is taken off it."""
         path = self.folder / JOURNAL
-        text = path.read_bytes() if path.exists() else b""
+        text = read_bytes(path) if path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(json.loads(line))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise InputError(f"{path}:{number}: is not a row of a sweep; name another --out") from None
         if whole != text:
             os.truncate(path, len(whole))

@@ -1,4 +1,4 @@
-"""Slurm's accounting: `sacct --parsable2`, a header and fields between bars.
+"""Slurm's accounting: `sacct --parsable2`, a header and fields between bars; without one (-n), in our own order.
 
 Job steps are left aside. A job that was requeued has several rows under one id (with `--duplicates`);
 its running times are added up, so that its GPU-hours are those it really took.
@@ -20,6 +20,9 @@ TIMES: Final = ("Submit", "Start", "End")
 WRITTEN: Final = (
     "JobID", "User", "JobName", "Submit", "Start", "End", "State", "AllocTRES", "NNodes", "NodeList", "Elapsed",
 )  # fmt: skip
+FREE: Final = ("JobName", "Comment", "SubmitLine", "WorkDir")  # texts of users' own, in which bars may stand
+JOB: Final = re.compile(r"\d+([_+.].*)?", re.ASCII)
+WHEN: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+|\d+|Unknown|None|", re.ASCII)
 STEP: Final = re.compile(r"\.")  # 12.batch, 12.extern, 12_3.0
 GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
 ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
@@ -29,8 +32,9 @@ REPEATED: Final = "stand in the file twice: taken once"
 
 
 def looks_like(lines: Sequence[str]) -> bool:
-    """Whether the first line is a header of sacct."""
-    return bool(lines) and "|" in lines[0] and {"JobID", "Submit"} <= {name.strip() for name in lines[0].split("|")}
+    """Whether the first line is a header of sacct, or a job of a file without one."""
+    fields = lines[0].split("|") if lines else []
+    return {"JobID", "Submit"} <= {name.strip() for name in fields} or _headless(fields)
 
 
 def rows(reading: Reading) -> Iterator[TraceRow]:
@@ -67,11 +71,13 @@ def _records(reading: Reading) -> Iterator[TraceRow]:
         fields = text.rstrip("\r\n").split("|")
         if fields == [""]:
             continue
-        if not column:
-            column, columns = reading.header(fields, NEEDED), len(fields)
-            if not column.keys() & {"AllocTRES", "ReqTRES"}:
-                raise at(reading.path, line, "AllocTRES", "no such column: it says how many GPUs a job has")
+        if not column and _headless(fields):
+            column, columns = _places(WRITTEN), len(WRITTEN)
+        elif not column:
+            column, columns = _header(reading, line, fields), len(fields)
             continue
+        if len(fields) > columns:
+            fields = _mended(fields, column, len(fields) - columns)
         if len(fields) != columns:
             raise at(reading.path, line, None, f"{len(fields)} fields where the header has {columns}")
         row = _record(reading, line, {name: fields[place].strip() for name, place in column.items()})
@@ -79,6 +85,44 @@ def _records(reading: Reading) -> Iterator[TraceRow]:
             yield row
     if not column:
         raise InputError(f"{reading.path}: is empty; expected the output of sacct --parsable2 with a header")
+
+
+def _header(reading: Reading, line: int, fields: list[str]) -> dict[str, int]:
+    """Where each column stands."""
+    if JOB.fullmatch(fields[0].strip()):
+        hint = f"sacct without -n prints it, or give the columns --format {','.join(WRITTEN)}"
+        raise at(reading.path, line, "JobID", f"the file has no header; {hint}")
+    column = reading.header(fields, NEEDED)
+    if not column.keys() & {"AllocTRES", "ReqTRES"}:
+        raise at(reading.path, line, "AllocTRES", "no such column: it says how many GPUs a job has")
+    return column
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+def _headless(fields: list[str]) -> bool:
+    """Whether these are the fields of a job, in the order of WRITTEN."""
+    if len(fields) < len(WRITTEN) or not JOB.fullmatch(fields[0].strip()):
+        return False
+    column = _places(WRITTEN)
+    return _dated(_mended(fields, column, len(fields) - len(WRITTEN)), column)
+
+
+def _mended(fields: list[str], column: dict[str, int], more: int) -> list[str]:
+    """The fields with a bar inside a free text put back into it: where times are times then."""
+    for name in FREE:
+        if name in column:
+            place = column[name]
+            whole = [*fields[:place], "|".join(fields[place : place + more + 1]), *fields[place + more + 1 :]]
+            if _dated(whole, column):
+                return whole
+    return fields
+
+
+def _dated(fields: list[str], column: dict[str, int]) -> bool:
+    return all(WHEN.fullmatch(fields[column[name]].strip()) for name in TIMES)
 
 
 def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | None:
@@ -152,8 +196,11 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
 
 def _check(row: TraceRow) -> None:
     """Refuse what would be read back as something else."""
+    for field in (row.job_id, row.user, row.status):
+        if "|" in field:
+            raise InputError(f"job {row.job_id!r}: {field!r}: only a name can hold | in sacct's files")
     for field in (row.job_id, row.user, row.name, row.status):
-        if re.search(r"[|\r\n]", field):
-            raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold | or line ends")
+        if re.search(r"[\r\n]", field):
+            raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold line ends")
     if STEP.search(row.job_id):
         raise InputError(f"job {row.job_id!r}: sacct takes an id with a dot for a job's step")

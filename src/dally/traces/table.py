@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
 from dally.errors import InputError, at
+from dally.input_file import regular
 
 MOST: Final = 1e15  # of any number: sums stay exact enough, and nothing overflows
 LONGEST_LINE: Final = 100_000  # characters, where a line is one job
@@ -83,7 +84,7 @@ def open_text(path: Path, errors: str = "strict") -> TextIO:
 
 
 def _open(path: Path) -> BinaryIO:
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     return cast(BinaryIO, gzip.GzipFile(path)) if zipped else path.open("rb")
 

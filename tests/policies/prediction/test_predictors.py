@@ -132,8 +132,8 @@ def test_durations_are_read_only_once_a_job_finished(name: str) -> None:
 
 
 def test_where_scikit_learn_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dally.policies.prediction.forest.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"scikit-learn is missing; install dally\[policies\]"):
+    monkeypatch.setattr("dally.extras.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"sklearn is missing; pip install 'dally\[policies\]'"):
         build("a-srpt")
     assert build("a-srpt", {"predictor": "history"})
 

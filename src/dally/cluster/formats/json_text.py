@@ -1,28 +1,12 @@
-"""JSON of which nothing is known yet: parsed with a line for what is broken, and picked apart field by field."""
+"""JSON of which nothing is known yet, picked apart field by field."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from dally.cluster.formats.text_file import shown
 from dally.errors import at
-
-
-def parse_json(path: Path, text: str) -> dict[str, Any]:
-    """The object that the text is, or an InputError."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise at(path, error.lineno, None, f"broken JSON: {error.msg}") from None
-    except RecursionError:
-        raise at(path, None, None, "broken JSON: nested too deep") from None
-    except ValueError:  # a number of thousands of digits
-        raise at(path, None, None, "broken JSON: a number is too long") from None
-    if not isinstance(value, dict):
-        raise at(path, None, None, f"{shown(value)}: must be a JSON object")
-    return value
+from dally.input_file import shown
 
 
 def object_in(path: Path, where: str, row: dict[str, Any], key: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from dally.cluster.formats.lingjun_hosts import COLUMNS, read_lingjun
 from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.slurm_yaml import read_slurm_yaml
-from dally.cluster.formats.text_file import read_text
 from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.formats.topograph import read_topograph
 from dally.errors import InputError, unknown
+from dally.input_file import read_text
 
 Reader = Callable[[Path, str, ImportOptions], Imported]
 
@@ -53,7 +53,7 @@ _KUBERNETES = re.compile(r"\"kind\"\s*:\s*\"(List|NodeList|Node)\"")
 
 def import_file(path: Path, options: ImportOptions | None = None, form: str = "auto") -> Imported:
     """The topology in the file, in the format of that name or the one its content shows."""
-    text = read_text(path)
+    text = read_text(path, stdin=True)
     if form == "auto":
         form = detect(path, text)
     elif form not in FORMATS:

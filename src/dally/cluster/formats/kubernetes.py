@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dally.cluster.formats.from_machines import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
-from dally.cluster.formats.json_text import object_in, objects_in, parse_json, text_in
+from dally.cluster.formats.json_text import object_in, objects_in, text_in
 from dally.cluster.formats.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
 from dally.cluster.formats.slurm_lines import whole_number
-from dally.cluster.formats.text_file import shown
 from dally.cluster.topology import Machine
 from dally.errors import InputError, at
+from dally.input_file import shown
+from dally.parsed_text import parse_json
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
@@ -90,7 +91,8 @@ def _levels(path: Path, nodes: list[_Node], options: ImportOptions) -> list[Leve
     if options.labels and options.preset:
         raise InputError("give --labels or --preset, not both")
     seen = {label for node in nodes for label, value in node.labels.items() if value}
-    preset = find_labels(options.preset) if options.preset else _likely_preset(nodes)
+    likely, bearers = _likely_preset(nodes)
+    preset = find_labels(options.preset or likely)
     levels = list(as_levels(options.labels)) if options.labels else list(preset)
     borne = [level for level in levels if not seen.isdisjoint(level.labels)]
     levels = levels if options.labels else borne
@@ -100,19 +102,23 @@ def _levels(path: Path, nodes: list[_Node], options: ImportOptions) -> list[Leve
         problem = (
             "no known labels say where its nodes stand; name them by `dally topology import --labels TOP,…,LEAF`"
         )
+        if bearers:
+            given = f"those of --preset {options.preset}" if options.preset else "those of --labels"
+            problem, hint = f"no node has {given}", f"; --preset {likely} fits {bearers} of {len(nodes)} nodes"
         raise at(path, None, "labels", problem + hint)
     if levels and levels[-1].labels[0] in HOST_LABELS and _one_each(nodes, levels[-1]):
         levels.pop()
     return levels
 
 
-def _likely_preset(nodes: list[_Node]) -> tuple[Level, ...]:
-    """The preset whose needed labels occur most, the first of those that tie."""
+def _likely_preset(nodes: list[_Node]) -> tuple[str, int]:
+    """The preset whose needed labels occur most, the first of those that tie, and how many nodes have one."""
 
-    def occurrences(levels: tuple[Level, ...]) -> int:
-        return sum(any(level.needed and node.place(level) for level in levels) for node in nodes)
+    def occurrences(name: str) -> int:
+        return sum(any(level.needed and node.place(level) for level in PRESETS[name]) for node in nodes)
 
-    return max(PRESETS.values(), key=occurrences)
+    found = max(PRESETS, key=occurrences)
+    return found, occurrences(found)
 
 
 def _one_each(nodes: list[_Node], level: Level) -> bool:

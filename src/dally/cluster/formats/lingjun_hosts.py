@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dally.cluster.formats.from_machines import Imported, ImportOptions, assemble
-from dally.cluster.formats.text_file import read_text
 from dally.cluster.topology import Machine
 from dally.errors import at
+from dally.input_file import read_text
 
 GPUS = 8  # per host
 COLUMNS = ("host", "ASW", "PSW")  # DSW, the one on top, may be missing

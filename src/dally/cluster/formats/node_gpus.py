@@ -10,9 +10,9 @@ from dally.cluster.formats.from_machines import Imported, ImportOptions, LeftOut
 from dally.cluster.formats.hostlist import expand_list, split_outside
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_number
 from dally.cluster.formats.switch_tree import Hung
-from dally.cluster.formats.text_file import read_text, shown
 from dally.cluster.topology import Machine
 from dally.errors import InputError, at
+from dally.input_file import read_text, shown
 
 SIBLINGS = ("nodes.txt", "gres.conf", "slurm.conf")  # looked for beside a topology file, in this order
 GPU_COMMENT = "#GPUs "  # how our own topology.conf says it: a comment to Slurm
@@ -41,9 +41,9 @@ def find_counts(path: Path, text: str, options: ImportOptions) -> GpuCounts:
     """What the options, the file itself or a file beside it say, the first that says anything."""
     found = GpuCounts({}, None, {})
     if options.nodes is not None:
-        found = read_scontrol(options.nodes, read_text(options.nodes))
+        found = read_scontrol(options.nodes, read_text(options.nodes, stdin=True))
     elif options.gres is not None:
-        found = read_config(options.gres, read_text(options.gres))
+        found = read_config(options.gres, read_text(options.gres, stdin=True))
     elif options.gpus_per_node is None:
         stated = [
             line.removeprefix(GPU_COMMENT) if line.startswith(GPU_COMMENT) else "" for line in text.split("\n")

@@ -9,8 +9,8 @@ from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.node_gpus import attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_numbers
 from dally.cluster.formats.switch_tree import Switch, hang
-from dally.cluster.formats.text_file import shown
 from dally.errors import at
+from dally.input_file import shown
 
 KINDS = {  # what a line may begin with, and what may follow
     "switchname": ("switches", "nodes", "linkspeed"),

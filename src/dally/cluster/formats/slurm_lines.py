@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dally.cluster.formats.hostlist import MOST_NAMES, expand_list
-from dally.cluster.formats.text_file import lines_of, shown
 from dally.errors import at
+from dally.input_file import lines_of, shown
 
 _SETTING = re.compile(r'(?<!\w)([A-Za-z_]\w*+)[ \t]*+=[ \t]*+("[^"]*"|\S*)')
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dally.cluster.formats.from_machines import MOST_TIERS
 from dally.cluster.formats.hostlist import MOST_NAMES, expand
-from dally.cluster.formats.text_file import read_text
 from dally.cluster.links import FABRICS
 from dally.cluster.topology import Link, Machine, Topology, machine_name
 from dally.errors import at
+from dally.input_file import read_text
+from dally.parsed_text import parse_toml as toml_tables
 
 LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")
 FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
@@ -25,15 +26,7 @@ def read_toml(path: Path) -> Topology:
 
 def parse_toml(path: Path, text: str) -> Topology:
     """The topology that the file of this text describes."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r" \(at line (\d+), column \d+\)", str(error))
-        problem = str(error).replace(where.group(), "") if where else str(error)
-        raise at(path, int(where.group(1)) if where else None, None, problem) from None
-    except RecursionError:
-        raise at(path, None, None, "nested too deep") from None
-    return _Reader(path, text, tables).topology()
+    return _Reader(path, text, toml_tables(path, text)).topology()
 
 
 class _Reader:
@@ -49,6 +42,8 @@ class _Reader:
             if key not in ("tiers", "machines", "domains"):
                 raise at(self._path, self._line_starting(key), key, "unknown; known: tiers, machines, domains")
         tiers = self._rows("tiers")
+        if len(tiers) > MOST_TIERS:
+            raise at(self._path, None, "tiers", f"{len(tiers):,} of them, at most {MOST_TIERS}")
         names = [self._text("tiers", index, row, "name") for index, row in enumerate(tiers)]
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Final
 
-from dally.errors import InputError
+from dally.extras import need
 from dally.model import Job
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.features import Books, at_least_1
@@ -39,8 +38,7 @@ class Forest(Predictor):
     """
 
     def __init__(self) -> None:
-        if find_spec("sklearn") is None:  # told before the run, not in the middle of it
-            raise InputError("predictor forest: scikit-learn is missing; install dally[policies]")
+        need("sklearn", "predictor forest")
         self._history = History()
         self._books = Books()
         self._rows: dict[

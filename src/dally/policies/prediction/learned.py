@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from dally.errors import InputError, at
+from dally.input_file import read_text
 from dally.model import Job
+from dally.parsed_text import parse_json
 from dally.policies.prediction.hazard import HazardTable
 from dally.traces.reading import History, start_s
 
@@ -46,12 +48,10 @@ def table_text(table: HazardTable) -> str:
 def read_table(path: Path, table: HazardTable) -> dict[str, Any]:
     """What such a file holds, as `table.restore` takes it; an InputError that says what is wrong with it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise at(path, None, None, f"is no JSON: {error}; {HINT}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        found = parse_json(path, read_text(path))
+    except InputError as error:
+        raise InputError(f"{error}; {HINT}") from None
+    if found.get("format") != FORMAT:
         raise at(path, None, "format", f"must be {FORMAT!r}; {HINT}")
     if found.get("edges_s") != list(table.edges_s):
         raise at(path, None, "edges_s", f"are other age bins than this version has; learn it again: {HINT}")

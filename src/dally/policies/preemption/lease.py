@@ -11,7 +11,7 @@ from dally.policies.base import Param
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
 
-LEASE: Final = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3)
+LEASE: Final = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3, period=True)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

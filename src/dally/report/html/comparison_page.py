@@ -24,6 +24,7 @@ from dally.report.html.page_tables import comparison_table
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_stories
 from dally.runs.folder import FolderRecord
+from dally.runs.kept_files import checked_parquet
 
 STORIES = 5
 GREY = 7
@@ -131,11 +132,4 @@ def _links(folder: Path, contest: Contest) -> dict[str, str]:
 
 def read_results(path: Path) -> pl.DataFrame:
     """results.parquet, or an InputError."""
-    try:
-        found = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
-    for name in ("policy", "seed", "jct_mean_s"):
-        if name not in found.columns:
-            raise InputError(f"{path}: has no column {name!r}; is it from `dally compare` or `dally sweep`?")
-    return found
+    return checked_parquet(path, ("policy", "seed", "jct_mean_s"))

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from dally.errors import InputError
+from dally.extras import need
 from dally.sweep.workers import Failure, Item, Result, attempt
 
 RETRIES = 3  # of an item whose worker or node died
@@ -46,10 +47,9 @@ class RayWorkers:
     def _connect(self) -> Any:
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
-        try:
-            import ray
-        except ImportError:
-            raise InputError("--engine ray: Ray is not installed; it is the extra `ray` of dally") from None
+        need("ray", "--engine ray")
+        import ray
+
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address:
             options |= {"address": self.address}

@@ -1,0 +1,15 @@
+# docker build -t dally . && docker run --rm -v "$PWD:/work" dally simulate --trace jobs.csv --cluster 4x16x8
+FROM python:3.11-slim AS build
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
+WORKDIR /source
+COPY setup.py pyproject.toml constraints.txt README.md LICENSE ./
+COPY src src
+RUN PIP_CONSTRAINT=constraints.txt pip wheel --no-deps --wheel-dir /dist .
+
+# The compiler stays behind.
+FROM python:3.11-slim
+COPY --from=build /dist /dist
+COPY constraints.txt /dist/
+RUN wheel=$(ls /dist/dally-*.whl) && pip install --no-cache-dir -c /dist/constraints.txt "$wheel[report]" && rm -r /dist
+WORKDIR /work
+ENTRYPOINT ["dally"]
