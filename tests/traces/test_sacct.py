@@ -152,3 +152,33 @@ def test_no_header(tmp_path: Path) -> None:
     path.write_text("5|1682935200|1682935260|1682935320|gres/gpu=4\n")
     with pytest.raises(InputError, match=r"txt:1: JobID: the file has no header; sacct without -n prints it"):
         read_history(path, "sacct")
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [("01:30:00", 5400.0), ("2-00:00:00", 172800.0), ("UNLIMITED", -1.0), ("Partition_Limit", -1.0), ("", -1.0)],
+)
+def test_what_was_asked_for(limit: str, seconds: float, tmp_path: Path) -> None:
+    """Limit, account, partition, QOS and the machines it ran on; jobs of a simulation know the first four."""
+    path = tmp_path / "sacct.txt"
+    job = f"1|{DAY}10:00:00|{DAY}10:00:10|{DAY}10:05:00|gres/gpu=16|{limit}|nlp|long|high|n[01-02]"
+    header = "JobID|Submit|Start|End|AllocTRES|Timelimit|Account|Partition|QOS|NodeList"
+    path.write_text(f"{header}\n{job}\n")
+    (row,) = read_history(path).rows
+    assert (row.limit_s, row.account, row.partition, row.qos, row.nodes) == (
+        seconds,
+        "nlp",
+        "long",
+        "high",
+        "n[01-02]",
+    )
+    (found,) = read_trace(path, 16).jobs
+    assert (found.limit_s, found.account, found.partition, found.qos) == (seconds, "nlp", "long", "high")
+
+
+def test_a_limit_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    job = f"1|{DAY}10:00:00|{DAY}10:00:10|{DAY}10:05:00|gres/gpu=16|soon"
+    path.write_text(f"JobID|Submit|Start|End|AllocTRES|Timelimit\n{job}\n")
+    with pytest.raises(InputError, match=r"sacct\.txt:2: Timelimit: 'soon': must be"):
+        read_history(path)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import InputError, at
-from dally.traces.rows import NO_GPUS, Reading, TraceRow
+from dally.traces.rows import NO_GPUS, NOT_KNOWN, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -26,6 +26,8 @@ WHEN: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+|\d+|Unknown|None|", re.ASCII)
 STEP: Final = re.compile(r"\.")  # 12.batch, 12.extern, 12_3.0
 GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
 ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
+UNLIMITED: Final = ("UNLIMITED", "Partition_Limit", "INVALID")
+NOWHERE: Final = ("", "None assigned")
 TYPE: Final = re.compile(r"[\w.+-]+")
 REQUEUED: Final = "were requeued: their running times are added up"
 REPEATED: Final = "stand in the file twice: taken once"
@@ -152,6 +154,11 @@ def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | No
         wait_s=ran.wait_s,
         machines=reading.count(line, "NNodes", field.get("NNodes", "")),
         gpu_type=gpu_type,
+        limit_s=_limit(reading, line, field.get("Timelimit", "")),
+        account=field.get("Account", ""),
+        partition=field.get("Partition", ""),
+        qos=field.get("QOS", ""),
+        nodes="" if field.get("NodeList", "") in NOWHERE else field["NodeList"],
     )
 
 
@@ -166,13 +173,19 @@ def _gpus(reading: Reading, line: int, field: dict[str, str]) -> tuple[int, str]
     return 0, ""
 
 
-def _elapsed(reading: Reading, line: int, text: str) -> float | None:
+def _limit(reading: Reading, line: int, text: str) -> float:
+    """The time limit in seconds; not known where there is none, or only the partition's."""
+    found = None if text in UNLIMITED else _elapsed(reading, line, text, "Timelimit")
+    return NOT_KNOWN if found is None else found
+
+
+def _elapsed(reading: Reading, line: int, text: str, name: str = "Elapsed") -> float | None:
     """Seconds of [days-]hours:minutes:seconds; Slurm takes time in suspension off."""
     if not text:
         return None
     found = ELAPSED.fullmatch(text)
     if found is None:
-        raise at(reading.path, line, "Elapsed", f"{text!r}: must be [days-]hours:minutes:seconds")
+        raise at(reading.path, line, name, f"{text!r}: must be [days-]hours:minutes:seconds")
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
