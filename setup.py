@@ -88,6 +88,7 @@ COMPILED = [
     "policies/dally/mixing.py",
     "policies/dally/migration.py",
     "policies/dally/books.py",
+    "policies/dally/losses.py",
     "policies/dally/rescue.py",
     "policies/dally/policy.py",
     "policies/virtual_machine.py",

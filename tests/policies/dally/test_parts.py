@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.model import RUNNING, Costs, Job
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import cheapest_eviction, price_of
+from dally.policies.dally.eviction import cheapest_eviction, needed, price_of, rooms_of
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import better_place, by_what_they_lose
 from dally.policies.dally.mixing import cheapest_opening
@@ -70,7 +70,8 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
-    found = cheapest_eviction(job, near, candidates, NOW_S, cluster, busy.kept, busy.order, busy.prices)
+    rooms = rooms_of(gpus, near, candidates, busy.limits.most_domains, busy.cluster)
+    found = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
     if found is None:
         assert max(cluster.topology.gpus[near]) < gpus or not candidates or near == 0 or cluster.free_gpus >= gpus
         return
@@ -78,6 +79,33 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
     for spared in found.losers:
         rest = [other for other in found.losers if other is not spared]
         assert free_in(cluster, near, found.domain, [], rest) < gpus
+
+
+@settings(max_examples=150)
+@given(busy_clusters(), st.integers(1, 12), st.integers(1, 4))
+def test_rooms_are_made_of_the_first_candidates_until_enough_domains_have_one(
+    busy: Busy, gpus: int, most: int
+) -> None:
+    cluster = busy.cluster
+    near = int(cluster.topology.closest_tier(gpus))
+    everywhere = rooms_of(gpus, near, busy.running, 1000, cluster)
+    few = rooms_of(gpus, near, busy.running, most, cluster)
+    for domain, room in everywhere.items():
+        first, last = cluster.topology.machines_of(near, domain)
+        free = int(cluster.free[near][domain])
+        losers = []
+        for job in busy.running:
+            assert job.allocation is not None
+            held = sum(held for machine, held in job.allocation.parts() if first <= machine < last)
+            if held and free < gpus:
+                free += held
+                losers.append(job)
+        assert (room.free, room.losers) == (free, losers)
+    opened = [room for room in everywhere.values() if room.losers and room.free >= gpus]
+    assert sum(room.free >= gpus for room in few.values() if room.losers) >= min(most, len(opened))
+    for room in opened:
+        losers = needed(gpus, room, busy.order)
+        assert all(loser in room.losers for loser in losers)
 
 
 @settings(max_examples=100)
@@ -89,7 +117,8 @@ def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[floa
     job = busy.comes(gpus)
     near = busy.cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
-    found = cheapest_eviction(job, near, candidates, NOW_S, busy.cluster, busy.kept, busy.order, busy.prices)
+    rooms = rooms_of(gpus, near, candidates, busy.limits.most_domains, busy.cluster)
+    found = cheapest_eviction(job, near, rooms, NOW_S, busy.cluster, busy.kept, busy.order, busy.prices)
     stay_s = busy.order.left_s(job)
     domains = [busy.running[4 * m : 4 * m + 4] for m in range(3)] if near == 0 else [busy.running]
     least = min(
@@ -108,7 +137,7 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
     near = cluster.topology.closest_tier(gpus)
     candidates = busy.running[:stoppable]
     found = cheapest_opening(
-        job, near, candidates, NOW_S,
+        job, near, rooms_of(gpus, near, candidates, busy.limits.most_domains, cluster), NOW_S,
         cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.churn,
     )  # fmt: skip
     if found is None:
@@ -127,7 +156,8 @@ def test_nothing_is_planned_in_a_domain_that_is_kept(busy: Busy, gpus: int, doma
     busy.kept.keep(Job(99, "kept", 0.0, 4, 1.0), 1, domain)
     first, last = cluster.topology.machines_of(1, domain)
     kept = {f"{machine}" for machine in range(first, last)}
-    evicted = cheapest_eviction(job, near, busy.running, NOW_S, cluster, busy.kept, busy.order, busy.prices)
+    rooms = rooms_of(gpus, near, busy.running, busy.limits.most_domains, cluster)
+    evicted = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
     cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.churn)
     for plan in (evicted, cleared):
         if plan is not None:

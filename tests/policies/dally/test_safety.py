@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.engine.executor import Executor
 from dally.model import Action, Costs, Job, Preempt
-from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
+from dally.policies.dally.losses import Losses
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.registry import build
 from dally.policies.view import View
 from dally.testing import check_policy
 from dally.testing.strategies import Case
-from tests.policies.dally.busy import NOW_S, VIEW, Busy
+from tests.policies.dally.busy import VIEW, Busy
 from tests.policies.dally.test_by_hand import GRID, ONE_S, run
 from tests.policies.test_view import grid, place
 
@@ -168,7 +168,7 @@ def test_the_slowdown_of_all_counts_gpus() -> None:
     # Two GPUs across machines run at half speed; four more are busy at full speed: (2 · 2 + 4 · 1) / 6.
     cluster, speed = grid()
     prices = Prices(View(speed, Costs()), Limits())
-    books = Books()
+    losses = Losses(1.02)
     gang = place(speed, 0, [(0, 1), (1, 1)])
     whole = Job(1, "b", 0.0, 4, 1.0)
     for job, parts in ((gang, [(0, 1), (1, 1)]), (whole, [(2, 2), (3, 2)])):
@@ -176,8 +176,10 @@ def test_the_slowdown_of_all_counts_gpus() -> None:
         assert allocation is not None
         job.allocation = allocation
         cluster.take(job, allocation)
-    books.add(gang, 1.0, NOW_S)
-    assert books.slowdown(cluster, prices) == pytest.approx(8.0 / 6.0, rel=1e-2)
+    losses.note(gang, prices)
+    running = cluster.topology.total_gpus() - int(cluster.free_gpus)
+    assert losses.slower_than(0.99 * 8.0 / 6.0, running)
+    assert not losses.slower_than(1.01 * 8.0 / 6.0, running)
 
 
 def test_beyond_the_limit_nobody_is_scattered() -> None:

@@ -1,6 +1,8 @@
-"""Who runs: worst rank first, spread over machines or not, and until when each keeps what it got."""
+"""Who runs: worst rank first, and until when each keeps what it got."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -8,64 +10,72 @@ from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, Job
 from dally.pickles import picklable
-from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
+
+ROUNDED: Final = 1.0 - 1e-9
 
 
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_keeps_until_s", "_worst", "spread")
+    __slots__ = ("_keeps_until_s", "_leading", "_reach", "_worst")
 
     def __init__(self) -> None:
-        self.spread: dict[int, Job] = {}  # running gangs on several machines
         self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank
         self._keeps_until_s: dict[int, float] = {}
+        self._leading: list[tuple[float, int]] = []  # (-rank, job) of those who ran worst-ranked as was last asked,
+        self._reach: float = INFINITY  # down to this rank
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
         self._keeps_until_s[int(job.index)] = keeps_until_s
         self._worst.put(job.index, rank, 0.0)
-        allocation = job.allocation
-        if allocation is not None and len(allocation.machines) > 1:
-            self.spread[int(job.index)] = job
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
         self._worst.discard(job.index)
         self._keeps_until_s.pop(int(job.index), None)
-        self.spread.pop(int(job.index), None)
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
         self._worst.put(job.index, rank, 0.0)
 
-    def worse_than(self, rank: float, stick: float, now: float, order: GittinsOrder) -> list[Job]:
-        """Running jobs that may lose their GPUs to one of that rank, the worst-ranked first."""
+    def begin_pass(self) -> None:
+        """Ranks and holds may have changed; from here on only jobs that start or stop do so."""
+        self._leading = []
+        self._reach = INFINITY
+
+    def worse_than(self, rank: float, stick: float, now: float, most: i64, order: GittinsOrder) -> list[Job]:
+        """Running jobs that may lose their GPUs to one of that rank, the worst-ranked first.
+
+        Of many, only the `most` worst-ranked are looked at.
+        """
         worst = self._worst.first()
         if worst < 0 or stick * self._worst.key(worst) <= rank:
             return []
-        rows: list[tuple[float, int]] = []
-        for item in self._worst.items:
-            key = self._worst.key(item)
-            if stick * key > rank and self._keeps_until_s[int(item)] <= now:
-                rows.append((-key, int(item)))
-        rows.sort()
+        if rank < self._reach:
+            self._look_down_to(rank, stick, most)
         found: list[Job] = []
-        for row in rows:
-            other = order.ranked_at(row[1])
-            if other.placed_s < now:
+        for key, index in self._leading:
+            if stick * -key <= rank:
+                break
+            other = order.ranked_at(index)
+            until_s = self._keeps_until_s.get(index, INFINITY)
+            if until_s <= now and other.placed_s < now:
                 found.append(other)
         return found
 
-    def slowdown(self, cluster: Cluster, prices: Prices) -> float:
-        """How many times slower than they could those who run do so, weighed by their GPUs."""
-        running = float(cluster.topology.total_gpus() - cluster.free_gpus)
-        lost = 0.0
-        for job in self.spread.values():
-            if job.rate > 0.0:
-                lost += (prices.excess(job) - 1.0) * float(job.gpus)
-        return 1.0 + lost / running if running > 0.0 else 1.0
+    def _look_down_to(self, rank: float, stick: float, most: i64) -> None:
+        """Note who is ranked worst: it serves the whole pass, as who comes next in it is ranked no better."""
+        rows: list[tuple[float, int]] = []
+        beyond = ROUNDED * rank / stick if stick > 0.0 else INFINITY  # the product decides, below
+        for item in self._worst.leading(most, beyond):
+            key = self._worst.key(item)
+            if stick * key > rank:
+                rows.append((-key, int(item)))
+        rows.sort()
+        self._leading = rows
+        self._reach = rank
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
         """From when on a domain has room for so many GPUs if whoever may be preempted is; infinity: never."""

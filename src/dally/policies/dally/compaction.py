@@ -97,18 +97,11 @@ def movable(tier: i64, domain: i64, now: float, cluster: Cluster, churn: Churn) 
     for machine in range(first, last):
         for other in cluster.jobs_on[machine]:
             at_work = other.group == 1 and other.since_s <= now and other.placed_s < now
-            if at_work and int(other.index) not in seen and _within(other, first, last):
+            if at_work and other.tier <= tier:
                 seen[int(other.index)] = other
     rows = [(int(other.gpus), int(other.index)) for other in seen.values() if churn.may_move(other, now)]
     rows.sort()
     return [seen[row[1]] for row in rows]
-
-
-def _within(job: Job, first: i64, last: i64) -> bool:
-    allocation = job.allocation
-    if allocation is None:
-        return False
-    return all(first <= machine < last for machine in allocation.machines)
 
 
 def moved_out(

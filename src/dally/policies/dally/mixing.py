@@ -8,7 +8,7 @@ from dally.cluster.capacity import Cluster
 from dally.model import Job
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.compaction import cost_of, fewest, movable, moved_out
-from dally.policies.dally.eviction import Room, needed, price_of, rooms_of
+from dally.policies.dally.eviction import Room, needed, price_of
 from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.moves import Move
@@ -29,14 +29,16 @@ class Opening:
 
 
 def cheapest_opening(
-    job: Job, tier: i64, candidates: list[Job], now: float,
+    job: Job, tier: i64, rooms: dict[int, Room], now: float,
     cluster: Cluster, kept: Kept, limits: Limits, order: GittinsOrder, prices: Prices, churn: Churn,
 ) -> Opening | None:  # fmt: skip
-    """A domain of that tier opened where preemption alone does not reach, at the lowest price; None: no way."""
+    """A domain of that tier opened where preemption alone does not reach, at the lowest price; None: no way.
+
+    `rooms`: what each domain has for the job if those are preempted who may be; they are used up.
+    """
     if tier >= cluster.root:
         return None
     found: Opening | None = None
-    rooms = rooms_of(job.gpus, tier, candidates, cluster)
     rows = [(-int(room.free), domain) for domain, room in rooms.items()]
     rows.sort()
     for _, domain in rows[: limits.clear_domains]:
@@ -65,6 +67,6 @@ def _opening(
         return None
     for other in leaving:
         room.free += other.gpus
-    losers = needed(job.gpus, room, domain, tier, cluster, order)
+    losers = needed(job.gpus, room, order)
     price = price_of(losers, order.left_s(job), now, order, prices) + price_of(leaving, 0.0, now, order, prices)
     return Opening(domain, moves, losers, price)

@@ -14,9 +14,10 @@ from dally.policies.base import Policy
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import cheapest_eviction
+from dally.policies.dally.eviction import Room, cheapest_eviction, rooms_of
 from dally.policies.dally.kept_domain import NOBODY, Kept
 from dally.policies.dally.limits import SLACK, Limits
+from dally.policies.dally.losses import Losses
 from dally.policies.dally.migration import better_place, by_what_they_lose
 from dally.policies.dally.mixing import cheapest_opening
 from dally.policies.dally.moves import Move
@@ -42,6 +43,7 @@ class Dally(Policy):
         self.limits: Limits = limits
         self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
+        self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
         self._patience: Patience = Patience(limits)
         self._kept: Kept = Kept()
@@ -81,12 +83,14 @@ class Dally(Policy):
         hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
         until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
         self._books.add(job, self.order.key(job, now), until_s)
+        self._losses.note(job, self._prices)
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True
         self._given_back = True
         self.order.stopped(job, now)
         self._books.remove(job)
+        self._losses.remove(job)
 
     def withdrawn(self, job: Job, now: float) -> None:
         self._told = True
@@ -100,6 +104,7 @@ class Dally(Policy):
 
     def rerated(self, job: Job, now: float) -> None:
         self.order.rerated(job, now)
+        self._losses.note(job, self._prices)
 
     def machine_failed(self, machine: i64, now: float) -> None:
         self._told = True
@@ -119,8 +124,10 @@ class Dally(Policy):
             else:
                 queue.rerank(job, self.order.key(job, now), 0.0)
         self._prices.begin_pass()
+        self._books.begin_pass()
         self._churn.begin_pass(now, cluster.topology.total_gpus())
-        slow = self._books.slowdown(cluster, self._prices) > self.limits.most_slowdown
+        running = cluster.topology.total_gpus() - cluster.free_gpus
+        slow = self._losses.slower_than(self.limits.most_slowdown, running)
         self._scatters = self.limits.scatter and not slow
         return self._pass(now, queue, cluster)
 
@@ -155,7 +162,7 @@ class Dally(Policy):
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""
-        for job in by_what_they_lose(self._books.spread, now, self.limits, self._prices, self.order):
+        for job in by_what_they_lose(self._losses.slow, now, self.limits, self._prices, self.order):
             if self._prices.spent() or not self._churn.allows():
                 break
             if not self._churn.may_move(job, now):
@@ -217,8 +224,7 @@ class Dally(Policy):
                 return [Start(job, place)]
         if job.group > 1 or not self.limits.preemption:
             return []
-        candidates = self._books.worse_than(-INFINITY, 1.0, now, self.order)
-        return self._evict(job, near, candidates, now, cluster)
+        return self._evict(job, near, self._rooms(job, near, -INFINITY, 1.0, now, cluster), now, cluster)
 
     # Everybody else.
 
@@ -234,11 +240,10 @@ class Dally(Policy):
         if self.limits.compaction:
             actions = self._clear(job, near, now, cluster)
         if not actions and self.limits.preemption:
-            candidates = self._books.worse_than(self.order.key(job, now), self.limits.stick, now, self.order)
-            if candidates:
-                actions = self._evict(job, near, candidates, now, cluster)
-            if candidates and not actions and self.limits.mixing:
-                actions = self._open(job, near, candidates, now, cluster)
+            rooms = self._rooms(job, near, self.order.key(job, now), self.limits.stick, now, cluster)
+            actions = self._evict(job, near, rooms, now, cluster)
+            if not actions and self.limits.mixing:
+                actions = self._open(job, near, rooms, now, cluster)
         return actions
 
     def _place(self, job: Job, near: i64, cluster: Cluster) -> Allocation | None:
@@ -271,19 +276,28 @@ class Dally(Policy):
         actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
         return actions
 
-    def _evict(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+    def _rooms(
+        self, job: Job, near: i64, rank: float, stick: float, now: float, cluster: Cluster
+    ) -> dict[int, Room]:
+        """By domain, what there is for the job if those are preempted who count as worse than that rank."""
+        limits = self.limits
+        candidates = self._books.worse_than(rank, stick, now, limits.most_candidates, self.order)
+        self._prices.asked += len(candidates)
+        return rooms_of(job.gpus, near, candidates, limits.most_domains, cluster)
+
+    def _evict(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Others preempted for the job, and its start."""
-        found = cheapest_eviction(job, near, candidates, now, cluster, self._kept, self.order, self._prices)
+        found = cheapest_eviction(job, near, rooms, now, cluster, self._kept, self.order, self._prices)
         if found is None:
             return []
         actions: list[Action] = [self._stopped_for(loser, job, now) for loser in found.losers]
         actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
         return actions
 
-    def _open(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+    def _open(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Some moved, some preempted for the job, and its start."""
         found = cheapest_opening(
-            job, near, candidates, now,
+            job, near, rooms, now,
             cluster, self._kept, self.limits, self.order, self._prices, self._churn,
         )  # fmt: skip
         if found is None:

@@ -1,0 +1,114 @@
+"""What the policy keeps up to date from event to event equals what a look at everybody would find."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dally.cluster.capacity import Cluster
+from dally.model import CANCELLED, WAITING, Job
+from dally.policies.dally.books import Books
+from dally.policies.dally.limits import Limits
+from dally.policies.dally.losses import Losses
+from dally.policies.dally.pricing import Prices
+from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.prediction.hazard import HazardTable
+from tests.policies.dally.busy import NOW_S, VIEW, Busy
+
+LEAST_EXCESS = 1.25
+RATES = st.sampled_from([0.0, 0.25, 0.5, 0.7, 0.8, 1.0])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), RATES, st.booleans()), max_size=60),
+    st.sampled_from([0.5, 1.0, 1.25, 1.5, 2.0, 4.0]),
+)
+def test_losses_are_those_of_all_who_run(steps: list[tuple[int, float, bool]], most: float) -> None:
+    busy = Busy(Cluster.grid(2, 3, 8))
+    gangs = [busy.run([(number, 1), ((number + 1) % 6, 1 + number % 3)], 0.0) for number in range(5)]
+    gangs.append(busy.run([(0, 1)], 0.0))  # on one machine: it loses nothing
+    prices, losses = Prices(VIEW, Limits()), Losses(LEAST_EXCESS)
+    running: dict[int, Job] = {}
+    for number, rate, runs in steps:
+        job = gangs[number]
+        job.rate = rate
+        if runs:
+            running[number] = job
+            losses.note(job, prices)
+        else:
+            running.pop(number, None)
+            losses.remove(job)
+        spread = {index: other for index, other in running.items() if index != 5}
+        assert losses.spread == spread
+        lost = {index: 1.0 / other.rate - 1.0 for index, other in spread.items() if other.rate > 0.0}
+        slow = [index for index, excess in lost.items() if excess + 1.0 > LEAST_EXCESS]
+        assert losses.slow == {index: spread[index] for index in slow}
+        gpus = sum(int(other.gpus) for other in running.values())
+        total = sum(excess * int(spread[index].gpus) for index, excess in lost.items())
+        slowdown = 1.0 + total / gpus if gpus else 1.0
+        if abs(slowdown - most) > 1e-12:
+            assert losses.slower_than(most, gpus) == (slowdown > most)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1.0, 2.0, 3.0, 5.0]), st.booleans(), st.booleans()), max_size=20),
+    st.lists(st.tuples(st.sampled_from([0.0, 1.4, 1.5, 2.1, 9.0]), st.integers(0, 19)), max_size=6),
+    st.integers(1, 25),
+)
+def test_who_may_lose_his_gpus_is_found_without_looking_at_all(
+    rows: list[tuple[float, bool, bool]], asked: list[tuple[float, int]], most: int
+) -> None:
+    """Ranks in a pass rise, and jobs stop in between."""
+    busy, books, stick = Busy(Cluster.grid(3, 2, 8)), Books(), 0.7
+    ranks: dict[int, float] = {}
+    for number, (rank, held, new) in enumerate(rows):
+        job = busy.run([(number % 6, 1)], 0.0)
+        if new:
+            job.placed_s = NOW_S
+        books.add(job, rank, NOW_S + 1.0 if held else 0.0)
+        ranks[number] = rank
+    worst = sorted(ranks, key=lambda number: (-ranks[number], number))
+    books.begin_pass()
+    for rank, stops in sorted(asked):
+        wanted = [
+            number for number in worst
+            if number in ranks and stick * ranks[number] > rank and not rows[number][1] and not rows[number][2]
+        ]  # fmt: skip
+        found = [int(job.index) for job in books.worse_than(rank, stick, NOW_S, most, busy.order)]
+        if most >= len(rows):
+            assert found == wanted
+        else:
+            assert set(found) <= set(wanted)
+            assert found == [number for number in wanted if number in found]
+        if stops in ranks:
+            books.remove(busy.running[stops])
+            del ranks[stops]
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 11))
+def test_ranks_worked_out_bit_by_bit_end_up_the_same(sizes: list[int], at_once: int, gone: int) -> None:
+    cluster = Cluster.grid(1, 2, 8)
+    orders = [GittinsOrder(HazardTable(), 1000.0) for _ in range(2)]
+    orders[1].most_at_once = at_once
+    jobs = [Job(index, f"j{index}", 0.0, gpus, 1e9) for index, gpus in enumerate(sizes)]
+    named: list[set[int]] = [set(), set()]
+    for order, found in zip(orders, named, strict=True):
+        for job in jobs:
+            job.status = WAITING
+        order.begin(VIEW)
+        for job in jobs:
+            order.queued(job, 0.0)
+        order.changed(0.0, cluster)
+        for _ in range(len(jobs)):
+            order.changed(0.0, cluster)  # nothing is left of the first time
+        for _ in range(30):
+            order.table.ended(order.table.class_of(jobs[0]), 3)
+        found.update(int(job.index) for job in order.changed(1.0, cluster))
+        if gone < len(jobs):
+            jobs[gone].status = CANCELLED
+            order.withdrawn(jobs[gone], 1.0)
+        for _ in range(len(jobs)):
+            found.update(int(job.index) for job in order.changed(1.0, cluster))
+    left = [job for job in jobs if int(job.index) != gone]
+    assert [orders[0].key(job, 1.0) for job in left] == [orders[1].key(job, 1.0) for job in left]
+    assert named[0] - {gone} == named[1] - {gone}
