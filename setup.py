@@ -83,6 +83,7 @@ COMPILED = [
     "policies/dally/churn.py",
     "policies/dally/patience.py",
     "policies/dally/pricing.py",
+    "policies/dally/movable.py",
     "policies/dally/compaction.py",
     "policies/dally/eviction.py",
     "policies/dally/mixing.py",

@@ -10,10 +10,11 @@ from dally.model import CANCELLED, WAITING, Job
 from dally.policies.dally.books import Books
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.losses import Losses
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
-from tests.policies.dally.busy import NOW_S, VIEW, Busy
+from tests.policies.dally.busy import NOW_S, VIEW, Busy, busy_clusters
 
 LEAST_EXCESS = 1.25
 RATES = st.sampled_from([0.0, 0.25, 0.5, 0.7, 0.8, 1.0])
@@ -112,3 +113,25 @@ def test_ranks_worked_out_bit_by_bit_end_up_the_same(sizes: list[int], at_once: 
     left = [job for job in jobs if int(job.index) != gone]
     assert [orders[0].key(job, 1.0) for job in left] == [orders[1].key(job, 1.0) for job in left]
     assert named[0] - {gone} == named[1] - {gone}
+
+
+@given(busy_clusters(), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.booleans()), max_size=8))
+def test_who_may_be_moved_is_remembered_until_somebody_stops(
+    busy: Busy, asked: list[tuple[int, int, bool]]
+) -> None:
+    cluster = busy.cluster
+    for tier, number, stops in asked:
+        domain = number % len(cluster.topology.names[tier])
+        found = busy.movable.inside(tier, domain, NOW_S, cluster, busy.prices)
+        assert found == Movable(busy.churn).inside(tier, domain, NOW_S, cluster, busy.prices)
+        first, last = cluster.topology.machines_of(tier, domain)
+        wanted = []
+        for job in cluster.running.values():
+            assert job.allocation is not None
+            if all(first <= machine < last for machine, _ in job.allocation.parts()):
+                wanted.append((int(job.gpus), int(job.index)))
+        assert [(int(job.gpus), int(job.index)) for job in found] == sorted(wanted)
+        if stops and found:
+            assert found[0].allocation is not None
+            cluster.give_back(found[0], found[0].allocation)
+            busy.movable.forget()

@@ -52,7 +52,7 @@ def is_no_worse(move: Move, cluster: Cluster) -> bool:
 def test_a_clearing_frees_its_domain_and_puts_nobody_farther(busy: Busy, gpus: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
-    found = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.churn)
+    found = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
     if found is None:
         return
     assert all(is_no_worse(move, cluster) for move in found.moves)
@@ -138,7 +138,7 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
     candidates = busy.running[:stoppable]
     found = cheapest_opening(
         job, near, rooms_of(gpus, near, candidates, busy.limits.most_domains, cluster), NOW_S,
-        cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.churn,
+        cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.movable,
     )  # fmt: skip
     if found is None:
         return
@@ -158,7 +158,7 @@ def test_nothing_is_planned_in_a_domain_that_is_kept(busy: Busy, gpus: int, doma
     kept = {f"{machine}" for machine in range(first, last)}
     rooms = rooms_of(gpus, near, busy.running, busy.limits.most_domains, cluster)
     evicted = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
-    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.churn)
+    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
     for plan in (evicted, cleared):
         if plan is not None:
             begin, end = cluster.topology.machines_of(near, plan.domain)

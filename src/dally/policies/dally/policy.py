@@ -20,6 +20,7 @@ from dally.policies.dally.limits import SLACK, Limits
 from dally.policies.dally.losses import Losses
 from dally.policies.dally.migration import better_place, by_what_they_lose
 from dally.policies.dally.mixing import cheapest_opening
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.moves import Move
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
@@ -45,6 +46,7 @@ class Dally(Policy):
         self._books: Books = Books()
         self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
+        self._movable: Movable = Movable(self._churn)
         self._patience: Patience = Patience(limits)
         self._kept: Kept = Kept()
         self._given_back: bool = False  # whether GPUs were, since the latest pass
@@ -84,6 +86,7 @@ class Dally(Policy):
         until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
         self._books.add(job, self.order.key(job, now), until_s)
         self._losses.note(job, self._prices)
+        self._movable.forget()
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True
@@ -91,6 +94,7 @@ class Dally(Policy):
         self.order.stopped(job, now)
         self._books.remove(job)
         self._losses.remove(job)
+        self._movable.forget()
 
     def withdrawn(self, job: Job, now: float) -> None:
         self._told = True
@@ -268,7 +272,7 @@ class Dally(Policy):
 
     def _clear(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """Others moved out of the job's way, and its start."""
-        found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._churn)
+        found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._movable)
         gain_gpu_s = float(job.gpus) * self.order.left_s(job)
         if found is None or self.limits.clear_worth * found.cost_gpu_s > gain_gpu_s:
             return []
@@ -298,7 +302,7 @@ class Dally(Policy):
         """Some moved, some preempted for the job, and its start."""
         found = cheapest_opening(
             job, near, rooms, now,
-            cluster, self._kept, self.limits, self.order, self._prices, self._churn,
+            cluster, self._kept, self.limits, self.order, self._prices, self._movable,
         )  # fmt: skip
         if found is None:
             return []
