@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.engine.executor import Executor
-from dally.model import Action, Costs, Job, Preempt
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.model import FINISHED, HELD, HOLD, RELEASE, WAITING, Action, Costs, Event, Job, Preempt
+from dally.perf.base import SpeedModel
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.losses import Losses
@@ -47,6 +50,20 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     served = run(jobs, {"patience_s": "3000", "least_hold_s": "0", "hold": "0"}).jobs[index]
     assert given_up.start_s > 7000.0
     assert (served.start_s, served.finish_s) == (3100.0, 3150.0)
+
+
+def test_a_job_on_hold_stays_there_when_ranks_change() -> None:
+    jobs = [Job(index, f"j{index}", 10.0 * index, 4, 100.0) for index in range(100)]
+    simulation = Simulation(jobs, Cluster.grid(1, 1, 8), build("dally", {}), SpeedModel(), Costs(), Failures())
+    while simulation.now < 200.0:
+        simulation.step()
+    held = next(job for job in jobs if job.status == WAITING)
+    simulation.happen([Event(HOLD, held)], simulation.now)
+    simulation.go_on(2000.0)  # ranks are worked out anew after 600 s
+    assert held.status == HELD
+    simulation.happen([Event(RELEASE, held)], simulation.now)
+    simulation.run()
+    assert held.status == FINISHED
 
 
 class RefusesOnce(Executor):

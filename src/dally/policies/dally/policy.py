@@ -125,7 +125,7 @@ class Dally(Policy):
         for job in self.order.changed(now, cluster):
             if job.status == RUNNING:
                 self._books.rerank(job, self.order.key(job, now))
-            else:
+            elif queue.holds(job):  # not one on hold
                 queue.rerank(job, self.order.key(job, now), 0.0)
         self._prices.begin_pass()
         self._books.begin_pass()
