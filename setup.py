@@ -84,6 +84,7 @@ COMPILED = [
     "policies/dally/patience.py",
     "policies/dally/pricing.py",
     "policies/dally/movable.py",
+    "policies/dally/retries.py",
     "policies/dally/compaction.py",
     "policies/dally/eviction.py",
     "policies/dally/mixing.py",

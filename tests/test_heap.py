@@ -36,20 +36,6 @@ def test_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int]], larg
         assert all((item in heap) == (item in model) for item in range(15))
 
 
-@pytest.mark.parametrize("largest_first", [False, True])
-@given(keys=st.lists(st.integers(0, 9), max_size=40), most=st.integers(0, 45), beyond=st.integers(-1, 10))
-def test_the_leading_ones_are_those_of_a_sorted_list(
-    keys: list[int], most: int, beyond: int, largest_first: bool
-) -> None:
-    heap = IndexedHeap(largest_first)
-    for item, key in enumerate(keys):
-        heap.put(item, float(key), 0.0)
-    found = [int(item) for item in heap.leading(most, float(beyond))]
-    wanted = sorted(key for key in keys if (key > beyond if largest_first else key < beyond))
-    assert [keys[item] for item in found] == (wanted[::-1] if largest_first else wanted)[:most]
-    assert len(set(found)) == len(found)
-
-
 def test_pops_in_order() -> None:
     heap = IndexedHeap()
     for item, key in enumerate([5.0, 1.0, 3.0, 1.0]):

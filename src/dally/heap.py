@@ -60,27 +60,6 @@ class IndexedHeap:
         self._up(place)
         self._down(self.places[item])
 
-    def leading(self, most: i64, beyond: float) -> vec[i64]:
-        """The first items in order of their keys: at most so many, and only those that come before `beyond`.
-
-        Costs as much as it finds. Equal ones come in the same order every time, but in no particular one.
-        """
-        found: vec[i64] = vec[i64]()
-        frontier = IndexedHeap(self.largest_first)  # of places whose parents were found
-        if len(self.items) > 0:
-            frontier.put(0, self.keys[self.items[0]], self.ties[self.items[0]])
-        while len(frontier.items) > 0 and len(found) < most:
-            place = frontier.pop()
-            item = self.items[place]
-            key = self.keys[item]
-            if key == beyond or (key < beyond) == self.largest_first:
-                break
-            found = append(found, item)
-            for child in range(2 * place + 1, min(2 * place + 3, len(self.items))):
-                below = self.items[child]
-                frontier.put(child, self.keys[below], self.ties[below])
-        return found
-
     def pop(self) -> i64:
         """Remove and return the first item."""
         item = self.items[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from dally.policies.dally.limits import Limits
 from dally.policies.dally.losses import Losses
 from dally.policies.dally.movable import Movable
 from dally.policies.dally.pricing import Prices
+from dally.policies.dally.retries import Retries
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
 from tests.policies.dally.busy import NOW_S, VIEW, Busy, busy_clusters
@@ -51,39 +53,58 @@ def test_losses_are_those_of_all_who_run(steps: list[tuple[int, float, bool]], m
             assert losses.slower_than(most, gpus) == (slowdown > most)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([1.0, 2.0, 3.0, 5.0]), st.booleans(), st.booleans()), max_size=20),
-    st.lists(st.tuples(st.sampled_from([0.0, 1.4, 1.5, 2.1, 9.0]), st.integers(0, 19)), max_size=6),
-    st.integers(1, 25),
-)
-def test_who_may_lose_his_gpus_is_found_without_looking_at_all(
-    rows: list[tuple[float, bool, bool]], asked: list[tuple[float, int]], most: int
+WHAT = st.sampled_from(["add", "remove", "rerank", "ask"])
+CHANGES = st.lists(st.tuples(WHAT, st.integers(0, 9), st.sampled_from([1.0, 2.0, 5.0])), max_size=40)
+
+
+@pytest.mark.parametrize("often", [1, 300])
+@given(changes=CHANGES, rank=st.sampled_from([0.0, 1.0, 1.4, 2.1]), at_a_time=st.integers(1, 7))
+def test_who_may_lose_his_gpus_is_as_if_all_were_sorted(
+    changes: list[tuple[str, int, float]], rank: float, at_a_time: int, often: int
 ) -> None:
-    """Ranks in a pass rise, and jobs stop in between."""
+    """With `often` changes between two questions there are too many to mend the list."""
     busy, books, stick = Busy(Cluster.grid(3, 2, 8)), Books(), 0.7
+    jobs = [busy.run([(number % 6, 1)], 0.0) for number in range(10)]
+    jobs[3].placed_s = NOW_S  # just now
     ranks: dict[int, float] = {}
-    for number, (rank, held, new) in enumerate(rows):
-        job = busy.run([(number % 6, 1)], 0.0)
-        if new:
-            job.placed_s = NOW_S
-        books.add(job, rank, NOW_S + 1.0 if held else 0.0)
-        ranks[number] = rank
-    worst = sorted(ranks, key=lambda number: (-ranks[number], number))
-    books.begin_pass()
-    for rank, stops in sorted(asked):
-        wanted = [
-            number for number in worst
-            if number in ranks and stick * ranks[number] > rank and not rows[number][1] and not rows[number][2]
-        ]  # fmt: skip
-        found = [int(job.index) for job in books.worse_than(rank, stick, NOW_S, most, busy.order)]
-        if most >= len(rows):
-            assert found == wanted
+    for what, number, value in [*changes, ("ask", 0, 0.0)]:
+        for _ in range(often):
+            if what == "add":
+                books.add(jobs[number], value, NOW_S + 1.0 if number == 4 else 0.0)
+                ranks[number] = value
+            elif what == "remove":
+                books.remove(jobs[number])
+                ranks.pop(number, None)
+            elif what == "rerank" and number in ranks:
+                books.rerank(jobs[number], value)
+                ranks[number] = value
+        if what == "ask":
+            books.begin_asking()
+            found: list[int] = []
+            for place in range(0, 20, at_a_time):
+                some = books.worse_than(rank, stick, NOW_S, place, place + at_a_time)
+                found += [int(job.index) for job in some or []]
+            worst = sorted(ranks, key=lambda number: (-ranks[number], number))
+            assert found == [n for n in worst if stick * ranks[n] > rank and n not in (3, 4)]
+
+
+@given(st.lists(st.sampled_from(["changed", "failed", "forget"]), max_size=30), st.sampled_from([1, 255, 256, 600]))
+def test_what_failed_is_tried_again_after_so_many_changes(steps: list[str], machines: int) -> None:
+    retries, job = Retries(), Job(7, "a", 0.0, 8, 1.0)
+    retries.begin_pass(machines)
+    since: int | None = None
+    for step in steps:
+        if step == "changed":
+            retries.changed()
+            since = since + 1 if since is not None else None
+        elif step == "failed":
+            retries.failed(job)
+            since = 0
         else:
-            assert set(found) <= set(wanted)
-            assert found == [number for number in wanted if number in found]
-        if stops in ranks:
-            books.remove(busy.running[stops])
-            del ranks[stops]
+            retries.forget(job)
+            since = None
+        assert retries.is_due(job) == (since is None or since >= machines // 256)
+        assert retries.is_due(Job(8, "b", 0.0, 8, 1.0))
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 11))

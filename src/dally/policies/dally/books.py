@@ -2,80 +2,95 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Final
 
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.heap import IndexedHeap
 from dally.model import INFINITY, Job
 from dally.pickles import picklable
-from dally.policies.ordering.gittins import GittinsOrder
 
-ROUNDED: Final = 1.0 - 1e-9
+FEW: Final = 512  # changes since somebody last asked, below which mending the list beats sorting it
+
+
+class Running:
+    """A running job, its rank, and until when it keeps what it got."""
+
+    __slots__ = ("job", "keeps_until_s", "rank")
+
+    def __init__(self, job: Job, rank: float, keeps_until_s: float) -> None:
+        self.job: Job = job
+        self.rank: float = rank
+        self.keeps_until_s: float = keeps_until_s
+
+
+picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 
 
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_keeps_until_s", "_leading", "_reach", "_worst")
+    __slots__ = ("_changes", "_running", "_worst")
 
     def __init__(self) -> None:
-        self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank
-        self._keeps_until_s: dict[int, float] = {}
-        self._leading: list[tuple[float, int]] = []  # (-rank, job) of those who ran worst-ranked as was last asked,
-        self._reach: float = INFINITY  # down to this rank
+        self._running: dict[int, Running] = {}
+        # Worst rank first: (-rank, number). Sorted once somebody asks, mended while little changes.
+        self._worst: list[tuple[float, int]] = []
+        self._changes: i64 = FEW  # since somebody asked
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
-        self._keeps_until_s[int(job.index)] = keeps_until_s
-        self._worst.put(job.index, rank, 0.0)
+        self.remove(job)
+        self._running[int(job.index)] = Running(job, rank, keeps_until_s)
+        self._insert(job.index, rank)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        self._worst.discard(job.index)
-        self._keeps_until_s.pop(int(job.index), None)
+        found = self._running.pop(int(job.index), None)
+        if found is not None:
+            self._take_out(job.index, found.rank)
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        self._worst.put(job.index, rank, 0.0)
+        found = self._running[int(job.index)]
+        self._take_out(job.index, found.rank)
+        found.rank = rank
+        self._insert(job.index, rank)
 
-    def begin_pass(self) -> None:
-        """Ranks and holds may have changed; from here on only jobs that start or stop do so."""
-        self._leading = []
-        self._reach = INFINITY
+    def _insert(self, index: i64, rank: float) -> None:
+        self._changes += 1
+        if self._changes < FEW:
+            insort(self._worst, (-rank, int(index)))
 
-    def worse_than(self, rank: float, stick: float, now: float, most: i64, order: GittinsOrder) -> list[Job]:
-        """Running jobs that may lose their GPUs to one of that rank, the worst-ranked first.
+    def _take_out(self, index: i64, rank: float) -> None:
+        self._changes += 1
+        if self._changes < FEW:
+            del self._worst[bisect_left(self._worst, (-rank, int(index)))]
 
-        Of many, only the `most` worst-ranked are looked at.
+    def begin_asking(self) -> None:
+        """Somebody asks who is worst-ranked: from here on until ranks change much the list is right."""
+        if self._changes >= FEW:
+            self._worst = [(-found.rank, index) for index, found in self._running.items()]
+            self._worst.sort()
+        self._changes = 0
+
+    def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
+        """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
+
+        None once there is nobody left. `begin_asking` comes before.
         """
-        worst = self._worst.first()
-        if worst < 0 or stick * self._worst.key(worst) <= rank:
-            return []
-        if rank < self._reach:
-            self._look_down_to(rank, stick, most)
-        found: list[Job] = []
-        for key, index in self._leading:
+        found: list[Job] | None = None
+        for place in range(first, min(last, len(self._worst))):
+            key, index = self._worst[place]
             if stick * -key <= rank:
                 break
-            other = order.ranked_at(index)
-            until_s = self._keeps_until_s.get(index, INFINITY)
-            if until_s <= now and other.placed_s < now:
-                found.append(other)
+            if found is None:
+                found = []
+            running = self._running[index]
+            if running.keeps_until_s <= now and running.job.placed_s < now:
+                found.append(running.job)
         return found
-
-    def _look_down_to(self, rank: float, stick: float, most: i64) -> None:
-        """Note who is ranked worst: it serves the whole pass, as who comes next in it is ranked no better."""
-        rows: list[tuple[float, int]] = []
-        beyond = ROUNDED * rank / stick if stick > 0.0 else INFINITY  # the product decides, below
-        for item in self._worst.leading(most, beyond):
-            key = self._worst.key(item)
-            if stick * key > rank:
-                rows.append((-key, int(item)))
-        rows.sort()
-        self._leading = rows
-        self._reach = rank
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
         """From when on a domain has room for so many GPUs if whoever may be preempted is; infinity: never."""
@@ -88,7 +103,8 @@ class Books:
                 assert allocation is not None
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
-                        rows.append((self._keeps_until_s[int(job.index)], int(allocation.gpus[part])))
+                        until_s = self._running[int(job.index)].keeps_until_s
+                        rows.append((until_s, int(allocation.gpus[part])))
         rows.sort()
         ready_s = -INFINITY
         for until_s, held in rows:

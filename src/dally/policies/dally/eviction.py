@@ -56,16 +56,13 @@ def cheapest_eviction(
     return found
 
 
-def rooms_of(gpus: i64, tier: i64, candidates: list[Job], most: i64, cluster: Cluster) -> dict[int, Room]:
-    """By domain of that tier, room for so many GPUs made from candidates, the first ones first; or all there is.
+def add_candidates(rooms: dict[int, Room], gpus: i64, tier: i64, candidates: list[Job], cluster: Cluster) -> i64:
+    """Make room for so many GPUs in domains of that tier out of these candidates, the first ones first.
 
-    Once `most` domains have enough, no more are looked for.
+    Returns how many domains came to have enough by it.
     """
-    rooms: dict[int, Room] = {}
     enough: i64 = 0
     for other in candidates:
-        if enough >= most:
-            break
         for domain, held in _shares(other, tier, cluster):
             room = rooms.get(domain)
             if room is None:
@@ -77,7 +74,7 @@ def rooms_of(gpus: i64, tier: i64, candidates: list[Job], most: i64, cluster: Cl
                 room.held = append(room.held, held)
                 if room.free >= gpus:
                     enough += 1
-    return rooms
+    return enough
 
 
 def price_of(losers: list[Job], stay_s: float, now: float, order: GittinsOrder, prices: Prices) -> float:

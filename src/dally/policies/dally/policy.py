@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -14,7 +14,7 @@ from dally.policies.base import Policy
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import Room, cheapest_eviction, rooms_of
+from dally.policies.dally.eviction import Room, add_candidates, cheapest_eviction
 from dally.policies.dally.kept_domain import NOBODY, Kept
 from dally.policies.dally.limits import SLACK, Limits
 from dally.policies.dally.losses import Losses
@@ -25,10 +25,13 @@ from dally.policies.dally.moves import Move
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain
+from dally.policies.dally.retries import Retries
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
 from dally.policies.view import View
+
+AT_A_TIME: Final = 64  # running jobs looked at before asking whether that is enough
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,6 +47,8 @@ class Dally(Policy):
         self.limits: Limits = limits
         self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
+        self._retries: Retries = Retries()
+        self._tried: list[Job] = []  # in this pass, in vain
         self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
         self._movable: Movable = Movable(self._churn)
@@ -87,6 +92,8 @@ class Dally(Policy):
         self._books.add(job, self.order.key(job, now), until_s)
         self._losses.note(job, self._prices)
         self._movable.forget()
+        self._retries.forget(job)
+        self._retries.changed()
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True
@@ -95,9 +102,12 @@ class Dally(Policy):
         self._books.remove(job)
         self._losses.remove(job)
         self._movable.forget()
+        self._retries.forget(job)
+        self._retries.changed()
 
     def withdrawn(self, job: Job, now: float) -> None:
         self._told = True
+        self._retries.forget(job)
         self.order.withdrawn(job, now)
         self._patience.leaves(job)
 
@@ -128,7 +138,7 @@ class Dally(Policy):
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, self.order.key(job, now), 0.0)
         self._prices.begin_pass()
-        self._books.begin_pass()
+        self._retries.begin_pass(cluster.topology.machine_count())
         self._churn.begin_pass(now, cluster.topology.total_gpus())
         running = cluster.topology.total_gpus() - cluster.free_gpus
         slow = self._losses.slower_than(self.limits.most_slowdown, running)
@@ -156,6 +166,9 @@ class Dally(Policy):
                 if place is None:
                     break
                 yield Start(first, place)
+        for job in self._tried:
+            self._retries.failed(job)
+        self._tried.clear()
         self._told = False
         self._due_s = INFINITY
         if len(queue) > 0 and len(cluster.running) > 0:
@@ -166,13 +179,16 @@ class Dally(Policy):
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""
-        for job in by_what_they_lose(self._losses.slow, now, self.limits, self._prices, self.order):
+        limits = self.limits
+        for job in by_what_they_lose(self._losses.slow, now, limits, self._prices, self.order, self._retries):
             if self._prices.spent() or not self._churn.allows():
                 break
             if not self._churn.may_move(job, now):
                 continue
             move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.order)
-            if move is not None:
+            if move is None:
+                self._retries.failed(job)
+            else:
                 yield self._moved(move, None, now)
 
     def _moved(self, move: Move, for_whom: Job | None, now: float) -> Action:
@@ -235,11 +251,19 @@ class Dally(Policy):
     def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
         """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""
         near = cluster.topology.closest_tier(job.gpus, job.group)
-        found = self._place(job, near, cluster)
+        due = self._retries.is_due(job)
+        found = self._place(job, near, due, cluster)
         if found is not None:
             return [Start(job, found)]
-        if job.group > 1 or self._prices.spent() or not self._churn.allows():
+        if not due or self._prices.spent():
             return []
+        actions = self._made_room(job, near, now, cluster) if job.group == 1 and self._churn.allows() else []
+        if not actions:
+            self._tried.append(job)
+        return actions
+
+    def _made_room(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
+        """Others moved out of the job's way or preempted, and its start; [] if there is no way."""
         actions: list[Action] = []
         if self.limits.compaction:
             actions = self._clear(job, near, now, cluster)
@@ -250,13 +274,13 @@ class Dally(Policy):
                 actions = self._open(job, near, rooms, now, cluster)
         return actions
 
-    def _place(self, job: Job, near: i64, cluster: Cluster) -> Allocation | None:
-        """The cheapest place of the closest tier that has one within its limit."""
+    def _place(self, job: Job, near: i64, due: bool, cluster: Cluster) -> Allocation | None:
+        """The cheapest place of the closest tier that has one within its limit; farther away only if it is due."""
         if cluster.free_gpus < job.gpus:
             return None
         found: Allocation | None = None
         trial = self._kept.trial(cluster)
-        for tier in range((cluster.root if self._scatters else near) + 1):
+        for tier in range((cluster.root if self._scatters and due else near) + 1):
             if self._prices.spent():  # the pass acts on what it knows
                 found = best_fit(cluster, tier, job.gpus, job.group) if tier <= near else None
                 if found is not None:
@@ -283,11 +307,23 @@ class Dally(Policy):
     def _rooms(
         self, job: Job, near: i64, rank: float, stick: float, now: float, cluster: Cluster
     ) -> dict[int, Room]:
-        """By domain, what there is for the job if those are preempted who count as worse than that rank."""
-        limits = self.limits
-        candidates = self._books.worse_than(rank, stick, now, limits.most_candidates, self.order)
-        self._prices.asked += len(candidates)
-        return rooms_of(job.gpus, near, candidates, limits.most_domains, cluster)
+        """By domain, what there is for the job if those are preempted who count as worse than that rank.
+
+        The worst-ranked come first, and a few at a time: on a large cluster the first ones are more than enough.
+        """
+        rooms: dict[int, Room] = {}
+        enough: i64 = 0
+        seen: i64 = 0
+        most: i64 = self.limits.most_candidates
+        self._books.begin_asking()
+        while enough < self.limits.most_domains and seen < most:
+            candidates = self._books.worse_than(rank, stick, now, seen, min(seen + AT_A_TIME, most))
+            if candidates is None:
+                break
+            self._prices.asked += len(candidates)
+            enough += add_candidates(rooms, job.gpus, near, candidates, cluster)
+            seen += AT_A_TIME
+        return rooms
 
     def _evict(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Others preempted for the job, and its start."""
@@ -329,7 +365,7 @@ class Dally(Policy):
 
         Where nobody runs any place will do: waiting would bring nothing.
         """
-        if cluster.free_gpus < job.gpus or self._prices.spent():
+        if cluster.free_gpus < job.gpus or self._prices.spent() or not self._retries.is_due(job):
             return None
         near = cluster.topology.closest_tier(job.gpus, job.group)
         limits = self.limits

@@ -1,0 +1,56 @@
+"""When to try again what did not work: on a large cluster one start or stop changes little for others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from dally.model import Job
+from dally.pickles import picklable
+
+MACHINES_PER_CHANGE: Final = 256  # clusters of fewer machines are looked at afresh after every change
+
+
+class Retries:
+    """Jobs for which nothing was found, each until enough others have started or stopped.
+
+    A gang that waits for a domain is in nobody's way but costs most of a pass. Where there are thousands of
+    domains what stops in one of them is likely no help: as many jobs must have started or stopped as there are
+    times 256 machines before the gang is looked at again.
+    """
+
+    __slots__ = ("_changes", "_every", "_failed")
+
+    def __init__(self) -> None:
+        self._every: i64 = 0
+        self._changes: i64 = 0
+        self._failed: dict[int, int] = {}  # how many changes there had been, by job
+
+    def begin_pass(self, machines: i64) -> None:
+        """The cluster has so many machines."""
+        self._every = machines // MACHINES_PER_CHANGE
+
+    def changed(self) -> None:
+        """A job started or stopped."""
+        self._changes += 1
+
+    def failed(self, job: Job) -> None:
+        """Nothing was found for the job."""
+        if self._every > 0:
+            self._failed[int(job.index)] = int(self._changes)
+
+    def is_due(self, job: Job) -> bool:
+        """Whether it is worth a look, again or for the first time."""
+        if self._every == 0:
+            return True
+        before = self._failed.get(int(job.index))
+        return before is None or self._changes - before >= self._every
+
+    def forget(self, job: Job) -> None:
+        """The job started, stopped or is gone: what was tried for it is over."""
+        if self._failed:
+            self._failed.pop(int(job.index), None)
+
+
+picklable(Retries)
