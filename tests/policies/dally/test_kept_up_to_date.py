@@ -88,23 +88,30 @@ def test_who_may_lose_his_gpus_is_as_if_all_were_sorted(
             assert found == [n for n in worst if stick * ranks[n] > rank and n not in (3, 4)]
 
 
-@given(st.lists(st.sampled_from(["changed", "failed", "forget"]), max_size=30), st.sampled_from([1, 255, 256, 600]))
+STEPS = st.lists(st.sampled_from(["changed", "failed", "forget", "a minute"]), max_size=30)
+
+
+@given(STEPS, st.sampled_from([1, 255, 256, 600]))
 def test_what_failed_is_tried_again_after_so_many_changes(steps: list[str], machines: int) -> None:
-    retries, job = Retries(), Job(7, "a", 0.0, 8, 1.0)
+    retries, job, now = Retries(180.0), Job(7, "a", 0.0, 8, 1.0), 0.0
     retries.begin_pass(machines)
     since: int | None = None
+    since_s = now
     for step in steps:
         if step == "changed":
             retries.changed()
             since = since + 1 if since is not None else None
         elif step == "failed":
-            retries.failed(job)
-            since = 0
+            retries.failed(job, now)
+            since, since_s = 0, now
+        elif step == "a minute":
+            now += 60.0
         else:
             retries.forget(job)
             since = None
-        assert retries.is_due(job) == (since is None or since >= machines // 256)
-        assert retries.is_due(Job(8, "b", 0.0, 8, 1.0))
+        due = since is None or since >= machines // 256 or now - since_s >= 180.0
+        assert retries.is_due(job, now) == due
+        assert retries.is_due(Job(8, "b", 0.0, 8, 1.0), now)
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 11))

@@ -47,7 +47,7 @@ class Dally(Policy):
         self.limits: Limits = limits
         self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
-        self._retries: Retries = Retries()
+        self._retries: Retries = Retries(limits.wake_s)
         self._tried: list[Job] = []  # in this pass, in vain
         self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
@@ -167,7 +167,8 @@ class Dally(Policy):
                     break
                 yield Start(first, place)
         for job in self._tried:
-            self._retries.failed(job)
+            if job.status != RUNNING:
+                self._retries.failed(job, now)
         self._tried.clear()
         self._told = False
         self._due_s = INFINITY
@@ -187,7 +188,7 @@ class Dally(Policy):
                 continue
             move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.order)
             if move is None:
-                self._retries.failed(job)
+                self._retries.failed(job, now)
             else:
                 yield self._moved(move, None, now)
 
@@ -251,7 +252,7 @@ class Dally(Policy):
     def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
         """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""
         near = cluster.topology.closest_tier(job.gpus, job.group)
-        due = self._retries.is_due(job)
+        due = self._retries.is_due(job, now)
         found = self._place(job, near, due, cluster)
         if found is not None:
             return [Start(job, found)]
@@ -365,7 +366,7 @@ class Dally(Policy):
 
         Where nobody runs any place will do: waiting would bring nothing.
         """
-        if cluster.free_gpus < job.gpus or self._prices.spent() or not self._retries.is_due(job):
+        if cluster.free_gpus < job.gpus or self._prices.spent() or not self._retries.is_due(job, now):
             return None
         near = cluster.topology.closest_tier(job.gpus, job.group)
         limits = self.limits

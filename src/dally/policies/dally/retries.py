@@ -13,19 +13,19 @@ MACHINES_PER_CHANGE: Final = 256  # clusters of fewer machines are looked at afr
 
 
 class Retries:
-    """Jobs for which nothing was found, each until enough others have started or stopped.
+    """Jobs for which nothing was found, each until enough others have started or stopped, or for a while.
 
-    A gang that waits for a domain is in nobody's way but costs most of a pass. Where there are thousands of
-    domains what stops in one of them is likely no help: as many jobs must have started or stopped as there are
-    times 256 machines before the gang is looked at again.
+    A gang that waits for a domain costs most of a pass. Where there are thousands of domains what stops in one of
+    them is likely no help: a job must have started or stopped for every 256 machines before it is tried again.
     """
 
-    __slots__ = ("_changes", "_every", "_failed")
+    __slots__ = ("_changes", "_every", "_failed", "_while_s")
 
-    def __init__(self) -> None:
+    def __init__(self, while_s: float) -> None:
+        self._while_s: float = while_s
         self._every: i64 = 0
         self._changes: i64 = 0
-        self._failed: dict[int, int] = {}  # how many changes there had been, by job
+        self._failed: dict[int, tuple[int, float]] = {}  # after how many changes, and when, by job
 
     def begin_pass(self, machines: i64) -> None:
         """The cluster has so many machines."""
@@ -35,17 +35,17 @@ class Retries:
         """A job started or stopped."""
         self._changes += 1
 
-    def failed(self, job: Job) -> None:
+    def failed(self, job: Job, now: float) -> None:
         """Nothing was found for the job."""
         if self._every > 0:
-            self._failed[int(job.index)] = int(self._changes)
+            self._failed[int(job.index)] = (int(self._changes), now)
 
-    def is_due(self, job: Job) -> bool:
+    def is_due(self, job: Job, now: float) -> bool:
         """Whether it is worth a look, again or for the first time."""
         if self._every == 0:
             return True
         before = self._failed.get(int(job.index))
-        return before is None or self._changes - before >= self._every
+        return before is None or self._changes - before[0] >= self._every or now >= before[1] + self._while_s
 
     def forget(self, job: Job) -> None:
         """The job started, stopped or is gone: what was tried for it is over."""
@@ -53,4 +53,4 @@ class Retries:
             self._failed.pop(int(job.index), None)
 
 
-picklable(Retries)
+picklable(Retries, 0.0)
