@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from typing import Final
-
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
+from dally.heap import IndexedHeap, Walk
 from dally.model import INFINITY, Job
 from dally.pickles import picklable
-
-FEW: Final = 512  # changes since somebody last asked, below which mending the list beats sorting it
 
 
 class Running:
@@ -31,66 +27,64 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_changes", "_running", "_worst")
+    __slots__ = ("_leading", "_running", "_walk", "_worst")
 
     def __init__(self) -> None:
         self._running: dict[int, Running] = {}
-        # Worst rank first: (-rank, number). Sorted once somebody asks, mended while little changes.
-        self._worst: list[tuple[float, int]] = []
-        self._changes: i64 = FEW  # since somebody asked
+        self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank, then the lowest number first
+        # The worst-ranked as far as somebody asked, until one changes: gangs of many sizes ask in one pass.
+        self._leading: list[Running] = []
+        self._walk: Walk | None = None
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
-        self.remove(job)
         self._running[int(job.index)] = Running(job, rank, keeps_until_s)
-        self._insert(job.index, rank)
+        self._put(job, rank)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        found = self._running.pop(int(job.index), None)
-        if found is not None:
-            self._take_out(job.index, found.rank)
+        if self._running.pop(int(job.index), None) is not None:
+            self._worst.remove(job.index)
+            self._walk = None
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        found = self._running[int(job.index)]
-        self._take_out(job.index, found.rank)
-        found.rank = rank
-        self._insert(job.index, rank)
+        self._running[int(job.index)].rank = rank
+        self._put(job, rank)
 
-    def _insert(self, index: i64, rank: float) -> None:
-        self._changes += 1
-        if self._changes < FEW:
-            insort(self._worst, (-rank, int(index)))
-
-    def _take_out(self, index: i64, rank: float) -> None:
-        self._changes += 1
-        if self._changes < FEW:
-            del self._worst[bisect_left(self._worst, (-rank, int(index)))]
-
-    def begin_asking(self) -> None:
-        """Somebody asks who is worst-ranked: from here on until ranks change much the list is right."""
-        if self._changes >= FEW:
-            self._worst = [(-found.rank, index) for index, found in self._running.items()]
-            self._worst.sort()
-        self._changes = 0
+    def _put(self, job: Job, rank: float) -> None:
+        self._worst.put(job.index, rank, -float(job.index))
+        self._walk = None
 
     def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
         """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
 
-        None once there is nobody left. `begin_asking` comes before.
+        None once there is nobody left.
         """
         found: list[Job] | None = None
-        for place in range(first, min(last, len(self._worst))):
-            key, index = self._worst[place]
-            if stick * -key <= rank:
+        for place in range(first, last):
+            running = self._at(place)
+            if running is None or stick * running.rank <= rank:
                 break
             if found is None:
                 found = []
-            running = self._running[index]
             if running.keeps_until_s <= now and running.job.placed_s < now:
                 found.append(running.job)
         return found
+
+    def _at(self, place: i64) -> Running | None:
+        """Who is ranked worst but for so many others."""
+        walk = self._walk
+        if walk is None:
+            walk = Walk(self._worst)
+            self._walk = walk
+            self._leading = []
+        while len(self._leading) <= place:
+            item = walk.next()
+            if item < 0:
+                return None
+            self._leading.append(self._running[int(item)])
+        return self._leading[place]
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
         """From when on a domain has room for so many GPUs if whoever may be preempted is; infinity: never."""

@@ -316,7 +316,6 @@ class Dally(Policy):
         enough: i64 = 0
         seen: i64 = 0
         most: i64 = self.limits.most_candidates
-        self._books.begin_asking()
         while enough < self.limits.most_domains and seen < most:
             candidates = self._books.worse_than(rank, stick, now, seen, min(seen + AT_A_TIME, most))
             if candidates is None:
