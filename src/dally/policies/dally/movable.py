@@ -49,8 +49,11 @@ class Movable:
         seen: dict[int, Job] = {}
         for machine in range(first, last):
             for other in cluster.jobs_on[machine]:
-                at_work = other.group == 1 and other.since_s <= now and other.placed_s < now
-                if at_work and other.tier <= tier:
+                held = other.allocation
+                assert held is not None
+                if other.tier > tier or held.machines[0] != machine:  # each gang once
+                    continue
+                if other.group == 1 and other.since_s <= now and other.placed_s < now:
                     seen[int(other.index)] = other
         rows = [(int(other.gpus), int(other.index)) for other in seen.values() if self._churn.may_move(other, now)]
         rows.sort()

@@ -9,14 +9,15 @@ from mypy_extensions import i64
 from dally.model import Job
 from dally.pickles import picklable
 
-MACHINES_PER_CHANGE: Final = 256  # clusters of fewer machines are looked at afresh after every change
+LARGE: Final = 256  # machines; with fewer all are looked at afresh after every change
+MACHINES_PER_CHANGE: Final = 64
 
 
 class Retries:
     """Jobs for which nothing was found, each until enough others have started or stopped, or for a while.
 
     A gang that waits for a domain costs most of a pass. Where there are thousands of domains what stops in one of
-    them is likely no help: a job must have started or stopped for every 256 machines before it is tried again.
+    them is likely no help: a job must have started or stopped for every 64 machines before it is tried again.
     """
 
     __slots__ = ("_changes", "_every", "_failed", "_while_s")
@@ -29,7 +30,7 @@ class Retries:
 
     def begin_pass(self, machines: i64) -> None:
         """The cluster has so many machines."""
-        self._every = machines // MACHINES_PER_CHANGE
+        self._every = machines // MACHINES_PER_CHANGE if machines >= LARGE else 0
 
     def changed(self) -> None:
         """A job started or stopped."""
