@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dally.heap import IndexedHeap
+from dally.heap import IndexedHeap, Walk
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["put", "discard", "pop"]), st.integers(0, 12), st.integers(0, 3), st.integers(0, 2))
@@ -34,6 +34,18 @@ def test_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int]], larg
         assert len(heap) == len(model)
         assert heap.first() == (ordered[0][2] if ordered else -1)
         assert all((item in heap) == (item in model) for item in range(15))
+
+
+@pytest.mark.parametrize("largest_first", [False, True])
+@given(keys=st.lists(st.integers(0, 9), max_size=40))
+def test_a_walk_goes_down_in_order_and_changes_nothing(keys: list[int], largest_first: bool) -> None:
+    heap = IndexedHeap(largest_first)
+    for item, key in enumerate(keys):
+        heap.put(item, float(key), -float(item))
+    walk = Walk(heap)
+    found = [int(walk.next()) for _ in range(len(keys) + 1)]
+    assert found[-1] == -1
+    assert found[:-1] == [int(heap.pop()) for _ in range(len(keys))]
 
 
 def test_pops_in_order() -> None:

@@ -18,11 +18,13 @@ class View:
     Slowdowns are against the job alone at its closest placement on a quiet network: `1 / rate`.
     """
 
-    __slots__ = ("_costs", "_speed")
+    __slots__ = ("_checkpoint_every_s", "_restart_per_gpu_s", "_restart_s", "_speed")
 
     def __init__(self, speed: SpeedModel, costs: Costs) -> None:
         self._speed: SpeedModel = speed
-        self._costs: Costs = costs
+        self._restart_s: float = costs.restart_s
+        self._restart_per_gpu_s: float = costs.restart_per_gpu_s
+        self._checkpoint_every_s: float = costs.checkpoint_every_s
 
     def best(self, job: Job) -> float:
         """The least slowdown to hope for: alone at its closest placement, beside the background load."""
@@ -38,11 +40,11 @@ class View:
 
     def restart_s(self, job: Job) -> float:
         """Seconds it takes the gang to work again after it lost its GPUs."""
-        return self._costs.gang_restart_s(int(job.gpus))
+        return self._restart_s + self._restart_per_gpu_s * float(job.gpus)
 
     def at_risk_s(self, job: Job, now: float) -> float:
         """Seconds of work that a failure would undo now; 0 where failures undo nothing."""
-        every_s = self._costs.checkpoint_every_s
+        every_s = self._checkpoint_every_s
         if every_s <= 0.0:
             return 0.0
         since_s = job.done_s(now) - job.saved_work_s

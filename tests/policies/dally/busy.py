@@ -12,6 +12,7 @@ from dally.perf.base import SpeedModel
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.limits import Limits
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
@@ -36,6 +37,7 @@ class Busy:
         self.prices = Prices(VIEW, self.limits)
         self.churn = Churn(self.limits)
         self.churn.begin_pass(0.0, self.cluster.topology.total_gpus())
+        self.movable = Movable(self.churn)
 
     def run(self, parts: list[tuple[int, int]], work_s: float) -> Job:
         """A job at work since long ago on these (machine, GPUs), with so much done."""

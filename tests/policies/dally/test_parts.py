@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.model import RUNNING, Costs, Job
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import cheapest_eviction, price_of
+from dally.policies.dally.eviction import Room, add_candidates, cheapest_eviction, needed, price_of
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import better_place, by_what_they_lose
 from dally.policies.dally.mixing import cheapest_opening
 from dally.policies.dally.moves import Move
 from dally.policies.dally.pricing import Prices
+from dally.policies.dally.retries import Retries
 from dally.policies.view import View
 from tests.policies.dally.busy import NOW_S, Busy, busy_clusters
 from tests.policies.test_view import grid, place
@@ -33,6 +34,13 @@ def free_in(cluster: Cluster, tier: int, domain: int, moves: list[Move], losers:
             assert move.job.allocation is not None
             trial.release(move.job.allocation)
         return int(cluster.free[tier][domain])
+
+
+def rooms_of(gpus: int, tier: int, candidates: list[Job], cluster: Cluster) -> dict[int, Room]:
+    """By domain, what all these candidates make room for."""
+    rooms: dict[int, Room] = {}
+    add_candidates(rooms, gpus, tier, candidates, cluster)
+    return rooms
 
 
 def is_no_worse(move: Move, cluster: Cluster) -> bool:
@@ -52,7 +60,7 @@ def is_no_worse(move: Move, cluster: Cluster) -> bool:
 def test_a_clearing_frees_its_domain_and_puts_nobody_farther(busy: Busy, gpus: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
-    found = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.churn)
+    found = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
     if found is None:
         return
     assert all(is_no_worse(move, cluster) for move in found.moves)
@@ -70,7 +78,8 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
-    found = cheapest_eviction(job, near, candidates, NOW_S, cluster, busy.kept, busy.order, busy.prices)
+    rooms = rooms_of(gpus, near, candidates, busy.cluster)
+    found = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
     if found is None:
         assert max(cluster.topology.gpus[near]) < gpus or not candidates or near == 0 or cluster.free_gpus >= gpus
         return
@@ -78,6 +87,30 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
     for spared in found.losers:
         rest = [other for other in found.losers if other is not spared]
         assert free_in(cluster, near, found.domain, [], rest) < gpus
+
+
+@settings(max_examples=150)
+@given(busy_clusters(), st.integers(1, 12), st.integers(1, 4))
+def test_rooms_are_made_of_the_first_candidates(busy: Busy, gpus: int, at_a_time: int) -> None:
+    cluster = busy.cluster
+    near = int(cluster.topology.closest_tier(gpus))
+    rooms: dict[int, Room] = {}
+    enough = 0
+    for first in range(0, len(busy.running), at_a_time):
+        enough += int(add_candidates(rooms, gpus, near, busy.running[first : first + at_a_time], cluster))
+    for domain, room in rooms.items():
+        first, last = cluster.topology.machines_of(near, domain)
+        free = int(cluster.free[near][domain])
+        losers = []
+        for job in busy.running:
+            assert job.allocation is not None
+            held = sum(held for machine, held in job.allocation.parts() if first <= machine < last)
+            if held and free < gpus:
+                free += held
+                losers.append(job)
+        assert (room.free, room.losers) == (free, losers)
+        assert all(loser in losers for loser in needed(gpus, room, busy.order))
+    assert enough == sum(1 for room in rooms.values() if room.losers and room.free >= gpus)
 
 
 @settings(max_examples=100)
@@ -89,7 +122,8 @@ def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[floa
     job = busy.comes(gpus)
     near = busy.cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
-    found = cheapest_eviction(job, near, candidates, NOW_S, busy.cluster, busy.kept, busy.order, busy.prices)
+    rooms = rooms_of(gpus, near, candidates, busy.cluster)
+    found = cheapest_eviction(job, near, rooms, NOW_S, busy.cluster, busy.kept, busy.order, busy.prices)
     stay_s = busy.order.left_s(job)
     domains = [busy.running[4 * m : 4 * m + 4] for m in range(3)] if near == 0 else [busy.running]
     least = min(
@@ -108,8 +142,8 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
     near = cluster.topology.closest_tier(gpus)
     candidates = busy.running[:stoppable]
     found = cheapest_opening(
-        job, near, candidates, NOW_S,
-        cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.churn,
+        job, near, rooms_of(gpus, near, candidates, cluster), NOW_S,
+        cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.movable,
     )  # fmt: skip
     if found is None:
         return
@@ -127,8 +161,9 @@ def test_nothing_is_planned_in_a_domain_that_is_kept(busy: Busy, gpus: int, doma
     busy.kept.keep(Job(99, "kept", 0.0, 4, 1.0), 1, domain)
     first, last = cluster.topology.machines_of(1, domain)
     kept = {f"{machine}" for machine in range(first, last)}
-    evicted = cheapest_eviction(job, near, busy.running, NOW_S, cluster, busy.kept, busy.order, busy.prices)
-    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.churn)
+    rooms = rooms_of(gpus, near, busy.running, cluster)
+    evicted = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
+    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
     for plan in (evicted, cleared):
         if plan is not None:
             begin, end = cluster.topology.machines_of(near, plan.domain)
@@ -149,7 +184,7 @@ def test_a_gang_moves_once_that_pays_for_its_restart() -> None:
     busy.order.view = View(speed, Costs(0.0, 1.0, 0.0))
     prices = Prices(busy.order.view, busy.limits)
     assert prices.excess(job) == pytest.approx(2.0, rel=1e-2)
-    assert by_what_they_lose({0: job}, NOW_S, busy.limits, prices, busy.order) == [job]
+    assert by_what_they_lose({0: job}, NOW_S, busy.limits, prices, busy.order, Retries(0.0)) == [job]
     left_s = busy.order.left_s(job)
     move = better_place(job, NOW_S, cluster, busy.kept, busy.limits, prices, busy.order)
     assert move is not None

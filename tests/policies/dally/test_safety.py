@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.engine.executor import Executor
-from dally.model import Action, Costs, Job, Preempt
-from dally.policies.dally.books import Books
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.model import FINISHED, HELD, HOLD, RELEASE, WAITING, Action, Costs, Event, Job, Preempt
+from dally.perf.base import SpeedModel
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
+from dally.policies.dally.losses import Losses
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.registry import build
 from dally.policies.view import View
 from dally.testing import check_policy
 from dally.testing.strategies import Case
-from tests.policies.dally.busy import NOW_S, VIEW, Busy
+from tests.policies.dally.busy import VIEW, Busy
 from tests.policies.dally.test_by_hand import GRID, ONE_S, run
 from tests.policies.test_view import grid, place
 
@@ -47,6 +50,20 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     served = run(jobs, {"patience_s": "3000", "least_hold_s": "0", "hold": "0"}).jobs[index]
     assert given_up.start_s > 7000.0
     assert (served.start_s, served.finish_s) == (3100.0, 3150.0)
+
+
+def test_a_job_on_hold_stays_there_when_ranks_change() -> None:
+    jobs = [Job(index, f"j{index}", 10.0 * index, 4, 100.0) for index in range(100)]
+    simulation = Simulation(jobs, Cluster.grid(1, 1, 8), build("dally", {}), SpeedModel(), Costs(), Failures())
+    while simulation.now < 200.0:
+        simulation.step()
+    held = next(job for job in jobs if job.status == WAITING)
+    simulation.happen([Event(HOLD, held)], simulation.now)
+    simulation.go_on(2000.0)  # ranks are worked out anew after 600 s
+    assert held.status == HELD
+    simulation.happen([Event(RELEASE, held)], simulation.now)
+    simulation.run()
+    assert held.status == FINISHED
 
 
 class RefusesOnce(Executor):
@@ -168,7 +185,7 @@ def test_the_slowdown_of_all_counts_gpus() -> None:
     # Two GPUs across machines run at half speed; four more are busy at full speed: (2 · 2 + 4 · 1) / 6.
     cluster, speed = grid()
     prices = Prices(View(speed, Costs()), Limits())
-    books = Books()
+    losses = Losses(1.02)
     gang = place(speed, 0, [(0, 1), (1, 1)])
     whole = Job(1, "b", 0.0, 4, 1.0)
     for job, parts in ((gang, [(0, 1), (1, 1)]), (whole, [(2, 2), (3, 2)])):
@@ -176,8 +193,10 @@ def test_the_slowdown_of_all_counts_gpus() -> None:
         assert allocation is not None
         job.allocation = allocation
         cluster.take(job, allocation)
-    books.add(gang, 1.0, NOW_S)
-    assert books.slowdown(cluster, prices) == pytest.approx(8.0 / 6.0, rel=1e-2)
+    losses.note(gang, prices)
+    running = cluster.topology.total_gpus() - int(cluster.free_gpus)
+    assert losses.slower_than(0.99 * 8.0 / 6.0, running)
+    assert not losses.slower_than(1.01 * 8.0 / 6.0, running)
 
 
 def test_beyond_the_limit_nobody_is_scattered() -> None:

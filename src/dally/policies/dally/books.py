@@ -1,71 +1,90 @@
-"""Who runs: worst rank first, spread over machines or not, and until when each keeps what it got."""
+"""Who runs: worst rank first, and until when each keeps what it got."""
 
 from __future__ import annotations
 
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.heap import IndexedHeap
+from dally.heap import IndexedHeap, Walk
 from dally.model import INFINITY, Job
 from dally.pickles import picklable
-from dally.policies.dally.pricing import Prices
-from dally.policies.ordering.gittins import GittinsOrder
+
+
+class Running:
+    """A running job, its rank, and until when it keeps what it got."""
+
+    __slots__ = ("job", "keeps_until_s", "rank")
+
+    def __init__(self, job: Job, rank: float, keeps_until_s: float) -> None:
+        self.job: Job = job
+        self.rank: float = rank
+        self.keeps_until_s: float = keeps_until_s
+
+
+picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 
 
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_keeps_until_s", "_worst", "spread")
+    __slots__ = ("_leading", "_running", "_walk", "_worst")
 
     def __init__(self) -> None:
-        self.spread: dict[int, Job] = {}  # running gangs on several machines
-        self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank
-        self._keeps_until_s: dict[int, float] = {}
+        self._running: dict[int, Running] = {}
+        self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank, then the lowest number first
+        # The worst-ranked as far as somebody asked, until one changes: gangs of many sizes ask in one pass.
+        self._leading: list[Running] = []
+        self._walk: Walk | None = None
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
-        self._keeps_until_s[int(job.index)] = keeps_until_s
-        self._worst.put(job.index, rank, 0.0)
-        allocation = job.allocation
-        if allocation is not None and len(allocation.machines) > 1:
-            self.spread[int(job.index)] = job
+        self._running[int(job.index)] = Running(job, rank, keeps_until_s)
+        self._put(job, rank)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        self._worst.discard(job.index)
-        self._keeps_until_s.pop(int(job.index), None)
-        self.spread.pop(int(job.index), None)
+        if self._running.pop(int(job.index), None) is not None:
+            self._worst.remove(job.index)
+            self._walk = None
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        self._worst.put(job.index, rank, 0.0)
+        self._running[int(job.index)].rank = rank
+        self._put(job, rank)
 
-    def worse_than(self, rank: float, stick: float, now: float, order: GittinsOrder) -> list[Job]:
-        """Running jobs that may lose their GPUs to one of that rank, the worst-ranked first."""
-        worst = self._worst.first()
-        if worst < 0 or stick * self._worst.key(worst) <= rank:
-            return []
-        rows: list[tuple[float, int]] = []
-        for item in self._worst.items:
-            key = self._worst.key(item)
-            if stick * key > rank and self._keeps_until_s[int(item)] <= now:
-                rows.append((-key, int(item)))
-        rows.sort()
-        found: list[Job] = []
-        for row in rows:
-            other = order.ranked_at(row[1])
-            if other.placed_s < now:
-                found.append(other)
+    def _put(self, job: Job, rank: float) -> None:
+        self._worst.put(job.index, rank, -float(job.index))
+        self._walk = None
+
+    def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
+        """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
+
+        None once there is nobody left.
+        """
+        found: list[Job] | None = None
+        for place in range(first, last):
+            running = self._at(place)
+            if running is None or stick * running.rank <= rank:
+                break
+            if found is None:
+                found = []
+            if running.keeps_until_s <= now and running.job.placed_s < now:
+                found.append(running.job)
         return found
 
-    def slowdown(self, cluster: Cluster, prices: Prices) -> float:
-        """How many times slower than they could those who run do so, weighed by their GPUs."""
-        running = float(cluster.topology.total_gpus() - cluster.free_gpus)
-        lost = 0.0
-        for job in self.spread.values():
-            if job.rate > 0.0:
-                lost += (prices.excess(job) - 1.0) * float(job.gpus)
-        return 1.0 + lost / running if running > 0.0 else 1.0
+    def _at(self, place: i64) -> Running | None:
+        """Who is ranked worst but for so many others."""
+        walk = self._walk
+        if walk is None:
+            walk = Walk(self._worst)
+            self._walk = walk
+            self._leading = []
+        while len(self._leading) <= place:
+            item = walk.next()
+            if item < 0:
+                return None
+            self._leading.append(self._running[int(item)])
+        return self._leading[place]
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
         """From when on a domain has room for so many GPUs if whoever may be preempted is; infinity: never."""
@@ -78,7 +97,8 @@ class Books:
                 assert allocation is not None
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
-                        rows.append((self._keeps_until_s[int(job.index)], int(allocation.gpus[part])))
+                        until_s = self._running[int(job.index)].keeps_until_s
+                        rows.append((until_s, int(allocation.gpus[part])))
         rows.sort()
         ready_s = -INFINITY
         for until_s, held in rows:

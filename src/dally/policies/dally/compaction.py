@@ -6,9 +6,9 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
-from dally.policies.dally.churn import Churn
 from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.limits import Limits
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.moves import Move
 from dally.policies.dally.pricing import Prices
 from dally.policies.placement.best_fit import best_fit
@@ -26,7 +26,7 @@ class Clearing:
 
 
 def cheapest_clearing(
-    job: Job, tier: i64, now: float, cluster: Cluster, kept: Kept, limits: Limits, prices: Prices, churn: Churn
+    job: Job, tier: i64, now: float, cluster: Cluster, kept: Kept, limits: Limits, prices: Prices, movable: Movable
 ) -> Clearing | None:
     """How a domain of that tier is cleared for the job at least cost; None if there is no way."""
     if tier >= cluster.root or cluster.free_gpus < job.gpus:
@@ -35,8 +35,7 @@ def cheapest_clearing(
     for domain in _roomiest(job.gpus, tier, cluster, limits):
         if kept.overlaps(tier, domain, cluster):
             continue
-        inside = movable(tier, domain, now, cluster, churn)
-        prices.asked += len(inside)
+        inside = movable.inside(tier, domain, now, cluster, prices)
         leaving = fewest(inside, cluster.free[tier][domain], job.gpus)
         cost_gpu_s = cost_of(leaving, now, prices)
         if not leaving or (found is not None and cost_gpu_s >= found.cost_gpu_s):
@@ -88,27 +87,6 @@ def fewest(inside: list[Job], free: i64, gpus: i64) -> list[Job]:
         else:
             needed.append(other)
     return needed
-
-
-def movable(tier: i64, domain: i64, now: float, cluster: Cluster, churn: Churn) -> list[Job]:
-    """Gangs at work that lie wholly inside the domain and have not moved too often, smallest first."""
-    first, last = cluster.topology.machines_of(tier, domain)
-    seen: dict[int, Job] = {}
-    for machine in range(first, last):
-        for other in cluster.jobs_on[machine]:
-            at_work = other.group == 1 and other.since_s <= now and other.placed_s < now
-            if at_work and int(other.index) not in seen and _within(other, first, last):
-                seen[int(other.index)] = other
-    rows = [(int(other.gpus), int(other.index)) for other in seen.values() if churn.may_move(other, now)]
-    rows.sort()
-    return [seen[row[1]] for row in rows]
-
-
-def _within(job: Job, first: i64, last: i64) -> bool:
-    allocation = job.allocation
-    if allocation is None:
-        return False
-    return all(first <= machine < last for machine in allocation.machines)
 
 
 def moved_out(

@@ -54,6 +54,8 @@ SAFETY: Final = (
     Param("patience", USUAL.patience, "the same: so many times as long as it has run on top"),
     Param("stretch_s", USUAL.stretch_s, "seconds for which a job served first keeps its GPUs"),
     Param("reserved", USUAL.reserved, "share of the GPUs that jobs served first hold at most, unless it is one"),
+    Param("most_candidates", USUAL.most_candidates, "running jobs looked at for one gang, the worst-ranked"),
+    Param("most_domains", USUAL.most_domains, "domains for one gang that are cleared as if, at most", 1.0),
     Param("most_prices", USUAL.most_prices, "prices asked and jobs looked at in one pass at most"),
     Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
 )

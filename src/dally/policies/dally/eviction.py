@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
@@ -25,39 +26,42 @@ class Eviction:
 class Room:
     """What a domain would have free, and from whom."""
 
-    __slots__ = ("free", "losers")
+    __slots__ = ("free", "held", "losers")
 
     def __init__(self, free: i64) -> None:
         self.free: i64 = free
         self.losers: list[Job] = []
+        self.held: vec[i64] = vec[i64]()  # GPUs that each of them has there
 
 
 def cheapest_eviction(
-    job: Job, tier: i64, candidates: list[Job], now: float,
+    job: Job, tier: i64, rooms: dict[int, Room], now: float,
     cluster: Cluster, kept: Kept, order: GittinsOrder, prices: Prices,
 ) -> Eviction | None:  # fmt: skip
     """The domain of that tier that is cleared at the lowest price; None if preemption cannot do it.
 
-    `candidates` may lose their GPUs to the job, worst-ranked first.
+    `rooms`: what each domain has for the job if those preempted who may be.
     """
-    rooms = rooms_of(job.gpus, tier, candidates, cluster)
-    prices.asked += len(candidates)
     stay_s = order.left_s(job)
+    domains = [domain for domain, room in rooms.items() if room.free >= job.gpus]
+    domains.sort()
     found: Eviction | None = None
-    for domain in sorted(rooms):
-        room = rooms[domain]
-        if room.free < job.gpus or kept.overlaps(tier, domain, cluster):
+    for domain in domains:
+        if kept.overlaps(tier, domain, cluster):
             continue
-        losers = needed(job.gpus, room, domain, tier, cluster, order)
+        losers = needed(job.gpus, rooms[domain], order)
         price = price_of(losers, stay_s, now, order, prices)
         if found is None or price < found.price:
             found = Eviction(domain, losers, price)
     return found
 
 
-def rooms_of(gpus: i64, tier: i64, candidates: list[Job], cluster: Cluster) -> dict[int, Room]:
-    """By domain of that tier, room for so many GPUs made from candidates, the first ones first; or all there is."""
-    rooms: dict[int, Room] = {}
+def add_candidates(rooms: dict[int, Room], gpus: i64, tier: i64, candidates: list[Job], cluster: Cluster) -> i64:
+    """Make room for so many GPUs in domains of that tier out of these candidates, the first ones first.
+
+    Returns how many domains came to have enough by it.
+    """
+    enough: i64 = 0
     for other in candidates:
         for domain, held in _shares(other, tier, cluster):
             room = rooms.get(domain)
@@ -67,7 +71,10 @@ def rooms_of(gpus: i64, tier: i64, candidates: list[Job], cluster: Cluster) -> d
             if room.free < gpus:
                 room.free += held
                 room.losers.append(other)
-    return rooms
+                room.held = append(room.held, held)
+                if room.free >= gpus:
+                    enough += 1
+    return enough
 
 
 def price_of(losers: list[Job], stay_s: float, now: float, order: GittinsOrder, prices: Prices) -> float:
@@ -78,31 +85,34 @@ def price_of(losers: list[Job], stay_s: float, now: float, order: GittinsOrder, 
     return price
 
 
-def needed(gpus: i64, room: Room, domain: i64, tier: i64, cluster: Cluster, order: GittinsOrder) -> list[Job]:
+def needed(gpus: i64, room: Room, order: GittinsOrder) -> list[Job]:
     """The losers of a domain less those it can do without, the likeliest to end soon spared first."""
-    rows = [(order.per_finish_s(other), int(other.index), other) for other in room.losers]
-    rows.sort(key=lambda row: row[:2])
     free = room.free
+    if len(room.losers) == 1 and free - room.held[0] < gpus:
+        return room.losers
+    rows: list[tuple[float, int, int]] = []
+    for place, other in enumerate(room.losers):
+        rows.append((order.per_finish_s(other), int(other.index), place))
+    rows.sort()
     losers: list[Job] = []
-    for _, _, other in rows:
-        inside: i64 = 0
-        for here, held in _shares(other, tier, cluster):
-            if here == domain:
-                inside += held
-        if free - inside >= gpus:
-            free -= inside
+    for _, _, place in rows:
+        if free - room.held[place] >= gpus:
+            free -= room.held[place]
         else:
-            losers.append(other)
+            losers.append(room.losers[place])
     return losers
 
 
 def _shares(job: Job, tier: i64, cluster: Cluster) -> list[tuple[int, int]]:
     """(domain of that tier, GPUs) of what a running job holds."""
     allocation = job.allocation
-    found: dict[int, int] = {}
     if allocation is None:
         return []
+    topology = cluster.topology
+    if job.tier <= tier:  # one domain holds it all
+        return [(int(topology.domain_of(tier, allocation.machines[0])), int(job.gpus))]
+    found: dict[int, int] = {}
     for part in range(len(allocation.machines)):
-        domain = cluster.topology.domain_of(tier, allocation.machines[part])
+        domain = topology.domain_of(tier, allocation.machines[part])
         found[int(domain)] = found.get(int(domain), 0) + int(allocation.gpus[part])
     return list(found.items())

@@ -47,5 +47,7 @@ class Limits(NamedTuple):
     patience: float = 8.0  # and so many times as long as it has run,
     stretch_s: float = 0.25 * DAY_S  # before it gets this long for sure,
     reserved: float = 0.1  # as long as such jobs hold no more than this share of the GPUs
+    most_candidates: int = 2048  # running jobs, the worst-ranked, that are looked at for one gang,
+    most_domains: int = 256  # and domains that could be cleared of them
     most_prices: int = 20000  # asked for in one pass
     wake_s: float = 300.0  # between two passes while somebody waits

@@ -8,16 +8,17 @@ from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.moves import Move
 from dally.policies.dally.pricing import Prices
+from dally.policies.dally.retries import Retries
 from dally.policies.ordering.gittins import GittinsOrder
 
 
 def by_what_they_lose(
-    spread: dict[int, Job], now: float, limits: Limits, prices: Prices, order: GittinsOrder
+    spread: dict[int, Job], now: float, limits: Limits, prices: Prices, order: GittinsOrder, retries: Retries
 ) -> list[Job]:
     """Gangs at work that run slower than they could, those who lose most GPU-seconds by it first."""
     rows: list[tuple[float, int]] = []
     for index, job in spread.items():
-        if job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
+        if job.since_s > now or job.placed_s >= now or job.rate <= 0.0 or not retries.is_due(job, now):
             continue
         excess = prices.excess(job)
         if excess > limits.least_excess:

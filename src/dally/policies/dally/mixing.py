@@ -6,11 +6,11 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import Job
-from dally.policies.dally.churn import Churn
-from dally.policies.dally.compaction import cost_of, fewest, movable, moved_out
-from dally.policies.dally.eviction import Room, needed, price_of, rooms_of
+from dally.policies.dally.compaction import cost_of, fewest, moved_out
+from dally.policies.dally.eviction import Room, needed, price_of
 from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.limits import Limits
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.moves import Move
 from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
@@ -29,20 +29,22 @@ class Opening:
 
 
 def cheapest_opening(
-    job: Job, tier: i64, candidates: list[Job], now: float,
-    cluster: Cluster, kept: Kept, limits: Limits, order: GittinsOrder, prices: Prices, churn: Churn,
+    job: Job, tier: i64, rooms: dict[int, Room], now: float,
+    cluster: Cluster, kept: Kept, limits: Limits, order: GittinsOrder, prices: Prices, movable: Movable,
 ) -> Opening | None:  # fmt: skip
-    """A domain of that tier opened where preemption alone does not reach, at the lowest price; None: no way."""
+    """A domain of that tier opened where preemption alone does not reach, at the lowest price; None: no way.
+
+    `rooms`: what each domain has for the job if those are preempted who may be; they are used up.
+    """
     if tier >= cluster.root:
         return None
     found: Opening | None = None
-    rooms = rooms_of(job.gpus, tier, candidates, cluster)
     rows = [(-int(room.free), domain) for domain, room in rooms.items()]
     rows.sort()
     for _, domain in rows[: limits.clear_domains]:
         if kept.overlaps(tier, domain, cluster):
             continue
-        opening = _opening(job, tier, domain, rooms[domain], now, cluster, kept, limits, order, prices, churn)
+        opening = _opening(job, tier, domain, rooms[domain], now, cluster, kept, limits, order, prices, movable)
         if opening is not None and (found is None or opening.price < found.price):
             found = opening
     return found
@@ -50,12 +52,12 @@ def cheapest_opening(
 
 def _opening(
     job: Job, tier: i64, domain: i64, room: Room, now: float,
-    cluster: Cluster, kept: Kept, limits: Limits, order: GittinsOrder, prices: Prices, churn: Churn,
+    cluster: Cluster, kept: Kept, limits: Limits, order: GittinsOrder, prices: Prices, movable: Movable,
 ) -> Opening | None:  # fmt: skip
     """How this domain is opened: all its candidates stopped, others moved out, then whoever is spared."""
     stopped = {int(other.index) for other in room.losers}
-    staying = [other for other in movable(tier, domain, now, cluster, churn) if int(other.index) not in stopped]
-    prices.asked += len(staying)
+    inside = movable.inside(tier, domain, now, cluster, prices)
+    staying = [other for other in inside if int(other.index) not in stopped]
     leaving = fewest(staying, room.free, job.gpus)
     cost_gpu_s = cost_of(leaving, now, prices)
     if not leaving or limits.clear_worth * cost_gpu_s > float(job.gpus) * order.left_s(job):
@@ -65,6 +67,6 @@ def _opening(
         return None
     for other in leaving:
         room.free += other.gpus
-    losers = needed(job.gpus, room, domain, tier, cluster, order)
+    losers = needed(job.gpus, room, order)
     price = price_of(losers, order.left_s(job), now, order, prices) + price_of(leaving, 0.0, now, order, prices)
     return Opening(domain, moves, losers, price)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -14,19 +14,24 @@ from dally.policies.base import Policy
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import cheapest_eviction
+from dally.policies.dally.eviction import Room, add_candidates, cheapest_eviction
 from dally.policies.dally.kept_domain import NOBODY, Kept
 from dally.policies.dally.limits import SLACK, Limits
+from dally.policies.dally.losses import Losses
 from dally.policies.dally.migration import better_place, by_what_they_lose
 from dally.policies.dally.mixing import cheapest_opening
+from dally.policies.dally.movable import Movable
 from dally.policies.dally.moves import Move
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain
+from dally.policies.dally.retries import Retries
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
 from dally.policies.view import View
+
+AT_A_TIME: Final = 64  # running jobs looked at before asking whether that is enough
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -42,7 +47,11 @@ class Dally(Policy):
         self.limits: Limits = limits
         self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
+        self._retries: Retries = Retries(limits.wake_s)
+        self._tried: list[Job] = []  # in this pass, in vain
+        self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
+        self._movable: Movable = Movable(self._churn)
         self._patience: Patience = Patience(limits)
         self._kept: Kept = Kept()
         self._look_for_moves: bool = False  # GPUs came back, or the network is another one
@@ -81,15 +90,24 @@ class Dally(Policy):
         hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
         until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
         self._books.add(job, self.order.key(job, now), until_s)
+        self._losses.note(job, self._prices)
+        self._movable.forget()
+        self._retries.forget(job)
+        self._retries.changed()
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True
         self._look_for_moves = True
         self.order.stopped(job, now)
         self._books.remove(job)
+        self._losses.remove(job)
+        self._movable.forget()
+        self._retries.forget(job)
+        self._retries.changed()
 
     def withdrawn(self, job: Job, now: float) -> None:
         self._told = True
+        self._retries.forget(job)
         self.order.withdrawn(job, now)
         self._patience.leaves(job)
 
@@ -100,6 +118,7 @@ class Dally(Policy):
 
     def rerated(self, job: Job, now: float) -> None:
         self.order.rerated(job, now)
+        self._losses.note(job, self._prices)
 
     def machine_failed(self, machine: i64, now: float) -> None:
         self._told = True
@@ -112,6 +131,7 @@ class Dally(Policy):
         self._told = True
         self._look_for_moves = True
         self.order.forget_ranks()
+        self._losses.look_again(self._prices)
 
     # The pass.
 
@@ -121,11 +141,13 @@ class Dally(Policy):
         for job in self.order.changed(now, cluster):
             if job.status == RUNNING:
                 self._books.rerank(job, self.order.key(job, now))
-            else:
+            elif queue.holds(job):  # not one on hold
                 queue.rerank(job, self.order.key(job, now), 0.0)
         self._prices.begin_pass()
+        self._retries.begin_pass(cluster.topology.machine_count())
         self._churn.begin_pass(now, cluster.topology.total_gpus())
-        slow = self._books.slowdown(cluster, self._prices) > self.limits.most_slowdown
+        running = cluster.topology.total_gpus() - cluster.free_gpus
+        slow = self._losses.slower_than(self.limits.most_slowdown, running)
         self._scatters = self.limits.scatter and not slow
         return self._pass(now, queue, cluster)
 
@@ -150,6 +172,10 @@ class Dally(Policy):
                 if place is None:
                     break
                 yield Start(first, place)
+        for job in self._tried:
+            if job.status != RUNNING:
+                self._retries.failed(job, now)
+        self._tried.clear()
         self._told = False
         self._due_s = INFINITY
         if len(queue) > 0 and len(cluster.running) > 0:
@@ -160,13 +186,16 @@ class Dally(Policy):
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""
-        for job in by_what_they_lose(self._books.spread, now, self.limits, self._prices, self.order):
+        limits = self.limits
+        for job in by_what_they_lose(self._losses.slow, now, limits, self._prices, self.order, self._retries):
             if self._prices.spent() or not self._churn.allows():
                 break
             if not self._churn.may_move(job, now):
                 continue
             move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.order)
-            if move is not None:
+            if move is None:
+                self._retries.failed(job, now)
+            else:
                 yield self._moved(move, None, now)
 
     def _moved(self, move: Move, for_whom: Job | None, now: float) -> Action:
@@ -222,37 +251,43 @@ class Dally(Policy):
                 return [Start(job, place)]
         if job.group > 1 or not self.limits.preemption:
             return []
-        candidates = self._books.worse_than(-INFINITY, 1.0, now, self.order)
-        return self._evict(job, near, candidates, now, cluster)
+        return self._evict(job, near, self._rooms(job, near, -INFINITY, 1.0, now, cluster), now, cluster)
 
     # Everybody else.
 
     def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
         """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""
         near = cluster.topology.closest_tier(job.gpus, job.group)
-        found = self._place(job, near, cluster)
+        due = self._retries.is_due(job, now)
+        found = self._place(job, near, due, cluster)
         if found is not None:
             return [Start(job, found)]
-        if job.group > 1 or self._prices.spent() or not self._churn.allows():
+        if not due or self._prices.spent():
             return []
+        actions = self._made_room(job, near, now, cluster) if job.group == 1 and self._churn.allows() else []
+        if not actions:
+            self._tried.append(job)
+        return actions
+
+    def _made_room(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
+        """Others moved out of the job's way or preempted, and its start; [] if there is no way."""
         actions: list[Action] = []
         if self.limits.compaction:
             actions = self._clear(job, near, now, cluster)
         if not actions and self.limits.preemption:
-            candidates = self._books.worse_than(self.order.key(job, now), self.limits.stick, now, self.order)
-            if candidates:
-                actions = self._evict(job, near, candidates, now, cluster)
-            if candidates and not actions and self.limits.mixing:
-                actions = self._open(job, near, candidates, now, cluster)
+            rooms = self._rooms(job, near, self.order.key(job, now), self.limits.stick, now, cluster)
+            actions = self._evict(job, near, rooms, now, cluster)
+            if not actions and self.limits.mixing:
+                actions = self._open(job, near, rooms, now, cluster)
         return actions
 
-    def _place(self, job: Job, near: i64, cluster: Cluster) -> Allocation | None:
-        """The cheapest place of the closest tier that has one within its limit."""
+    def _place(self, job: Job, near: i64, due: bool, cluster: Cluster) -> Allocation | None:
+        """The cheapest place of the closest tier that has one within its limit; farther away only if it is due."""
         if cluster.free_gpus < job.gpus:
             return None
         found: Allocation | None = None
         trial = self._kept.trial(cluster)
-        for tier in range((cluster.root if self._scatters else near) + 1):
+        for tier in range((cluster.root if self._scatters and due else near) + 1):
             if self._prices.spent():  # the pass acts on what it knows
                 found = best_fit(cluster, tier, job.gpus, job.group) if tier <= near else None
                 if found is not None:
@@ -268,7 +303,7 @@ class Dally(Policy):
 
     def _clear(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """Others moved out of the job's way, and its start."""
-        found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._churn)
+        found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._movable)
         gain_gpu_s = float(job.gpus) * self.order.left_s(job)
         if found is None or self.limits.clear_worth * found.cost_gpu_s > gain_gpu_s:
             return []
@@ -276,20 +311,40 @@ class Dally(Policy):
         actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
         return actions
 
-    def _evict(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+    def _rooms(
+        self, job: Job, near: i64, rank: float, stick: float, now: float, cluster: Cluster
+    ) -> dict[int, Room]:
+        """By domain, what there is for the job if those are preempted who count as worse than that rank.
+
+        The worst-ranked come first, and a few at a time: on a large cluster the first ones are more than enough.
+        """
+        rooms: dict[int, Room] = {}
+        enough: i64 = 0
+        seen: i64 = 0
+        most: i64 = self.limits.most_candidates
+        while enough < self.limits.most_domains and seen < most:
+            candidates = self._books.worse_than(rank, stick, now, seen, min(seen + AT_A_TIME, most))
+            if candidates is None:
+                break
+            self._prices.asked += len(candidates)
+            enough += add_candidates(rooms, job.gpus, near, candidates, cluster)
+            seen += AT_A_TIME
+        return rooms
+
+    def _evict(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Others preempted for the job, and its start."""
-        found = cheapest_eviction(job, near, candidates, now, cluster, self._kept, self.order, self._prices)
+        found = cheapest_eviction(job, near, rooms, now, cluster, self._kept, self.order, self._prices)
         if found is None:
             return []
         actions: list[Action] = [self._stopped_for(loser, job, now) for loser in found.losers]
         actions.append(Start(job, self._filled(job, near, found.domain, actions, cluster)))
         return actions
 
-    def _open(self, job: Job, near: i64, candidates: list[Job], now: float, cluster: Cluster) -> list[Action]:
+    def _open(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Some moved, some preempted for the job, and its start."""
         found = cheapest_opening(
-            job, near, candidates, now,
-            cluster, self._kept, self.limits, self.order, self._prices, self._churn,
+            job, near, rooms, now,
+            cluster, self._kept, self.limits, self.order, self._prices, self._movable,
         )  # fmt: skip
         if found is None:
             return []
@@ -316,7 +371,7 @@ class Dally(Policy):
 
         Where nobody runs any place will do: waiting would bring nothing.
         """
-        if cluster.free_gpus < job.gpus or self._prices.spent():
+        if cluster.free_gpus < job.gpus or self._prices.spent() or not self._retries.is_due(job, now):
             return None
         near = cluster.topology.closest_tier(job.gpus, job.group)
         limits = self.limits

@@ -14,6 +14,7 @@ from dally.policies.ordering.base import Order
 from dally.policies.prediction.hazard import HazardTable
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
+MOST_AT_ONCE: Final = 4096  # ranks worked out anew in one pass; the next ones go on
 # What a rank is.
 GITTINS: Final = 0  # GPU-seconds per finish
 ATTAINED: Final = 1  # GPU-seconds had so far
@@ -52,6 +53,9 @@ class GittinsOrder(Order):
         self._crossings: IndexedHeap = IndexedHeap()  # when a running job gets into its next age bin
         self._refreshed_s: float = -INFINITY
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
+        self.most_at_once: i64 = MOST_AT_ONCE
+        self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
+        self._refreshed: i64 = 0  # of which so many are done
 
     def key(self, job: Job, now: float) -> float:
         return self.ranked(job).rank
@@ -92,23 +96,34 @@ class GittinsOrder(Order):
                 moved.append(found.job)
             self._expect(found, now)
         if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
-            moved += self._refresh(now)  # one who crossed is named again only if that changed its rank
+            self._refreshed_s = now
+            self._known_at = self.table.finishes
+            if not self._due:
+                self._due = list(self._ranked.values())
+        if self._due:
+            moved += self._refresh()  # one who crossed is named again only if that changed its rank
         return moved
 
     def forget_ranks(self) -> None:
         """What nobody can avoid is another slowdown now: work out all ranks again."""
         self._refreshed_s = -INFINITY
+        self._due = []
+        self._refreshed = 0
 
-    def _refresh(self, now: float) -> list[Job]:
-        """Rank everybody anew; those whose rank is another one now."""
-        self._refreshed_s = now
-        self._known_at = self.table.finishes
+    def _refresh(self) -> list[Job]:
+        """Rank those anew who are due, some in each pass; those whose rank is another one now."""
         moved: list[Job] = []
-        for found in self._ranked.values():
+        last = min(self._refreshed + self.most_at_once, len(self._due))
+        for place in range(self._refreshed, last):
+            found = self._due[place]
             before = found.rank
             self._rank(found)
-            if found.rank != before:
+            if found.rank != before and int(found.job.index) in self._ranked:
                 moved.append(found.job)
+        self._refreshed = last
+        if last == len(self._due):
+            self._due = []
+            self._refreshed = 0
         return moved
 
     def _rank(self, found: Ranked) -> None:
