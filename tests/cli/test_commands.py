@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,20 @@ def test_a_script_for_the_shell(dally: Run) -> None:
 def test_a_network_by_its_gpu_alone(dally: Run) -> None:
     done = dally("simulate", "--trace", "t.csv", "--cluster", "1x2x8", "--network", "v100")
     assert "known: v100-nvlink-100g, v100-nvlink-100g-efa, v100-nvswitch-8x100g" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["demo"], ["explain", "j1", "--run", "run"], ["report", "run"]])
+def test_without_polars_a_command_says_which_extra_brings_it(words: list[str], tmp_path: Path) -> None:
+    """As where only the core is installed."""
+    code = (
+        f"import sys; sys.modules['polars'] = None; from dally.cli.main import exit_code; exit(exit_code({words}))"
+    )
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "summary.json").touch()
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(": polars is missing; pip install 'dally[report]' brings it\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_unknown_command_is_bad_input(dally: Run) -> None:

@@ -15,6 +15,7 @@ from tests.cli.conftest import Run
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 FILES = [
+    "SHA256SUMS",
     "decisions.parquet",
     "events.parquet",
     "jobs.csv",
@@ -143,7 +144,7 @@ def test_until_and_skip_impossible(dally: Run, trace: str) -> None:
             ["--trace", "t.csv", "--cluster", "1x1x8", "--repair-s", "0"],
             "--repair-s 0: must be more than 0 and finite",
         ),
-        (["--scenario", "t.csv"], "t.csv: "),
+        (["--scenario", "t.csv"], "t.csv:1: "),
         (["--trace", "t.csv", "--cluster", "1x1x8", "--seed", "x"], "Invalid value for '--seed'"),
     ],
 )

@@ -383,7 +383,7 @@ def test_broken_entries_are_refused_by_file_model_field_and_value(
     )
     with pytest.raises(InputError) as caught:
         read_catalogue(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}:")
     assert message in str(caught.value)
     assert "our-ranker" in str(caught.value) or not message.startswith(ABOUT_THE_MODEL)
 

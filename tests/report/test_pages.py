@@ -137,7 +137,7 @@ def test_kinds_of_folder(run_folder: Path, comparison_folder: Path, sweep_folder
     with pytest.raises(InputError, match=r"results.parquet: cannot be read"):
         kind_of(tmp_path)
     pl.DataFrame({"policy": ["a"], "seed": [1]}).write_parquet(tmp_path / "results.parquet")
-    with pytest.raises(InputError, match="has no column 'jct_mean_s'"):
+    with pytest.raises(InputError, match="jct_mean_s: this column is missing"):
         build_page(tmp_path)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.policies.registry import POLICIES
+from dally.sweep import policy_list
 from dally.sweep.policy_list import both_forms, read_policies
 
 OURS = list(POLICIES)
@@ -81,3 +82,17 @@ def test_one_of_all_can_be_left_out() -> None:
     assert [label for label in labels if label not in every] == []
     with pytest.raises(InputError, match="--policies -las: there is no 'las' before it to leave out"):
         read_policies(["fifo,-las,las"])
+
+
+def test_all_names_what_needs_a_missing_package(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dally.extras.find_spec", lambda name: None)
+    policy_list._tell_missing.cache_clear()
+    assert {*POLICIES} - {chosen.name for chosen in read_policies(["all"])} == {"a-srpt"}
+    told = (
+        "dally: all: without a-srpt: predictor forest: sklearn is missing; pip install 'dally[policies]' brings it"
+    )
+    assert caplog.messages == [told]
+    with pytest.raises(InputError, match="sklearn is missing"):
+        read_policies(["a-srpt"])

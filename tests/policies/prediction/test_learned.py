@@ -101,7 +101,7 @@ def test_errors_name_file_and_field(learned: Path, change: dict[str, object], me
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    for text, message in ((None, "cannot be read: No such file"), ("{", "is no JSON")):
+    for text, message in ((None, "cannot be read: No such file"), ("{", "broken JSON")):
         if text is not None:
             (tmp_path / "x.json").write_text(text)
         with pytest.raises(InputError, match=message):
