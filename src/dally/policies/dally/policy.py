@@ -31,6 +31,8 @@ from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
 from dally.policies.view import View
 
+MOST_MADE: Final = 12  # gangs for which one pass makes room on a large cluster; the next goes on
+SOON_S: Final = 1.0  # when that is, unless something happens before
 AT_A_TIME: Final = 64  # running jobs looked at before asking whether that is enough
 
 
@@ -49,6 +51,7 @@ class Dally(Policy):
         self._books: Books = Books()
         self._retries: Retries = Retries(limits.wake_s)
         self._tried: list[Job] = []  # in this pass, in vain
+        self._made: i64 = 0  # gangs for which it has made room
         self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
         self._movable: Movable = Movable(self._churn)
@@ -144,6 +147,7 @@ class Dally(Policy):
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, self.order.key(job, now), 0.0)
         self._prices.begin_pass()
+        self._made = 0
         self._retries.begin_pass(cluster.topology.machine_count())
         self._churn.begin_pass(now, cluster.topology.total_gpus())
         running = cluster.topology.total_gpus() - cluster.free_gpus
@@ -183,6 +187,8 @@ class Dally(Policy):
             self._due_s = now + self.limits.wake_s
             if now < patience_s < self._due_s:
                 self._due_s = patience_s
+            if self._has_made_most():
+                self._due_s = min(self._due_s, now + SOON_S)
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""
@@ -262,12 +268,18 @@ class Dally(Policy):
         found = self._place(job, near, due, cluster)
         if found is not None:
             return [Start(job, found)]
-        if not due or self._prices.spent():
+        if not due or self._prices.spent() or self._has_made_most():
             return []
         actions = self._made_room(job, near, now, cluster) if job.group == 1 and self._churn.allows() else []
-        if not actions:
+        if actions:
+            self._made += 1
+        else:
             self._tried.append(job)
         return actions
+
+    def _has_made_most(self) -> bool:
+        """Whether this pass has made room for as many as it may: after ranks changed hundreds may be due."""
+        return self._made >= MOST_MADE and self._retries.large()
 
     def _made_room(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """Others moved out of the job's way or preempted, and its start; [] if there is no way."""

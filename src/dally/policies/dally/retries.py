@@ -32,6 +32,10 @@ class Retries:
         """The cluster has so many machines."""
         self._every = machines // MACHINES_PER_CHANGE if machines >= LARGE else 0
 
+    def large(self) -> bool:
+        """Whether the cluster is one where not everything is looked at in every pass."""
+        return self._every > 0
+
     def changed(self) -> None:
         """A job started or stopped."""
         self._changes += 1
