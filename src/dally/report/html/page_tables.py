@@ -4,15 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, contest_of, within_noise
-from dally.metrics.metric_list import ON_PAGE, SHARE, SPAN, Metric
+from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SHARE, SPAN, Metric
 from dally.report.time_text import brief
+
+UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+class Column(NamedTuple):
+    """A column of figures: its metric, and the one unit that all its times are told in."""
+
+    metric: Metric
+    unit: str = ""
+    size: float = 1.0
+
+    def title(self) -> str:
+        """What stands above it."""
+        return f"{self.metric.short_title()}, {self.unit}" if self.unit else self.metric.short_title()
+
+    def told(self, value: float) -> str:
+        """A figure as people read it, of any size with as many digits as tell it apart."""
+        if self.unit:
+            value /= self.size
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+        return f"{value * 100:.1f} %" if self.metric.unit == SHARE else f"{value:,.0f}"
+
+
+def column_of(metric: Metric, entries: Sequence[Entry]) -> Column:
+    """The column of a figure, times in the unit that suits most of them."""
+    if metric.unit != SPAN:
+        return Column(metric)
+    found = median(entry.mean(metric) or 0.0 for entry in entries)
+    unit, size = next((pair for pair in UNITS if found >= 1.5 * pair[1]), UNITS[-1])
+    return Column(metric, unit, size)
+
+
+def best_first(contest: Contest) -> list[Entry]:
+    """The entries by mean completion time; those that left jobs unfinished last."""
+    return sorted(contest.entries, key=lambda entry: (bool(entry.unfinished), entry.mean(JCT_MEAN) or 0.0))
 
 
 def told(value: float, unit: str) -> str:
-    """A figure as people read it."""
+    """A figure that stands by itself as people read it."""
     if unit == SPAN:
         return brief(value, in_table=True)
     if unit == SHARE:
@@ -28,19 +64,19 @@ def heading(title: str, left: bool = False) -> str:
 
 def comparison_table(contest: Contest, links: dict[str, str]) -> str:
     """Policies by figures: means, spread over seeds, change against the baseline, times the bound, best marked."""
-    metrics = [
-        metric
+    columns = [
+        column_of(metric, contest.entries)
         for metric in ON_PAGE
         if all(metric.key in entry.standings for entry in contest.entries)
         and any(entry.mean(metric) for entry in contest.entries)
     ]
     rows = []
-    for entry in contest.entries:
-        cells = "".join(_cell(contest, entry, metric) for metric in metrics)
+    for entry in best_first(contest):
+        cells = "".join(_cell(contest, entry, column) for column in columns)
         name = f"{_linked(entry.label, links)}{_tags(entry, contest)}"
         rows.append(f'<tr><td data-value="{escape(entry.label)}">{name}</td>{cells}</tr>')
-    head = heading("policy", left=True) + "".join(heading(metric.short_title()) for metric in metrics)
-    return _table(head, rows, _bound_row(contest, metrics))
+    head = heading("policy", left=True) + "".join(heading(column.title()) for column in columns)
+    return _table(head, rows, _bound_row(contest, columns))
 
 
 def _linked(label: str, links: dict[str, str]) -> str:
@@ -54,17 +90,18 @@ def _tags(entry: Entry, contest: Contest) -> str:
     return "".join(f'<span class="tag">{word}</span>' for word in words)
 
 
-def _cell(contest: Contest, entry: Entry, metric: Metric) -> str:
+def _cell(contest: Contest, entry: Entry, column: Column) -> str:
+    metric = column.metric
     found = entry.standings[metric.key]
     half = found.spread.half()
-    lines = [f"±&thinsp;{told(half, metric.unit)}"] if half > ROUNDING * abs(found.spread.mean) else []
+    lines = [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(found.spread.mean) else []
     base = contest.standing(contest.baseline, metric)
     if entry.label != contest.baseline and base and found.ratio:
         lines.append(_change(found, base, metric))
     if found.times_bound:
         lines.append(f"{found.times_bound.mean:.2f}× bound")
     under = "".join(f'<span class="sub">{line}</span>' for line in lines)
-    return _value_cell(found, metric, under)
+    return _value_cell(found, column, under)
 
 
 def _change(found: Standing, base: Standing, metric: Metric) -> str:
@@ -79,11 +116,11 @@ def _change(found: Standing, base: Standing, metric: Metric) -> str:
     return f'<span class="{"better" if better else "worse"}">{text}</span>'
 
 
-def _bound_row(contest: Contest, metrics: Sequence[Metric]) -> str:
-    found = [contest.bounds.get(metric.key) for metric in metrics]
+def _bound_row(contest: Contest, columns: Sequence[Column]) -> str:
+    found = [contest.bounds.get(column.metric.key) for column in columns]
     if not any(found):
         return ""
-    texts = [told(bound.mean, metric.unit) if bound else "" for bound, metric in zip(found, metrics, strict=True)]
+    texts = [column.told(bound.mean) if bound else "" for bound, column in zip(found, columns, strict=True)]
     return f'<tr class="bound"><td>lower bound</td>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
 
 
@@ -98,27 +135,28 @@ def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
 def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: Sequence[Metric]) -> str:
     """One row per run: what was varied, and its figures, best marked."""
     found = contest_of({str(place): [row] for place, row in enumerate(rows)}, "").entries
+    columns = [column_of(metric, found) for metric in metrics]
     lines = []
     for row, entry in zip(rows, found, strict=True):
         varied = "".join(
             f'<td class="left" data-value="{escape(_text(row[name]))}">{escape(_text(row[name]))}</td>'
             for name in names
         )
-        lines.append(f"<tr>{varied}{''.join(_plain_cell(entry, metric) for metric in metrics)}</tr>")
+        lines.append(f"<tr>{varied}{''.join(_plain_cell(entry, column) for column in columns)}</tr>")
     head = "".join(heading(name.removeprefix("set."), left=True) for name in names)
-    return _table(head + "".join(heading(metric.title) for metric in metrics), lines)
+    return _table(head + "".join(heading(column.title()) for column in columns), lines)
 
 
-def _plain_cell(entry: Entry, metric: Metric) -> str:
-    found = entry.standings.get(metric.key)
-    return _value_cell(found, metric) if found else '<td data-value="">–</td>'
+def _plain_cell(entry: Entry, column: Column) -> str:
+    found = entry.standings.get(column.metric.key)
+    return _value_cell(found, column) if found else '<td data-value="">–</td>'
 
 
-def _value_cell(found: Standing, metric: Metric, under: str = "") -> str:
+def _value_cell(found: Standing, column: Column, under: str = "") -> str:
     star = '<span class="star" title="best in this column">★</span> ' if found.best else ""
     kind = ' class="best"' if found.best else ""
     mean = found.spread.mean
-    return f'<td{kind} data-value="{mean!r}">{star}{told(mean, metric.unit)}{under}</td>'
+    return f'<td{kind} data-value="{mean!r}">{star}{column.told(mean)}{under}</td>'
 
 
 def _text(value: Any) -> str:
