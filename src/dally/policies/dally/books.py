@@ -27,11 +27,13 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_leading", "_running", "_walk", "_worst")
+    __slots__ = ("_keeping", "_leading", "_running", "_walk", "_worst")
 
     def __init__(self) -> None:
         self._running: dict[int, Running] = {}
-        self._worst: IndexedHeap = IndexedHeap(largest_first=True)  # by rank, then the lowest number first
+        # Those who keep what they got for now, by until when; the others by rank, then the lowest number first.
+        self._keeping: IndexedHeap = IndexedHeap()
+        self._worst: IndexedHeap = IndexedHeap(largest_first=True)
         # The worst-ranked as far as somebody asked, until one changes: gangs of many sizes ask in one pass.
         self._leading: list[Running] = []
         self._walk: Walk | None = None
@@ -39,28 +41,42 @@ class Books:
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
         self._running[int(job.index)] = Running(job, rank, keeps_until_s)
-        self._put(job, rank)
+        self._leave_worst(job)
+        self._keeping.put(job.index, keeps_until_s, 0.0)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
         if self._running.pop(int(job.index), None) is not None:
-            self._worst.remove(job.index)
-            self._walk = None
+            self._keeping.discard(job.index)
+            self._leave_worst(job)
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
         self._running[int(job.index)].rank = rank
-        self._put(job, rank)
+        if not self._keeping.holds(job.index):
+            self._put(job, rank)
 
     def _put(self, job: Job, rank: float) -> None:
         self._worst.put(job.index, rank, -float(job.index))
         self._walk = None
+
+    def _leave_worst(self, job: Job) -> None:
+        if self._worst.holds(job.index):
+            self._worst.remove(job.index)
+            self._walk = None
+
+    def _let_go(self, now: float) -> None:
+        """Whoever has kept what he got for long enough may be preempted from now on."""
+        while len(self._keeping) > 0 and self._keeping.key(self._keeping.first()) <= now:
+            running = self._running[int(self._keeping.pop())]
+            self._put(running.job, running.rank)
 
     def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
         """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
 
         None once there is nobody left.
         """
+        self._let_go(now)
         found: list[Job] | None = None
         for place in range(first, last):
             running = self._at(place)
@@ -68,7 +84,7 @@ class Books:
                 break
             if found is None:
                 found = []
-            if running.keeps_until_s <= now and running.job.placed_s < now:
+            if running.job.placed_s < now:
                 found.append(running.job)
         return found
 
