@@ -182,3 +182,15 @@ def test_a_limit_that_is_none(tmp_path: Path) -> None:
     path.write_text(f"JobID|Submit|Start|End|AllocTRES|Timelimit\n{job}\n")
     with pytest.raises(InputError, match=r"sacct\.txt:2: Timelimit: 'soon': must be"):
         read_history(path)
+
+
+def test_types_of_gpus_are_not_told_apart_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    times = f"{DAY}10:00:00|{DAY}10:00:10|{DAY}10:05:00"
+    kinds = ["a100", "a100", "v100"]
+    lines = [f"{number}|{times}|gres/gpu:{kind}=8" for number, kind in enumerate(kinds, 1)]
+    path.write_text("\n".join(["JobID|Submit|Start|End|AllocTRES", *lines]))
+    expected = "ran on GPUs of one type (2 on a100, 1 on v100): HERE THEY MAY RUN ON ANY"
+    assert read_trace(path, 8).notes == {expected: 3}
+    path.write_text("\n".join(["JobID|Submit|Start|End|AllocTRES", *lines[:2]]))
+    assert read_trace(path, 8).notes == {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dally.errors import InputError, at
 from dally.model import NEVER, Job
@@ -15,6 +15,8 @@ from dally.traces.formats import Format, find_format, format_named
 from dally.traces.parsed_once import Parsed, find_kept, keep, stamp
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
+
+SHOWN_TYPES: Final = 4
 
 
 class Trace(NamedTuple):
@@ -56,6 +58,7 @@ def read_trace(
     jobs: list[Job] = []
     lengths: list[float] = []
     skipped = 0
+    types: dict[str, int] = {}  # jobs by type of GPU
     with _no_garbage():
         reading, name, rows = _parsed(path, format, strict, zone)
         for row in rows:
@@ -71,14 +74,25 @@ def read_trace(
                 lengths.append(stated)
                 duration_s = NEVER
             job = Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label)
-            _, job.limit_s, job.account, job.partition, job.qos, _ = row[13:]
+            gpu_type, _, job.limit_s, job.account, job.partition, job.qos, _ = row[12:]
+            if gpu_type:
+                types[gpu_type] = types.get(gpu_type, 0) + 1
             jobs.append(job)
     if not jobs:
         raise _no_jobs(reading, skipped)
     jobs, lengths = _by_submission(jobs, lengths)
-    return Trace(
-        jobs, lengths, skipped, reading.length, name, dict(reading.unused), dict(reading.notes), reading.epoch_s
-    )
+    notes = dict(reading.notes) | _any_gpu(types)
+    return Trace(jobs, lengths, skipped, reading.length, name, dict(reading.unused), notes, reading.epoch_s)
+
+
+def _any_gpu(types: dict[str, int]) -> dict[str, int]:
+    """What is to be known where jobs ran on GPUs of several types: here every GPU is like every other."""
+    if len(types) < 2:
+        return {}
+    often = sorted(types, key=lambda kind: (-types[kind], kind))
+    listed = ", ".join(f"{types[kind]:,} on {kind}" for kind in often[:SHOWN_TYPES])
+    more = f" and {len(often) - SHOWN_TYPES} more types" if len(often) > SHOWN_TYPES else ""
+    return {f"ran on GPUs of one type ({listed}{more}): HERE THEY MAY RUN ON ANY": sum(types.values())}
 
 
 def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa: A002
