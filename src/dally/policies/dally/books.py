@@ -58,12 +58,17 @@ class Books:
 
     def _put(self, job: Job, rank: float) -> None:
         self._worst.put(job.index, rank, -float(job.index))
-        self._walk = None
+        self._forget_walk()
 
     def _leave_worst(self, job: Job) -> None:
         if self._worst.holds(job.index):
             self._worst.remove(job.index)
+            self._forget_walk()
+
+    def _forget_walk(self) -> None:
+        if self._walk is not None:
             self._walk = None
+            self._leading = []  # nothing is to keep a job that is gone
 
     def _let_go(self, now: float) -> None:
         """Whoever has kept what he got for long enough may be preempted from now on."""
@@ -94,7 +99,6 @@ class Books:
         if walk is None:
             walk = Walk(self._worst)
             self._walk = walk
-            self._leading = []
         while len(self._leading) <= place:
             item = walk.next()
             if item < 0:
