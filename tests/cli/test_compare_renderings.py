@@ -190,14 +190,15 @@ def in_html(folder: Path, _: str) -> Found:
     headings, *lines = parser.rows
     found: Found = {}
     for key, title in METRICS.items():
-        place = headings.index(title.replace("munication", "m."))
+        start = title.replace("munication", "m.") + ", "
+        place = next(place for place, heading in enumerate(headings) if heading.startswith(start))
+        unit_s = SECONDS[headings[place].removeprefix(start)]  # one for the whole column
         for line in lines[:-1]:
             cell = line[place]
-            spans = [float(value) * SECONDS[unit] for value, unit in re.findall(r"(\d+\.?\d*) (s|min|h|d)\b", cell)]
+            mean, half = (float(value) * unit_s for value in re.findall(r"\d+\.?\d*", cell)[:2])
             times = re.findall(r"(\d+\.\d+)× bound", cell)
-            bound, unit = lines[-1][place].split()
             found[line[0].split("|")[0], key] = Shown(
-                spans[0], spans[1], "★" in cell, "unfinished" in line[0], float(bound) * SECONDS[unit],
+                mean, half, "★" in cell, "unfinished" in line[0], float(lines[-1][place]) * unit_s,
                 float(times[0]) if times else None,
             )  # fmt: skip
     return found
