@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from dally import is_compiled
 from dally.model import Costs
 from dally.policies.base import Policy
 from dally.policies.registry import POLICIES, build
@@ -14,7 +15,7 @@ from dally.testing.optimal import Ask, OptimalTiny, best_schedule
 from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case
 
-INSTANCES = 500
+INSTANCES = 500 if is_compiled() else 100  # the same ones; plain Python takes minutes for all of them
 GPUS = 4
 
 
