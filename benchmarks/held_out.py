@@ -29,6 +29,7 @@ from benchmarks.held_out_loads import (
     other_window,
     racks_of_16,
 )
+from benchmarks.kept_runs import add_options
 from dally.benchmark.cells import MIX, WORKLOADS, find_workload
 from dally.benchmark.our_standing import OurStanding, our_standing, promises
 from dally.benchmark.reproduction import percent
@@ -174,11 +175,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--networks", default="slow,congested")
     parser.add_argument("--policies", default=POLICIES, help="the first is judged against the others")
     parser.add_argument("--seeds", default="1", help="of all settings but `seeds`")
-    parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
-    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--shared", type=Path)
-    parser.add_argument("--out", type=Path, help="keep finished runs there")
-    parser.add_argument("--markdown", type=Path, help="write the page there")
+    add_options(parser)
     return parser.parse_args()
 
 

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from benchmarks.kept_runs import add_options
 from benchmarks.stress_cases import CASES, NONE, Ground
 from dally.benchmark.cells import DAY_S, HOUR_S, WORKLOADS, Cell, prepare
 from dally.benchmark.reproduction import percent
@@ -203,11 +204,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--network", default="slow")
     parser.add_argument("--day", type=int, default=6, help="of the trace, from 0, on which it happens")
-    parser.add_argument("--days", type=float, default=0.0, help="only the first so many days, to try things out")
-    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--shared", type=Path)
-    parser.add_argument("--out", type=Path, help="keep finished runs there")
-    parser.add_argument("--markdown", type=Path, help="write the page there")
+    add_options(parser)
     return parser.parse_args()
 
 

@@ -15,8 +15,8 @@ from dally.cli import streams
 from dally.errors import InputError, Interrupted, PolicyError, one_line
 from dally.extras import EXTRAS, missing
 
-# Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
 LONGEST_MESSAGE = 1000  # characters
+# Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
 GROUPS = ("topology", "trace")
 ALL = (
     "simulate", "compare", "whatif", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "models",

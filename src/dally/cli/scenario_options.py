@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
-from dally.cluster.presets import PRESETS
-from dally.policies.registry import POLICIES, USUAL_POLICY
+from dally.policies.registry import USUAL_POLICY
 from dally.runs.scenario import Scenario
-from dally.traces.formats import FORMATS
-from dally.traces.mixes import MIXES
 
 WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
 
@@ -108,11 +106,12 @@ OPTIONS: dict[str, Taken] = {
     "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
     "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
 }
+# What the shell offers for a value; imported when it asks and not at every start.
 COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
-    "policy": lambda: POLICIES,
-    "network": lambda: PRESETS,
-    "mix": lambda: MIXES,
-    "trace_format": lambda: ("auto", *FORMATS),
+    "policy": lambda: import_module("dally.policies.registry").POLICIES,
+    "network": lambda: import_module("dally.cluster.presets").PRESETS,
+    "mix": lambda: import_module("dally.traces.mixes").MIXES,
+    "trace_format": lambda: ("auto", *import_module("dally.traces.formats").FORMATS),
 }
 DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}
 

@@ -68,9 +68,9 @@ def rows_below(
     header = [name.strip() for name in header]
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
-    model_at, user_at, name_at, status_at, type_at, placement_at, *asked_at = (
-        _place(header, names) for names in TEXTS.values()
-    )
+    texts_at = [_place(header, names) for names in TEXTS.values()]
+    model_at, user_at, name_at, status_at, type_at, placement_at = texts_at[:6]
+    account_at, partition_at, qos_at, nodes_at = texts_at[6:]
     priority_at, wait_at, machines_at, limit_at = (
         _place(header, (name,)) for name in ("priority", "wait_s", "machines", "limit_s")
     )
@@ -109,7 +109,10 @@ def rows_below(
             word[row[type_at]],
             word[row[placement_at]],
             number(path, line, "limit_s", limit) if limit.strip() else NOT_KNOWN,
-            *(word[row[place]] for place in asked_at),
+            word[row[account_at]],
+            word[row[partition_at]],
+            word[row[qos_at]],
+            word[row[nodes_at]],
         )
 
 

@@ -61,8 +61,10 @@ def read_trace(
     types: dict[str, int] = {}  # jobs by type of GPU
     with _no_garbage():
         reading, name, rows = _parsed(path, format, strict, zone)
-        for row in rows:
-            line, job_id, submit_s, gpus, stated, model, user, priority, label = row[:9]
+        for (
+            line, job_id, submit_s, gpus, stated, model, user, priority, label, _, _, _, gpu_type, _, limit_s,
+            account, partition, qos, _,
+        ) in rows:  # fmt: skip
             if gpus > most_gpus:
                 if not skip_impossible:
                     problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
@@ -74,7 +76,10 @@ def read_trace(
                 lengths.append(stated)
                 duration_s = NEVER
             job = Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label)
-            gpu_type, _, job.limit_s, job.account, job.partition, job.qos, _ = row[12:]
+            job.limit_s = limit_s
+            job.account = account
+            job.partition = partition
+            job.qos = qos
             if gpu_type:
                 types[gpu_type] = types.get(gpu_type, 0) + 1
             jobs.append(job)

@@ -21,7 +21,7 @@ from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.registry import build
 from dally.policies.view import View
-from dally.testing import check_policy
+from dally.testing import check_policy, check_record, record_of
 from dally.testing.strategies import Case
 from tests.policies.dally.busy import VIEW, Busy
 from tests.policies.dally.test_by_hand import GRID, ONE_S, run
@@ -212,3 +212,30 @@ def test_a_pass_out_of_budget_still_starts_whom_it_can() -> None:
     assert VIEW.restart_s(Job(0, "a", 0.0, 8, 1.0)) == 13.0
     record = run([(0.0, 2, 100.0)] * 8, {"most_prices": "1"})
     assert sorted(job.start_s for job in record.jobs) == [0.0] * 4 + [100.0] * 4
+
+
+@pytest.mark.parametrize(("machines", "most"), [(255, 40), (256, 12)])
+def test_on_a_large_cluster_a_pass_makes_room_for_a_dozen(machines: int, most: int) -> None:
+    """Forty short jobs come at once to a full cluster: each has somebody preempted, a dozen of them a second."""
+    old = [Job(index, f"old{index}", 0.0, 1, 20_000.0) for index in range(machines)]
+    young = [Job(machines + index, f"young{index}", 10_000.0, 1, 60.0) for index in range(40)]
+    cluster = Cluster.grid(1, machines, 1)
+    simulation = Simulation([*old, *young], cluster, build("dally", {}), SpeedModel(), Costs(), Failures())
+    simulation.run()
+    starts = [job.start_s for job in young]
+    assert max(starts.count(start_s) for start_s in starts) == most
+    assert max(starts) <= 10_000.0 + 40 // most
+    assert all(job.status == FINISHED for job in simulation.jobs)
+    assert sum(int(job.preemptions) for job in old) == 40
+
+
+def test_it_keeps_the_contract_on_a_large_cluster() -> None:
+    """More work than there are GPUs, gangs of up to a rack: everybody is served, and nothing is used twice."""
+    draw = random.Random(5)
+    machines: list[tuple[tuple[str, ...], int]] = [((f"r{number // 32}",), 1) for number in range(256)]
+    sizes = [draw.choice([1, 1, 2, 8, 32]) for _ in range(400)]
+    jobs = sorted((draw.uniform(0.0, 4000.0), gpus, draw.uniform(30.0, 3000.0)) for gpus in sizes)
+    simulation = Case(machines, jobs, costs=ONE_S, network="slow").run(build("dally", {}))
+    check_record(record_of(simulation))
+    assert all(job.status == FINISHED for job in simulation.jobs)
+    assert any(job.preemptions for job in simulation.jobs)

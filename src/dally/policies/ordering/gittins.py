@@ -70,10 +70,6 @@ class GittinsOrder(Order):
             self._rank(found)
         return found
 
-    def ranked_at(self, index: int) -> Job:
-        """The job of that number, which is in the system."""
-        return self._ranked[index].job
-
     def per_finish_s(self, job: Job) -> float:
         """Expected seconds of service per finish of such a job, however many GPUs it takes."""
         found = self.ranked(job)

@@ -110,7 +110,7 @@ class SlurmBackfill(Policy):
         self._ranked_s = now
         self._changed = True
         self._shares.bring_up(now)
-        for job in list(queue):
+        for job in queue:
             queue.rerank(job, self.key(job, now), 0.0)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
@@ -134,7 +134,7 @@ class SlurmBackfill(Policy):
         plan = MachinePlan(cluster, self._limits_run_out(now), now, self._backfill.window_s)
         hopeless: dict[int, float] = {}  # by GPUs, the shortest limit for which the window has no room
         tested: i64 = 0
-        for job in list(queue):
+        for job in queue:
             tested += 1
             if tested > self._backfill.max_job_test:
                 break

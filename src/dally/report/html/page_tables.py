@@ -27,10 +27,10 @@ class Column(NamedTuple):
 
     def told(self, value: float) -> str:
         """A figure as people read it, of any size with as many digits as tell it apart."""
-        if self.unit:
-            value /= self.size
-            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-        return f"{value * 100:.1f} %" if self.metric.unit == SHARE else f"{value:,.0f}"
+        if not self.unit:
+            return told(value, self.metric.unit)
+        value /= self.size
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def column_of(metric: Metric, entries: Sequence[Entry]) -> Column:
