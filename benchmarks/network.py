@@ -134,7 +134,7 @@ def check_snapshots(checks: Checks) -> None:
         for network, policy in (("normal", "lwf"), ("congested", "fifo-backfill"))
     }
     if (snapshots.SHARED / "traces").exists():
-        for network, policy in (("normal", "las"), ("slow", "srsf"), ("congested", "dally")):
+        for network, policy in (("normal", "las"), ("slow", "srsf"), ("congested", "dally-paper")):
             taken[f"venus80, {network}, {policy}"] = snapshots.of_cell("venus80", network, policy, 2)
     table: list[list[str]] = []
     whole: list[snapshots.Error] = []
