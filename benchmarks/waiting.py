@@ -1,4 +1,4 @@
-"""What a scheduling event costs `dally` while 1,000, 10,000 and 100,000 jobs wait.
+"""What a scheduling event costs `dally-paper` while 1,000, 10,000 and 100,000 jobs wait.
 
 usage: python -m benchmarks.waiting     (compiled: `make install` first, and no PYTHONPATH to src/)
 
@@ -68,7 +68,7 @@ def filled(kind: str, jobs: int) -> Simulation:
         trace = Path(folder) / "batch.csv"
         trace.write_text("job_id,submit_s,gpus,duration_s\n" + "\n".join(rows(kind, jobs)) + "\n")
         settings = {"floors": "1,2", "order": "fifo"} if kind == "timers" else {}
-        simulation, _ = assemble(Scenario(str(trace), "4x16x8", "dally", settings, network="slow"))
+        simulation, _ = assemble(Scenario(str(trace), "4x16x8", "dally-paper", settings, network="slow"))
     while len(simulation.state.queue) < jobs // 2:
         simulation.step()  # they all come in
     while kind == "returning" and any(job.start_s < 0.0 for job in simulation.jobs):
