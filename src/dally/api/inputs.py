@@ -46,6 +46,7 @@ class ScenarioFields(TypedDict, total=False):
     trace_format: str
     strict: bool
     zone: str
+    durations: str
     past: str | PathLike[str]
 
 

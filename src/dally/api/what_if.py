@@ -46,6 +46,7 @@ def whatif(
     """
     kept = Kept(out)
     network = fields.pop("network", None) or ""
+    fields["durations"] = fields.get("durations") or "recorded"
     under = several("seed", seeds, fields_of(fields), 1)
     both = [
         (current, settings_of("current_settings", current_settings)),

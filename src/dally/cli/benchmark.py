@@ -34,7 +34,10 @@ EXAMPLES = """Examples:
 
 
 SEEDS = "1,2,3"
-OF_CELLS = ("trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "mix", "scenario", "snapshot")
+OF_CELLS = (
+    "trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "durations", "mix", "scenario",
+    "snapshot",
+)  # fmt: skip
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
     **dict.fromkeys(

@@ -81,6 +81,12 @@ OPTIONS: dict[str, Taken] = {
         ("--strict",), "Refuse a trace with rows that cannot be used, instead of counting them.", kind=bool
     ),
     "zone": Taken(("--zone",), "Time zone of local times in the trace, as Asia/Shanghai.", "ZONE"),
+    "durations": Taken(
+        ("--durations",),
+        "What durations in the trace are: times at the closest placement, alone (closest), or times where and "
+        "beside whom the trace says that jobs ran (recorded).",
+        "closest|recorded",
+    ),
     "skip_impossible": Taken(
         ("--skip-impossible",), "Leave out, and count, jobs larger than the cluster.", kind=bool
     ),
@@ -111,6 +117,7 @@ COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "policy": lambda: import_module("dally.policies.registry").POLICIES,
     "network": lambda: import_module("dally.cluster.presets").PRESETS,
     "mix": lambda: import_module("dally.traces.mixes").MIXES,
+    "durations": lambda: import_module("dally.runs.scenario").DURATIONS,
     "trace_format": lambda: ("auto", *import_module("dally.traces.formats").FORMATS),
 }
 DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}

@@ -99,6 +99,8 @@ def in_use(given: Given, policy: str | None, settings: list[str]) -> Scenario:
     values = {f"set.{key}": value for key, value in read_settings("--set-current", settings).items()}
     if policy is None and given.start is None and "snapshot" not in given.values:
         policy = CURRENT
+    if given.start is None:
+        values["durations"] = given.values.get("durations", "recorded")
     base = with_values(given.scenario(), values if policy is None else {"policy": policy, **values})
     require(base, "whatif", "trace", "cluster")
     return base

@@ -23,6 +23,7 @@ from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import build
 from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
+from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
@@ -58,6 +59,8 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         if network is not None:
             speed = _network_model(scenario, topology, network, profiles, policy.sharing())
         _work_out(scenario.trace, trace, profiles, speed, network is not None)
+    if scenario.durations == "recorded" and network is not None and not trace.stated:
+        trace.notes.update(take_out(scenario, trace.jobs, topology, speed))
     costs = Costs(
         scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
     )

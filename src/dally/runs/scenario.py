@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from dally.cluster.spec import cluster_files
-from dally.errors import InputError
+from dally.errors import InputError, unknown
 from dally.input_file import read_text, regular, shown
 from dally.parsed_text import parse_toml, whole_64
 from dally.policies.registry import policy_file, setting_files
 from dally.traces import companions
 from dally.traces.mixes import find_mix
+
+# Running times as they would be at the closest placement, alone; or as they were where the trace says.
+DURATIONS = ("closest", "recorded")
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Scenario:
     trace_format: str = "auto"  # told by the trace's content
     strict: bool = False  # rows of the trace that cannot be used are errors
     zone: str = "UTC"  # of local times in the trace
+    durations: str = "closest"  # what the trace's durations hold: one of DURATIONS
     past: str = ""  # a trace of an earlier time, for policies that predict
     snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
@@ -57,6 +61,8 @@ class Scenario:
     def check(self) -> None:
         """Raise an InputError unless its numbers make sense and its files are what they were."""
         find_mix(self.mix)
+        if self.durations not in DURATIONS:
+            raise unknown("way to read durations", self.durations, DURATIONS)
         for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "jitter", "failure_rate"):
             if not getattr(self, name) >= 0.0:
                 raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")

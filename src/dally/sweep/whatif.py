@@ -133,7 +133,7 @@ def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run
     if question.changes_cluster():
         prepared = changed(question, new_topology(question, topology), folder)
         loads = dict.fromkeys(loads, prepared)
-        base = replace(current, trace_format="csv", zone="UTC")
+        base = replace(current, trace_format="csv", zone="UTC", durations="closest")
         if question.network:
             network = question.network
             shown = f"{current.network or 'as stated'} to {network}"
@@ -180,7 +180,8 @@ def same_work(question: Question, seed: int, most_gpus: int) -> str:
     rows = [
         TraceRow(
             0, job.job_id, job.submit_s, int(job.gpus), job.duration_s / speed.closest_s(job, 1.0), job.model,
-            job.user, job.priority, job.name,
+            job.user, job.priority, job.name, limit_s=job.limit_s, account=job.account, partition=job.partition,
+            qos=job.qos,
         )
         for job in simulation.jobs
     ]  # fmt: skip

@@ -202,17 +202,17 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
         fields = (
             row.job_id, row.user, row.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
             written(start_s + duration_s, "T"), row.status, f"gres/gpu={row.gpus}{typed}", str(row.machines or ""),
-            "", f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}",
+            row.nodes, f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}",
         )  # fmt: skip
         yield "|".join(fields) + "\n"
 
 
 def _check(row: TraceRow) -> None:
     """Refuse what would be read back as something else."""
-    for field in (row.job_id, row.user, row.status):
+    for field in (row.job_id, row.user, row.status, row.nodes):
         if "|" in field:
             raise InputError(f"job {row.job_id!r}: {field!r}: only a name can hold | in sacct's files")
-    for field in (row.job_id, row.user, row.name, row.status):
+    for field in (row.job_id, row.user, row.name, row.status, row.nodes):
         if re.search(r"[\r\n]", field):
             raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold line ends")
     if STEP.search(row.job_id):
