@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from dally.report.html.axes import category_axis, fitted_high, span_axis
 from dally.report.html.build import build_page, write_page
+from dally.report.html.charts import STACK, Chart, Series, Total
+from dally.report.html.headline import Headline
+from dally.report.html.page import Page
 from tests.report.conftest import ARTIFACTS, Open
 
 PHONE = 390
@@ -213,3 +217,34 @@ def test_prints_light_without_controls(reports: dict[str, Path], open_page: Open
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator(".replay .play").is_visible()
     assert len(page.pdf()) > 20_000
+
+
+def test_a_comparison_is_about_two_policies_and_shows_ranges(reports: dict[str, Path], open_page: Open) -> None:
+    page = open_page(reports["comparison"])
+    figure = page.locator("figure[data-name=jct-mean]:visible")
+    accents = figure.locator("svg text[style*='font-weight']")
+    assert accents.count() == 2
+    assert "fifo-backfill" in accents.all_text_contents()
+    assert figure.locator("svg .whisker").count() >= 1
+    assert page.locator("tr.subject:visible").count() == page.locator("tr.baseline:visible").count() == 1
+    assert "two leaders" in page.locator("p.why:visible").first.inner_text()
+    item = page.locator("figure[data-name=jct-cdf]:visible .legend button", has_text="las")
+    item.hover()
+    assert page.locator("figure[data-name=jct-cdf]:visible path.hot").count() == 1
+
+
+def test_an_outlier_is_cut_off_and_marked(tmp_path: Path, open_page: Open) -> None:
+    totals = [Total(float(place), value, value, value) for place, value in enumerate([5.0, 6.0, 7.0, 90.0])]
+    axis = span_axis("time", fitted_high([one.value for one in totals]))
+    bars = Series("all", 0, [one.value for one in totals], [one.row for one in totals])
+    names = category_axis("policy", "name", ["a", "b", "c", "d"])
+    page = Page("Outliers", "")
+    page.headline(Headline("One is far off.", []))
+    page.add_charts([Chart("bars", "Bars", "", STACK, axis, names, [bars], totals=totals)])
+    write_page(page, tmp_path / "outliers.html")
+    shown = open_page(tmp_path / "outliers.html")
+    assert axis.high == 8.0
+    assert shown.locator("svg path.break").count() == 2
+    widths = shown.locator("svg rect").evaluate_all("bars => bars.map(bar => bar.getBBox().width)")
+    assert widths[3] == pytest.approx(widths[0] * 8 / 5, rel=0.01)
+    assert shown.locator("svg text.inside").all_text_contents() == ["90 s90 s: longer than the chart"]

@@ -8,6 +8,7 @@ import pytest
 from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row
 from dally.report.html.headline import Headline, comparison_headline, listed, run_headline
+from dally.report.html.leaders import leaders_sentence
 from dally.report.time_text import brief
 
 
@@ -133,3 +134,24 @@ def test_lists_read_as_people_write_them() -> None:
         "a and b",
         "a, b and c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"jct_mean_s": 100.0, "jct_p99_s": 900.0, "preemptions": 20}, {"jct_mean_s": 125.0, "jct_p99_s": 600.0},
+         "Of the two leaders, `las` is better at mean JCT (−20 %); `dally` at p99 JCT (−33 %) "
+         "and preemptions (0 instead of 20)."),
+        ({"jct_mean_s": 100.0}, {"jct_mean_s": 125.0},
+         "Of the two leaders, `las` is better at mean JCT (−20 %); `dally` at nothing beyond noise."),
+        ({"jct_mean_s": 100.0}, {"jct_mean_s": 101.0},
+         "The two leaders, `las` and `dally`, differ in nothing beyond noise."),
+        ({"jct_mean_s": 100.0}, {"jct_mean_s": 125.0, "finished": 9}, ""),
+    ],
+)  # fmt: skip
+def test_what_each_of_two_leaders_is_better_at(first: Row, second: Row, expected: str) -> None:
+    same = {"seed": 1, "jobs": 10, "finished": 10, "jct_p99_s": 700.0, "preemptions": 0}
+    same |= {"jct_p99_s": first.get("jct_p99_s", 700.0)}
+    rows = [{**same, "policy": "las", **first}, {**same, "policy": "dally", **second}]
+    (contest,) = compare_rows(rows, "las")
+    assert leaders_sentence(contest) == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dally.errors import InputError
-from dally.report.html.axes import Axis
+from dally.report.html.axes import UNITS, Axis
 from dally.report.html.charts import DOTS, HEAT, STACK, STEPS, Chart
 
 PALETTE = (
@@ -121,7 +121,7 @@ def _base(chart: Chart) -> Any:
 def _lines(chart: Chart) -> list[Any]:
     return [
         _base(chart)
-        .mark_line(interpolate="step-after" if chart.kind == STEPS else "linear")
+        .mark_line(clip=True, interpolate="step-after" if chart.kind == STEPS else "linear")
         .encode(order="order:Q")
     ]
 
@@ -146,7 +146,39 @@ def _stack(chart: Chart) -> list[Any]:
     base = _chart_of(rows).encode(y=_axis(alt.Y, chart.y, "y"), color=_colour(chart), order="order:Q")
     x = _axis(alt.X, chart.x, "x")
     x.stack = "zero"
-    return [base.mark_bar(height=15).encode(x=x)]
+    return [base.mark_bar(height=15, clip=True).encode(x=x), *_totals(chart)]
+
+
+def _totals(chart: Chart) -> list[Any]:
+    """The range of each bar over runs as a whisker, and the sums of those that the axis does not hold."""
+    import altair as alt
+
+    rows = [
+        {
+            "y": chart.y.ticks[int(one.row)][1],
+            "low": one.low,
+            "high": one.high,
+            "label": f"{_read(chart.x, one.value)} »",
+        }
+        for one in chart.totals
+    ]
+    held = [row for row, one in zip(rows, chart.totals, strict=True) if one.value <= chart.x.high]
+    cut = [row for row in rows if row not in held]
+    y = _axis(alt.Y, chart.y, "y")
+    whiskers = (
+        _chart_of(held)
+        .transform_filter("datum.high > datum.low")
+        .mark_errorbar(ticks=alt.MarkConfig(size=8), color="#222", clip=True)
+        .encode(x=_axis(alt.X, chart.x, "low"), x2="high:Q", y=y)
+    )
+    words = _chart_of(cut).mark_text(align="right", dx=-4, color="white", fontSize=10)
+    return [whiskers, words.encode(x=alt.value(WIDTH), y=y, text="label:N")]
+
+
+def _read(axis: Axis, value: float) -> str:
+    """A value in the unit of its axis."""
+    size = dict(UNITS).get(axis.unit) if axis.reads == "span" else None
+    return f"{value / size:,.1f} {axis.unit}" if size else f"{value:,.3g}"
 
 
 def _heat(chart: Chart) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -11,6 +12,8 @@ LOG_TICKS = (
     (600.0, "10 min"), (3600.0, "1 h"), (6 * 3600.0, "6 h"), (86400.0, "1 d"), (7 * 86400.0, "1 wk"),
     (30 * 86400.0, "30 d"), (180 * 86400.0, "180 d"), (3 * 365 * 86400.0, "3 yr"),
 )  # fmt: skip
+
+OUTLIER = 3.0  # times the median of a chart's bars or lines: an axis that shows it hides the others
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,13 @@ class Axis:
     def full_title(self) -> str:
         """The title with its unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+def fitted_high(values: Sequence[float]) -> float:
+    """The largest that an axis has to show: what is over OUTLIER times the median is cut off there."""
+    ordered = sorted(values)
+    limit = OUTLIER * ordered[len(ordered) // 2]
+    return max((value for value in ordered if value <= limit), default=ordered[-1])
 
 
 def round_step(largest: float, wanted: int) -> float:

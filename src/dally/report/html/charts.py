@@ -24,8 +24,21 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Total:
+    """What the bars of a row add up to, and the least and the most of it over runs."""
+
+    row: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Chart:
-    """A chart: `stack` adds up the xs of each y; `heat` has rows of `cells` between `edges`, read by `z`."""
+    """A chart: `stack` adds up the xs of each y; `heat` has rows of `cells` between `edges`, read by `z`.
+
+    What goes beyond an axis is cut off there, and said.
+    """
 
     name: str  # of its file
     title: str
@@ -37,6 +50,8 @@ class Chart:
     edges: list[float] = field(default_factory=list)
     cells: list[list[float]] = field(default_factory=list)
     z: Axis | None = None
+    totals: list[Total] = field(default_factory=list)  # of a stack: written behind its bars, with a whisker
+    accents: dict[str, int] = field(default_factory=dict)  # the colour of labels that stand out
 
     def to_page(self) -> dict[str, Any]:
         """As the page's script reads it: plain values, numbers cut to what can be seen."""
@@ -44,7 +59,7 @@ class Chart:
         for axis, source in (("x", self.x), ("y", self.y), ("z", self.z)):
             if source is not None:
                 told[axis] = {**told[axis], "title": source.full_title()}
-        return {key: _cut(value) for key, value in told.items() if value not in ([], None)}
+        return {key: _cut(value) for key, value in told.items() if value not in ([], {}, None)}
 
 
 def _cut(value: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The charts of a comparison: one colour per policy, jobs of all seeds together."""
+"""The charts of a comparison: the subject and the baseline in colour, the rest grey, jobs of all seeds together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -17,8 +18,17 @@ from dally.metrics.over_time import (
     waiting_jobs,
 )
 from dally.metrics.record import Record
-from dally.report.html.axes import category_axis, count_axis, log_span_axis, share_axis, span_axis, time_axis
-from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
+from dally.metrics.spread import Spread, spread
+from dally.report.html.axes import (
+    category_axis,
+    count_axis,
+    fitted_high,
+    log_span_axis,
+    share_axis,
+    span_axis,
+    time_axis,
+)
+from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series, Total
 from dally.report.html.run_charts import (
     CLOCK,
     JOBS_SHARE,
@@ -31,19 +41,25 @@ from dally.report.html.run_charts import (
 )
 
 SPANS = 160
+SUBJECT, BASELINE, GREY = 0, 1, 7  # colours of who the page is about, of who it is compared with, and of the rest
 
 
 class Contender:
     """A policy of the comparison: its colour, its runs (one per seed) and the jobs of all of them."""
 
-    def __init__(self, label: str, colour: int, runs: Sequence[Record]) -> None:
+    def __init__(self, label: str, colour: int, runs: Sequence[Record], jct_s: Spread | None = None) -> None:
         self.label = label
         self.colour = colour
         self.runs = runs
+        self.jct_s = jct_s  # its mean completion time over all runs, replications included
         self.jobs = pl.concat(
             [run.jobs.with_columns(pl.lit(place).alias("seed")) for place, run in enumerate(runs)],
             how="vertical_relaxed",
         )
+
+    def accented(self) -> bool:
+        """Whether it is one that the page is about."""
+        return self.colour != GREY
 
 
 def comparison_charts(contenders: Sequence[Contender]) -> list[Chart]:
@@ -52,13 +68,57 @@ def comparison_charts(contenders: Sequence[Contender]) -> list[Chart]:
     charts = []
     if done:
         charts = [
+            mean_chart(done),
             parts_chart(done),
-            size_chart(done),
             cdf_chart("jct-cdf", "Completion time", "jct_s", "job completion time", done),
             cdf_chart("queue-cdf", "Waiting", "queue_s", "time without GPUs", done),
+            size_chart(done),
         ]
     charts += [*comm_charts(contenders), tiers_chart(contenders)]
     return charts + charts_over_time(contenders)
+
+
+def accents(contenders: Sequence[Contender]) -> dict[str, int]:
+    """The colours of those that the page is about, for their labels."""
+    return {one.label: one.colour for one in contenders if one.accented()}
+
+
+def mean_chart(contenders: Sequence[Contender]) -> Chart:
+    """The mean completion time, a bar per policy, with its range over runs."""
+    totals = _totals(contenders)
+    series = [Series(one.label, one.colour, [totals[place].value], [float(place)])
+              for place, one in enumerate(contenders) if one.accented()]  # fmt: skip
+    rest = [total for total, one in zip(totals, contenders, strict=True) if not one.accented()]
+    if rest:
+        series.append(Series("the others", GREY, [one.value for one in rest], [one.row for one in rest]))
+    return Chart(
+        "jct-mean", "Mean completion time", f"Best first.{_whiskers(contenders)}", STACK,
+        span_axis("mean job completion time", _fitted(totals)),
+        category_axis("policy", "name", [one.label for one in contenders]),
+        series, totals=totals, accents=accents(contenders),
+    )  # fmt: skip
+
+
+def _totals(contenders: Sequence[Contender]) -> list[Total]:
+    """The mean completion time of each, with its range."""
+    found = []
+    for place, one in enumerate(contenders):
+        mean_s = mean_parts(one.jobs).jct_s()
+        known = one.jct_s or Spread(mean_s, mean_s, mean_s)
+        found.append(Total(float(place), mean_s, known.low, known.high))
+    return found
+
+
+def _fitted(totals: Sequence[Total]) -> float:
+    """The largest that the axis shows: whiskers of what is not cut off stay whole."""
+    shown = fitted_high([one.value for one in totals])
+    return max(max(one.value, one.high) for one in totals if one.value <= shown)
+
+
+def _whiskers(contenders: Sequence[Contender]) -> str:
+    """How to read them, where there are any."""
+    several = any(len(one.runs) > 1 for one in contenders)
+    return " Whiskers: the least and the most over seeds and replications." if several else ""
 
 
 def parts_chart(contenders: Sequence[Contender]) -> Chart:
@@ -69,11 +129,13 @@ def parts_chart(contenders: Sequence[Contender]) -> Chart:
         Series(name, PART_COLOURS[name], [one.named()[name] for one in parts], places)
         for name in ("computing", "communication", "restarts", "waiting")
     ]
+    totals = _totals(contenders)
     return Chart(
         "jct-parts", "Where the mean completion time goes",
-        "Mean over finished jobs. Restarts include undone work.",
-        STACK, span_axis("mean job completion time", max(one.jct_s() for one in parts)),
+        f"Mean over finished jobs. Restarts include undone work.{_whiskers(contenders)}",
+        STACK, span_axis("mean job completion time", _fitted(totals)),
         category_axis("policy", "name", [one.label for one in contenders]), series,
+        totals=totals, accents=accents(contenders),
     )  # fmt: skip
 
 
@@ -90,21 +152,35 @@ def cdf_chart(name: str, title: str, column: str, axis: str, contenders: Sequenc
 
 
 def size_chart(contenders: Sequence[Contender]) -> Chart:
-    """Median completion time by size of the gang, one dot per policy."""
+    """Median completion time by size of the gang, one dot per policy, with its range over seeds."""
     tables = {one.label: jct_by_size(one.jobs) for one in contenders}
     numbers = sorted({number for table in tables.values() for number in table["size_class"]})
-    series = [
-        Series(
-            one.label, one.colour, tables[one.label]["p50"].to_list(),
-            [float(numbers.index(number)) for number in tables[one.label]["size_class"]],
-        )
-        for one in contenders
-    ]  # fmt: skip
+    series = []
+    for one in contenders:
+        table = tables[one.label]
+        by_seed = [dict(jct_by_size(run.jobs).select("size_class", "p50").iter_rows()) for run in one.runs]
+        lows, highs = _ranges(by_seed, table["size_class"].to_list())
+        places = [float(numbers.index(number)) for number in table["size_class"]]
+        series.append(Series(one.label, one.colour, table["p50"].to_list(), places, lows, highs))
     return Chart(
-        "jct-by-size", "Completion time by job size", "Median over the finished jobs of each size.", DOTS,
+        "jct-by-size", "Completion time by job size",
+        f"Median over the finished jobs of each size.{_ranged(contenders)}", DOTS,
         span_range_axis("median job completion time", series),
         category_axis("job size", "GPUs", [size_label(number) for number in numbers]), series,
     )  # fmt: skip
+
+
+def _ranges(by_seed: Sequence[dict[Any, float]], keys: Sequence[Any]) -> tuple[list[float], list[float]]:
+    """The least and the most of each key over seeds; nothing where there is one seed."""
+    if len(by_seed) < 2:
+        return [], []
+    found = [spread(values.get(key) for values in by_seed) for key in keys]
+    return [one.low for one in found if one], [one.high for one in found if one]
+
+
+def _ranged(contenders: Sequence[Contender]) -> str:
+    """How to read the lines behind dots, where there are any."""
+    return " Lines: the least and the most over seeds." if any(len(one.runs) > 1 for one in contenders) else ""
 
 
 def comm_charts(contenders: Sequence[Contender]) -> list[Chart]:
@@ -118,18 +194,19 @@ def comm_charts(contenders: Sequence[Contender]) -> list[Chart]:
         for model, lost in table.select("model", "lost").iter_rows():
             worst[model] = max(worst.get(model, 0.0), lost)
     models = sorted(worst, key=lambda model: (-worst[model], model))
-    series = [
-        Series(
-            one.label, one.colour, tables[one.label]["lost"].to_list(),
-            [float(models.index(model)) for model in tables[one.label]["model"]],
-        )
-        for one in contenders
-    ]  # fmt: skip
+    series = []
+    for one in contenders:
+        table = tables[one.label]
+        by_seed = [dict(comm_by_model(run.jobs).select("model", "lost").iter_rows()) for run in one.runs]
+        lows, highs = _ranges(by_seed, table["model"].to_list())
+        places = [float(models.index(model)) for model in table["model"]]
+        series.append(Series(one.label, one.colour, table["lost"].to_list(), places, lows, highs))
+    largest = max(value for one in series for value in (*one.xs, *one.highs))
     return [
         Chart(
             "comm-by-model", "Exposed communication by model",
-            "Share of the GPU time at work that computing did not hide.", DOTS,
-            share_axis("GPU time lost to the network", float(largest)),  # type: ignore[arg-type]
+            f"Share of the GPU time at work that computing did not hide.{_ranged(contenders)}", DOTS,
+            share_axis("GPU time lost to the network", largest),
             category_axis("model", "name", models), series,
         )
     ]  # fmt: skip
@@ -153,7 +230,7 @@ def tiers_chart(contenders: Sequence[Contender]) -> Chart:
         "tiers", "How far gangs were spread",
         "Placements by the closest tier that holds the whole gang: first starts, restarts and migrations.",
         STACK, share_axis("placements", unit="% of them"),
-        category_axis("policy", "name", [one.label for one in contenders]), series,
+        category_axis("policy", "name", [one.label for one in contenders]), series, accents=accents(contenders),
     )  # fmt: skip
 
 
@@ -181,16 +258,22 @@ def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
             over_time(one.label, one.colour, step_means(level["time_s"], level["level"], edges_s), edges_s)
         )
     first = " First seed." if any(len(one.runs) > 1 for one in contenders) else ""
-    most = max(max(one.ys) for one in waits)
+    most = fitted_high([max(one.ys) for one in waits])
+    cut = [f"{one.name} goes up to {max(one.ys):,.0f}" for one in waits if max(one.ys) > most]
     return [
         Chart("utilization", "GPUs held", "Mean over each span of time." + first, STEPS, clock,
               share_axis("GPUs held", unit="% of all"), held),
-        Chart("waiting", "Jobs that wait", "Mean over each span of time." + first, STEPS, clock,
+        Chart("waiting", "Jobs that wait", f"Mean over each span of time.{first}{_cut_off(cut)}", STEPS, clock,
               count_axis("waiting jobs", most, "jobs"), waits),
         Chart("fragmentation", "Fragmentation", "Share of the free GPUs that are free in pieces." + first, STEPS,
               clock, share_axis("fragmentation", unit="% of free GPUs"), broken),
         *_load_charts(firsts, edges_s, first),
     ]  # fmt: skip
+
+
+def _cut_off(lines: Sequence[str]) -> str:
+    """What an axis does not show, in words."""
+    return f" Cut off: {', '.join(lines)}." if lines else ""
 
 
 def _load_charts(firsts: Sequence[tuple[Contender, Record]], edges_s: list[float], first: str) -> list[Chart]:
@@ -211,5 +294,6 @@ def _load_charts(firsts: Sequence[tuple[Contender, Record]], edges_s: list[float
             category_axis("policy", "name", [one.label for one, _ in firsts]),
             edges=edges_s, cells=[[round(load, 3) for load in row] for row in rows],
             z=share_axis("load", max(largest, 0.01), unit="% of capacity"),
+            accents=accents([one for one, _ in firsts]),
         )
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,17 @@ from dally.metrics.row import Row
 from dally.metrics.spread import MEANING
 from dally.report.comparison_folder import recorded_baseline
 from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
-from dally.report.html.comparison_charts import Contender, comparison_charts
+from dally.report.html.comparison_charts import BASELINE, GREY, SUBJECT, Contender, comparison_charts
 from dally.report.html.headline import comparison_headline, run_headline
+from dally.report.html.leaders import leaders_sentence
 from dally.report.html.page import Page
-from dally.report.html.page_tables import comparison_table
+from dally.report.html.page_tables import best_first, comparison_table
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_stories
 from dally.runs.folder import FolderRecord
 from dally.runs.kept_files import checked_parquet
 
 STORIES = 5
-GREY = 7
 
 
 def comparison_page(folder: Path, rows: Sequence[Row], wanted: str = "") -> Page:
@@ -76,20 +77,19 @@ def with_baseline(contest: Contest) -> Contest:
 
 def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: str) -> None:
     """One workload on one network; `name` if there are several."""
-    contenders = [
-        Contender(entry.label, colour_of(place), [FolderRecord(folder / row["folder"]) for row in entry.rows])
-        for place, entry in enumerate(contest.entries)
-    ]
     subject = favourite(contest)
+    contenders = [_contender(folder, contest, entry, subject) for entry in best_first(contest)]
     if subject is not None:
-        page.headline(comparison_headline(contest, subject, {one.label: one.jobs for one in contenders}))
+        told = comparison_headline(contest, subject, {one.label: one.jobs for one in contenders})
+        page.headline(replace(told, why=[*filter(None, [leaders_sentence(contest)]), *told.why]))
     else:
         bound = contest.bounds.get(JCT_MEAN.key)
         page.headline(run_headline(contest.baseline, contenders[0].jobs, bound.mean if bound else 0.0))
     page.section(f"table{suffix}", f"Figures {name}".strip())
-    page.add(comparison_table(contest, _links(folder, contest)))
+    page.add(comparison_table(contest, _links(folder, contest), subject.label if subject else ""))
     page.note(_how_to_read(contest))
     page.section(f"charts{suffix}", f"Charts {name}".strip())
+    page.note(_colours(contest, subject))
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
     shown = next(one for one in contenders if one.label == (subject.label if subject else contest.baseline))
     add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
@@ -109,9 +109,23 @@ def _how_to_read(contest: Contest) -> str:
     return " ".join(sentences)
 
 
-def colour_of(place: int) -> int:
-    """The colour of the policy at that place: not the palette's grey, which stands for waiting."""
-    return place if place < GREY else place + 1
+def _colours(contest: Contest, subject: Entry | None) -> str:
+    """Whom the colours of the charts stand for."""
+    if subject is None:
+        return f"Orange: `{contest.baseline}`."
+    others = "; grey: the others" if len(contest.entries) > 2 else ""
+    return (
+        f"Blue: `{subject.label}`; orange: the baseline, `{contest.baseline}`{others}. "
+        "Point at a name in a legend to find it in its chart, click it to hide it."
+    )
+
+
+def _contender(folder: Path, contest: Contest, entry: Entry, subject: Entry | None) -> Contender:
+    """The entry with its runs, in the colour of what it is to the page."""
+    colour = BASELINE if entry.label == contest.baseline else SUBJECT if entry is subject else GREY
+    runs = [FolderRecord(folder / row["folder"]) for row in entry.rows]
+    found = entry.standings.get(JCT_MEAN.key)
+    return Contender(entry.label, colour, runs, found.spread if found else None)
 
 
 def _timers(contenders: Sequence[Contender], subject: Entry | None) -> list[Any]:

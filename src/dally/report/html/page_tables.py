@@ -62,8 +62,9 @@ def heading(title: str, left: bool = False) -> str:
     return f'<th scope="col"{kind}><button type="button">{escape(title)}</button></th>'
 
 
-def comparison_table(contest: Contest, links: dict[str, str]) -> str:
+def comparison_table(contest: Contest, links: dict[str, str], subject: str = "") -> str:
     """Policies by figures: means, spread over seeds, change against the baseline, times the bound, best marked."""
+    kinds = {subject: ' class="subject"', contest.baseline: ' class="baseline"'}
     columns = [
         column_of(metric, contest.entries)
         for metric in ON_PAGE
@@ -74,7 +75,9 @@ def comparison_table(contest: Contest, links: dict[str, str]) -> str:
     for entry in best_first(contest):
         cells = "".join(_cell(contest, entry, column) for column in columns)
         name = f"{_linked(entry.label, links)}{_tags(entry, contest)}"
-        rows.append(f'<tr><td data-value="{escape(entry.label)}">{name}</td>{cells}</tr>')
+        rows.append(
+            f'<tr{kinds.get(entry.label, "")}><td data-value="{escape(entry.label)}">{name}</td>{cells}</tr>'
+        )
     head = heading("policy", left=True) + "".join(heading(column.title()) for column in columns)
     return _table(head, rows, _bound_row(contest, columns))
 

@@ -2,6 +2,7 @@
 
 const DASHES = ["", "7 3", "2 3"];
 const PALETTE = 12;
+const GREY = 7;  // the colour of series that only are there to compare with
 
 function place(axis, from, to) {
   if (axis.scale === "log") {
@@ -40,7 +41,8 @@ function layout(chart, width) {
   } else {
     left = 14 + Math.max(...chart.y.ticks.map(([, label]) => textWidth(label)));
   }
-  return { left, right: width - 16, top: 24, bottom: height - 44, height, width };
+  const right = chart.totals ? width - 52 : width - 16;  // what a bar amounts to stands behind it
+  return { left, right, top: 24, bottom: height - 44, height, width };
 }
 
 function drawAxes(svg, chart, box) {
@@ -63,7 +65,9 @@ function drawAxes(svg, chart, box) {
     if (chart.y.scale !== "category") make(svg, "path", { class: "grid", d: `M${box.left} ${at}H${box.right}` });
     if (Math.abs(at - last) < 11) continue;
     last = at;
-    const shown = make(svg, "text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, fitted(label, box.left - 8));
+    const accent = (chart.accents || {})[label];
+    const style = accent === undefined ? "" : `fill:var(--s${accent});font-weight:650`;
+    const shown = make(svg, "text", { x: box.left - 7, y: at + 4, "text-anchor": "end", style }, fitted(label, box.left - 8));
     if (shown.textContent !== label) make(shown, "title", {}, label);
   }
   make(svg, "path", { class: "base", d: `M${box.left} ${box.bottom}H${box.right}` });
@@ -78,6 +82,12 @@ function drawLegend(figure, chart, hidden) {
     const item = make(make(list, "li"), "button", { type: "button", "aria-pressed": String(!hidden.has(one.name)) });
     make(item, "span", { class: "swatch", style: `background:var(--s${one.colour % PALETTE})` });
     item.append(one.name);
+    const warm = (on) => figure.querySelectorAll(`[data-series="${chart.series.indexOf(one)}"]`).forEach((mark) => {
+      mark.classList.toggle("hot", on);
+      if (on) mark.parentNode.append(mark);
+    });
+    item.addEventListener("pointerenter", () => warm(true));
+    item.addEventListener("pointerleave", () => warm(false));
     item.addEventListener("click", () => {
       if (!hidden.delete(one.name) && hidden.size < chart.series.length - 1) hidden.add(one.name);
       drawChart(figure, chart);
@@ -94,18 +104,27 @@ function drawRamp(list, chart) {
 }
 
 const stroke = (one) => `var(--s${one.colour % PALETTE})`;
+const greyBelow = (shown) => [...shown].sort((a, b) => (b.colour === GREY) - (a.colour === GREY));
+
+// Where lines that go beyond the axis end.
+function clipped(svg, box) {
+  const [x, y, width, height] = [box.left, box.top - 2, box.right - box.left, box.bottom - box.top + 3];
+  return make(svg, "svg", { class: "cut", x, y, width, height, viewBox: `${x} ${y} ${width} ${height}` });
+}
 
 function drawLines(svg, chart, box, shown) {
   const stepped = chart.kind === "steps";
-  for (const one of shown) {
+  const inside = clipped(svg, box);
+  for (const one of greyBelow(shown)) {
     let path = "";
     one.xs.forEach((value, at) => {
       const x = box.x(value).toFixed(1), y = box.y(one.ys[at]).toFixed(1);
       path += at === 0 ? `M${x} ${y}` : stepped ? `H${x}V${y}` : `L${x} ${y}`;
     });
-    make(svg, "path", {
+    make(inside, "path", {
       d: path, fill: "none", style: `stroke:${stroke(one)}`, "stroke-width": 2, "stroke-linejoin": "round",
-      "stroke-dasharray": DASHES[Math.floor(one.colour / PALETTE) % 3],
+      "stroke-dasharray": DASHES[Math.floor(one.colour / PALETTE) % 3], "data-series": one.number,
+      opacity: one.colour === GREY && shown.length > 3 ? 0.7 : 1,
     });
   }
   const cursor = make(svg, "path", { class: "cursor", d: "" });
@@ -155,7 +174,7 @@ function tell(mark, text) {
 function drawDots(svg, chart, box, shown) {
   const many = chart.series.length > 2;
   const vertical = chart.y.scale !== "category";
-  for (const one of shown) {
+  for (const one of greyBelow(shown)) {
     const shift = many && !vertical ? (one.number - (chart.series.length - 1) / 2) * 4 : 0;
     if (one.look === "joined") {
       const points = one.xs.map((value, at) => `${box.x(value).toFixed(1)} ${box.y(one.ys[at]).toFixed(1)}`);
@@ -166,10 +185,10 @@ function drawDots(svg, chart, box, shown) {
       if (one.lows) {
         make(svg, "path", {
           d: `M${box.x(one.lows[at])} ${y}H${box.x(one.highs[at])}`, style: `stroke:${stroke(one)}`,
-          "stroke-width": 6, "stroke-linecap": "round", opacity: 0.35,
+          "stroke-width": many ? 3 : 6, "stroke-linecap": "round", opacity: 0.35, "data-series": one.number,
         });
       }
-      const dot = make(svg, "circle", { cx: x, cy: y, r: one.look === "small" ? 3 : many ? 4.5 : 5.5, style: `fill:${stroke(one)};stroke:var(--card)` });
+      const dot = make(svg, "circle", { cx: x, cy: y, r: one.look === "small" ? 3 : many ? 4.5 : 5.5, style: `fill:${stroke(one)};stroke:var(--card)`, "data-series": one.number });
       const row = vertical ? read(one.ys[at], chart.y.reads) : chart.y.ticks[one.ys[at]][1];
       const wide = one.lows ? ` (${read(one.lows[at], chart.x.reads)} to ${read(one.highs[at], chart.x.reads)})` : "";
       const told = chart.x.scale === "category" ? chart.x.ticks[value][1] : read(value, chart.x.reads);
@@ -184,14 +203,15 @@ function drawStack(svg, chart, box, shown) {
   for (const one of shown) {
     one.xs.forEach((value, at) => {
       const row = one.ys[at];
-      const from = box.x(ends[row]), to = box.x(ends[row] + value);
+      const from = Math.min(box.right, box.x(ends[row])), to = Math.min(box.right, box.x(ends[row] + value));
       ends[row] += value;
       if (to - from < 0.2) return;
       const y = box.y(row) - thick / 2;
-      const bar = make(svg, "rect", { x: from, y, width: to - from, height: thick, style: `fill:${stroke(one)}` });
+      const bar = make(svg, "rect", { x: from, y, width: to - from, height: thick, style: `fill:${stroke(one)}`, "data-series": one.number });
       tell(bar, `${chart.y.ticks[row][1]}\n${one.name}: ${read(value, chart.x.reads)}`);
       const label = read(value, chart.x.reads);
       const room = textWidth(label) + 8;
+      if (chart.totals && (to >= box.right - 0.5 || shown.length < 2 || chart.totals[row].value === value)) return;
       if (to - from > room) {
         make(svg, "text", { class: "inside", x: (from + to) / 2, y: y + thick / 2 + 4, "text-anchor": "middle" }, label);
       } else if (shown.length === 1 && to + room < box.width) {
@@ -199,6 +219,35 @@ function drawStack(svg, chart, box, shown) {
       }
     });
   }
+  if (shown.length === chart.series.length) for (const total of chart.totals || []) drawTotal(svg, chart, box, total, thick);
+}
+
+// A time in the unit of its axis: what is beside it can be compared.
+function readOn(axis, value) {
+  const size = { days: 86400, hours: 3600, minutes: 60, seconds: 1 }[axis.unit];
+  const short = { days: "d", hours: "h", minutes: "min", seconds: "s" }[axis.unit];
+  return axis.reads === "span" && size ? `${cut(value / size)} ${short}` : read(value, axis.reads);
+}
+
+// The sum of a bar and its range over runs; a bar that the axis does not hold is broken, and its sum stands in it.
+function drawTotal(svg, chart, box, total, thick) {
+  const y = box.y(total.row), label = readOn(chart.x, total.value);
+  const wide = `${label}${total.high > total.low ? ` (${readOn(chart.x, total.low)} to ${readOn(chart.x, total.high)})` : ""}`;
+  if (total.value > chart.x.high) {
+    const at = box.right - textWidth(label) - 22;
+    for (const shift of [0, 5]) make(svg, "path", { class: "break", d: `M${at + shift} ${y + thick / 2 + 1}l6 ${-thick - 2}` });
+    const text = make(svg, "text", { class: "inside", x: box.right - 4, y: y + 4, "text-anchor": "end" }, label);
+    make(text, "title", {}, `${wide}: longer than the chart`);
+    return;
+  }
+  const low = box.x(total.low), high = Math.min(box.right, box.x(total.high));
+  const whisker = high - low > 1;
+  if (whisker) {
+    const mark = make(svg, "path", { class: "whisker", d: `M${low} ${y - 4}v8M${low} ${y}H${high}M${high} ${y - 4}v8` });
+    tell(mark, `${chart.y.ticks[total.row][1]}\n${wide}`);
+  }
+  const from = Math.max(box.x(total.value), whisker ? high : 0) + 6;
+  if (from + textWidth(label) < box.width) make(svg, "text", { x: from, y: y + 4 }, label);
 }
 
 function drawHeat(svg, chart, box) {
