@@ -6,7 +6,7 @@ WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.html' -o -name '*.css' -o -name '*.js')
 
-.PHONY: install demo browser test lint bench docs clean
+.PHONY: install demo browser test uncompiled lint bench docs clean
 
 install: $(VENV)/installed
 
@@ -45,9 +45,13 @@ browser:
 # What runs compiled code is also run as plain Python; the rest (readers, pages, commands) is the same either way.
 BOTH_WAYS := tests/cluster tests/engine tests/metrics tests/perf tests/policies tests/runs tests/testing tests/test_heap.py
 
-test: browser install lint
+uncompiled: lint
 	@echo "== uncompiled"
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
+
+# The compiler takes one core for minutes: meanwhile the other one checks what needs no compiled code.
+test: browser $(VENV)/packages
+	$(MAKE) -j 2 install uncompiled
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
