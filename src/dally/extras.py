@@ -8,10 +8,17 @@ from typing import Final
 from dally.errors import InputError
 
 EXTRAS: Final = {  # by the name that is imported
+    "alembic": "live",
     "altair": "figures",
+    "fastapi": "live",
     "polars": "report",
+    "prometheus_client": "live",
+    "psycopg": "postgresql",
     "ray": "ray",
     "sklearn": "policies",
+    "sqlalchemy": "live",
+    "structlog": "live",
+    "uvicorn": "live",
     "vl_convert": "figures",
 }
 

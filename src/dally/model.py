@@ -33,7 +33,7 @@ SUBMIT: Final = 5
 # What the engine did about them. These appear in the log only.
 START: Final = 6
 PREEMPT: Final = 7
-EVICT: Final = 8  # lost its GPUs to a machine failure
+EVICT: Final = 8  # lost its GPUs to a machine failure, or to somebody behind the scheduler's back
 RENEW: Final = 9
 MIGRATE: Final = 10
 LINK: Final = 11  # the load of a link changed
@@ -367,13 +367,20 @@ picklable(Decision, 0, None, 0, 0)
 class Event:
     """Something that happened at one instant: to a job, to a machine, or to the network."""
 
-    __slots__ = ("job", "kind", "machine", "reason", "share")
+    __slots__ = ("allocation", "job", "kind", "machine", "reason", "share")
 
     def __init__(
-        self, kind: i64, job: Job | None = None, machine: i64 = -1, reason: str = "", share: float = 1.0
+        self,
+        kind: i64,
+        job: Job | None = None,
+        machine: i64 = -1,
+        reason: str = "",
+        share: float = 1.0,
+        allocation: Allocation | None = None,
     ) -> None:
         self.kind: i64 = kind
         self.job = job
         self.machine: i64 = machine
         self.reason: str = reason  # why, if anybody said
         self.share: float = share  # of the links' bandwidth that is there from now on
+        self.allocation = allocation  # adopt: where the job was found

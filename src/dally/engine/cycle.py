@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.errors import PolicyError
-from dally.model import CANCEL, NETWORK, START_FAILED, SUBMIT, Event
+from dally.model import CANCEL, EVICT, NETWORK, START_FAILED, SUBMIT, Event
 
 ACTIONS_PER_JOB: Final = 8  # in one pass: enough to start, preempt and move each; two that swap for ever do more
 
@@ -63,13 +63,14 @@ def in_turn(events: list[Event]) -> list[Event]:
 def turn_of(event: Event) -> i64:
     """The place of the event's kind among those of one instant.
 
-    After ends, before failures: starts that failed and jobs cancelled, as they give GPUs back, then the network.
+    After ends, before failures: starts that failed, jobs evicted and jobs cancelled, as they give GPUs back, then
+    the network.
     Last: holds and releases, one after the other as they came, since a job may be held as it comes.
     """
     kind = event.kind
     if kind <= SUBMIT:
         return 4 * kind
-    if kind == START_FAILED:
+    if kind in (START_FAILED, EVICT):
         return 1
     if kind == CANCEL:
         return 2

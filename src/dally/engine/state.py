@@ -149,6 +149,12 @@ class State:
         elif kind == RELEASE:
             if job.status == HELD:
                 self._enqueue(job, RELEASE, now)
+        elif kind == EVICT:
+            if job.status == RUNNING:
+                self._evict(job, now)
+        elif kind == ADOPT:
+            assert event.allocation is not None
+            self._found_at(job, event.allocation, now)
         else:
             assert kind == START_FAILED
             self._start_failed(job, event.reason, now)
@@ -180,12 +186,16 @@ class State:
     def _fail(self, machine: i64, now: float) -> None:
         self.log.add(now, FAIL, -1, machine, None)
         for job in list(self.cluster.jobs_on[machine]):
-            self._release(job, now)
-            if self.checkpoint_every_s > 0.0:
-                roll_back(job)
-            self._lose(job, EVICT, self._restart_s(job), now)
+            self._evict(job, now)
         self.cluster.fail(machine)
         self.policy.machine_failed(machine, now)
+
+    def _evict(self, job: Job, now: float) -> None:
+        """The job lost its GPUs, and what it did since its latest checkpoint; it waits again."""
+        self._release(job, now)
+        if self.checkpoint_every_s > 0.0:
+            roll_back(job)
+        self._lose(job, EVICT, self._restart_s(job), now)
 
     def _cancel(self, job: Job, now: float) -> None:
         """The job ends here, wherever it is; one that was on hold or had not come yet is nobody's to withdraw."""
@@ -245,6 +255,20 @@ class State:
         if job.start_s < 0.0:
             job.start_s = job.placed_s
         self._grant(job, now)
+
+    def restore_lease(self, job: Job, end_s: float) -> None:
+        """An adopted job's lease ends when it would have."""
+        job.lease_end_s = end_s
+        self.leases.put(job.index, end_s, 0.0)
+
+    def _found_at(self, job: Job, allocation: Allocation, now: float) -> None:
+        """A job that waits in our books turns out to run on these GPUs, which are free."""
+        if job.status == HELD:
+            self._enqueue(job, RELEASE, now)
+        self.queue.remove(job)
+        self._place(job, allocation, ADOPT, now)
+        if job.start_s < 0.0:
+            job.start_s = now
 
     # What the policy asks for.
 

@@ -1,0 +1,131 @@
+"""The contract of a backend: what it tells of its cluster, and the three things it can be asked to do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from dally.cluster.topology import Topology
+
+# ClusterJob.state
+QUEUED: Final = "queued"  # waits until it is started
+HELD: Final = "held"  # waits for its user, a dependency or a date: not to be started
+STARTING: Final = "starting"  # was told to start, does not run yet
+RUNNING: Final = "running"
+STOPPING: Final = "stopping"  # on its way out; its GPUs are not free yet
+FINISHED: Final = "finished"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+ENDED: Final = frozenset((FINISHED, FAILED, CANCELLED))
+
+# ClusterMachine.state
+UP: Final = "up"
+DRAINING: Final = "draining"  # what runs there goes on, nothing new may start
+DOWN: Final = "down"
+
+Placement = dict[str, int]  # GPUs by machine
+
+
+class BackendError(Exception):
+    """The backend could not be asked, or refused; says why in one line."""
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """A job as the backend knows it. What nobody stated is empty or None."""
+
+    job_id: str
+    state: str
+    gpus: int
+    submit_s: float  # seconds since 1970, as are all times of a backend
+    placement: Placement = field(default_factory=dict)  # while it has GPUs
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    priority: float = 0.0
+    model: str = ""
+    group: int = 1  # GPUs that must share a machine
+    limit_s: float | None = None
+    expected_s: float | None = None  # how long it runs, as its user says
+    checkpoint_every_s: float | None = None
+    managed: bool = True  # ours to start and to stop; if not, it only takes GPUs
+    reason: str = ""  # why it is held, or how it ended, in the backend's words
+
+
+@dataclass(frozen=True)
+class ClusterMachine:
+    """A machine as the backend knows it."""
+
+    name: str
+    gpus: int
+    state: str = UP
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """What the backend says of its cluster at one moment. Jobs that ended may be left out after a while."""
+
+    jobs: tuple[ClusterJob, ...]
+    machines: tuple[ClusterMachine, ...]
+
+
+class Backend(ABC):
+    """A cluster's own software. Every method may raise a BackendError; nothing is assumed until it is read back.
+
+    `start` and `preempt` return once the backend has taken the order, not once it is carried out: what came of
+    it is in a later snapshot. Both may be asked twice for the same.
+    """
+
+    name: str
+
+    @abstractmethod
+    def topology(self) -> Topology:
+        """The cluster's machines, and how they hang together."""
+
+    @abstractmethod
+    def snapshot(self) -> ClusterState:
+        """How things stand."""
+
+    @abstractmethod
+    def start(self, job_id: str, placement: Placement) -> None:
+        """Start a queued job on these GPUs, which are free."""
+
+    @abstractmethod
+    def preempt(self, job_id: str) -> None:
+        """Let a running job write its checkpoint and stop, or call a starting one back; it is queued again."""
+
+    @abstractmethod
+    def cancel(self, job_id: str) -> None:
+        """End the job, wherever it is."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float) -> None:
+        """Return when something may have changed, at the latest after that many seconds of the wall clock."""
+
+    def submit(self, request: SubmitRequest) -> str:
+        """Take in a job, queued; its id."""
+        raise BackendError(f"{self.name}: jobs are submitted with its own tools")
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of the cluster; jobs run on."""
+
+
+@dataclass(frozen=True)
+class SubmitRequest:
+    """A job that somebody asks for."""
+
+    gpus: int
+    command: tuple[str, ...] = ()  # nothing: a job that only takes time, `expected_s` of it
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    model: str = ""
+    limit_s: float | None = None
+    expected_s: float | None = None
+    checkpoint_every_s: float | None = None
+    folder: str = ""  # where the command runs

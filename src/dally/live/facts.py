@@ -1,0 +1,48 @@
+"""From what a backend knows of a job to the engine's job, and from a placement by name to an allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dally.cluster.topology import Topology
+from dally.errors import InputError
+from dally.live.backends.base import ClusterJob, Placement
+from dally.model import NEVER, Allocation, Job, make_allocation
+from dally.perf.profiles import find_model
+
+
+def job_of(found: ClusterJob, number: int, submit_s: float, usual_model: str) -> Job:
+    """The engine's job; `usual_model` stands in where no model is stated, or one that nobody knows."""
+    job = Job(
+        number, found.job_id, submit_s, found.gpus, NEVER if found.expected_s is None else found.expected_s,
+        known_model(found.model, usual_model), found.user, found.priority, found.name,
+    )  # fmt: skip
+    job.limit_s = NEVER if found.limit_s is None else found.limit_s
+    job.account = found.account
+    job.partition = found.partition
+    job.qos = found.qos
+    job.group = found.group
+    return job
+
+
+def known_model(name: str, usual: str) -> str:
+    """The model's name if there is a profile of it."""
+    try:
+        return find_model(name).name if name else usual
+    except InputError:
+        return usual
+
+
+def allocation_of(topology: Topology, numbers: Mapping[str, int], placement: Placement) -> Allocation | None:
+    """The GPUs of a placement; None if a machine of it is not in the topology."""
+    if not placement or any(name not in numbers for name in placement):
+        return None
+    parts = sorted((numbers[name], gpus) for name, gpus in placement.items())
+    allocation = make_allocation(0, parts)
+    allocation.tier = topology.tier_of(allocation.machines)
+    return allocation
+
+
+def placement_of(topology: Topology, allocation: Allocation) -> Placement:
+    """The placement by machine name, machine by machine and rack by rack, as ranks follow the fabric."""
+    return {topology.names[0][machine]: gpus for machine, gpus in sorted(allocation.parts())}

@@ -1,0 +1,107 @@
+"""From the policy's actions to the backend: noted first, written down, and then carried out."""
+
+from __future__ import annotations
+
+from dally.engine.executor import Executor
+from dally.live.backends import base
+from dally.live.backends.base import Backend, BackendError, ClusterState
+from dally.live.facts import placement_of
+from dally.live.roster import Roster
+from dally.live.wanted import PREEMPT, START, Wanted
+from dally.model import Action, Preempt
+
+ASK_AGAIN_S = 20.0  # of the wall clock: before a backend that took an order is asked for the same again
+
+
+class Orders(Executor):
+    """Notes what is wanted of which job; nothing happens to the cluster before `carry_out`."""
+
+    def __init__(self, roster: Roster, dry_run: bool = False) -> None:
+        super().__init__()
+        self.dry_run = dry_run
+        self.would: list[tuple[float, str, str]] = []  # in a dry run: (moment, job, what)
+        self._roster = roster
+
+    def apply(self, action: Action, now: float) -> str:
+        """Note the action; why not, if the backend would not take it."""
+        job = action.job
+        told = self._roster.told[job.job_id]
+        target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
+        if self.dry_run:
+            self.would.append((now, job.job_id, _in_words(target)))
+            return "dry run: nothing is done"
+        if not told.managed:
+            return "another scheduler looks after this job"
+        closed = [name for name in target or () if name in self._closed()]
+        if closed:
+            return f"{closed[0]} takes no new jobs"
+        self._roster.want(job.job_id, target, now)
+        return ""
+
+    def _closed(self) -> set[str]:
+        return {machine.name for machine in self._roster.latest.machines if machine.state != base.UP}
+
+
+def carry_out(backend: Backend, roster: Roster, now: float, speed: float) -> list[str]:
+    """Ask the backend for what is wanted and can be done now; what it refused, a line each."""
+    told = {job.job_id: job for job in roster.latest.jobs}
+    free = _free_gpus(roster.latest, roster)
+    problems: list[str] = []
+    for wanted in list(roster.wanted.values()):
+        job = told.get(wanted.job_id)
+        asked = "" if job is None else _next_step(job.state, wanted)
+        if not asked or (asked == wanted.asked and now - wanted.tried_s < ASK_AGAIN_S * speed and not wanted.error):
+            continue
+        if asked == START and not _take(free, wanted):
+            continue
+        wanted.asked, wanted.tried_s, wanted.error = asked, now, ""
+        wanted.tries += asked == START
+        try:
+            if asked == START:
+                backend.start(wanted.job_id, wanted.placement or {})
+            else:
+                backend.preempt(wanted.job_id)
+        except BackendError as error:
+            wanted.error = str(error)
+            problems.append(f"{asked} of job {wanted.job_id}: {error}")
+    return problems
+
+
+def _next_step(state: str, wanted: Wanted) -> str:
+    """What to ask for, given where the job is; empty: to wait."""
+    if state == base.QUEUED:
+        return START if wanted.placement is not None else ""
+    if state == base.RUNNING:
+        return PREEMPT
+    return PREEMPT if state == base.STARTING and wanted.placement is None else ""
+
+
+def _free_gpus(found: ClusterState, roster: Roster) -> dict[str, int]:
+    """GPUs by machine that nobody holds and nobody was promised."""
+    free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in found.machines}
+    for job in found.jobs:
+        if job.state in base.ENDED:
+            continue
+        held = job.placement
+        if job.state == base.STARTING and not held:
+            wanted = roster.wanted.get(job.job_id)
+            held = (wanted.placement if wanted is not None else None) or {}
+        for name, gpus in held.items():
+            free[name] = free.get(name, 0) - gpus
+    return free
+
+
+def _take(free: dict[str, int], wanted: Wanted) -> bool:
+    """Promise the GPUs to the job, if they are free: those of a job that is being stopped are not yet."""
+    parts = (wanted.placement or {}).items()
+    if any(free.get(name, 0) < gpus for name, gpus in parts):
+        return False
+    for name, gpus in parts:
+        free[name] -= gpus
+    return True
+
+
+def _in_words(placement: dict[str, int] | None) -> str:
+    if placement is None:
+        return "stop"
+    return "run on " + "+".join(f"{name}:{gpus}" for name, gpus in placement.items())

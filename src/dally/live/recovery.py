@@ -1,0 +1,40 @@
+"""Going on after a restart: the books as they were last written. The next turn sets them right by the backend."""
+
+from __future__ import annotations
+
+from dally.engine.rates import advance
+from dally.engine.state import State
+from dally.live.facts import job_of
+from dally.live.roster import Roster
+from dally.live.store import Store
+from dally.live.store.job_rows import restore_clocks, told_of
+from dally.model import INFINITY
+
+LEARNT = "learnt"  # the fact under which a policy's knowledge is kept
+
+
+def restore(store: Store, state: State, roster: Roster, now: float) -> None:
+    """Take up every job that had not ended, with its clocks and leases, and what was wanted of it."""
+    learnt = store.fact(LEARNT)
+    if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
+        state.policy.load(learnt["knows"])
+    for row in store.live_jobs():
+        told = told_of(row)
+        job = job_of(told, row["number"], row["submit_s"], roster.usual_model)
+        restore_clocks(job, row["clocks"])
+        lease_end_s = job.lease_end_s
+        roster.enter(job, told)
+        allocation = roster.allocation(row["placement"] or {})
+        if row["status"] == "running" and allocation is not None:
+            advance(job, now, state.checkpoint_every_s)
+            state.adopt(job, now, allocation)
+            if lease_end_s < INFINITY:
+                state.restore_lease(job, lease_end_s)
+        else:
+            state.adopt(job, now)
+            if row["status"] == "held":
+                state.hold(job, now)
+    roster.next_number = max(roster.next_number, store.last_number() + 1)
+    for wanted in store.wanted():
+        if wanted.job_id in roster.jobs:
+            roster.wanted[wanted.job_id] = wanted

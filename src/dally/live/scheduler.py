@@ -1,0 +1,118 @@
+"""One turn of the live scheduler: look, decide, write down, act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dally.cluster.topology import Topology
+from dally.engine.cycle import cycle
+from dally.engine.log import EventLog
+from dally.live import recovery
+from dally.live.backends.base import Backend, ClusterState
+from dally.live.clock import WallClock
+from dally.live.facts import placement_of
+from dally.live.orders import Orders, carry_out
+from dally.live.roster import Roster
+from dally.live.setup import Setup, empty_state
+from dally.live.store import Store
+from dally.live.store.job_rows import job_row
+from dally.live.store.log_rows import decision_rows, event_rows
+from dally.live.truth import Comparison
+from dally.model import FINISH, Job
+
+ORIGIN = "origin_s"
+LATEST = "latest_s"
+
+
+@dataclass
+class Turn:
+    """What came of one turn."""
+
+    now: float
+    next_s: float  # when the engine wants the next, if nothing happens before
+    events: int = 0
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+class Scheduler:
+    """The engine's state of a real cluster. It has no thread and no sleep of its own."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        topology: Topology,
+        setup: Setup,
+        store: Store,
+        clock: WallClock,
+        dry_run: bool = False,
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self.store = store
+        self.roster = Roster(topology, setup.usual_model, clock.moment_s)
+        self.state = empty_state(setup, topology)
+        self.orders = Orders(self.roster, dry_run)
+        recovery.restore(store, self.state, self.roster, clock.now())
+        self.state.log = EventLog()  # that they were taken up again is nobody's news
+        self._written: set[str] = set(self.roster.wanted)  # what is wanted, as the store knows it
+
+    def turn(self) -> Turn:
+        """Look at the backend, decide, write down what is to be done, do it."""
+        found = self.backend.snapshot()
+        turn = self.decide(found)
+        if not self.orders.dry_run:
+            turn.problems += carry_out(self.backend, self.roster, turn.now, self.clock.speed)
+        return turn
+
+    def decide(self, found: ClusterState) -> Turn:
+        """The engine's cycle on what the backend says; everything is on the disk when this returns."""
+        now = self.clock.now()
+        seen = Comparison(self.state, self.roster, found, now, self.clock.speed)
+        turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        turn.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
+        self._write(turn, seen)
+        for job_id in seen.ended:
+            self.roster.dismiss(self.roster.jobs[job_id])
+        self.state.log = EventLog()
+        return turn
+
+    def _write(self, turn: Turn, seen: Comparison) -> None:
+        topology, log = self.roster.topology, self.state.log
+        turn.log = event_rows(log, topology, self._name)
+        turn.decisions = decision_rows(log, topology, self._name)
+        rows = [self._row(job, seen) for job in self._touched(log)]
+        wanted = self.roster.wanted
+        with self.store.transaction() as connection:
+            self.store.write_jobs(connection, rows)
+            self.store.write_wanted(connection, wanted.values(), self._written - set(wanted))
+            self.store.write_log(connection, turn.log, turn.decisions)
+            self.store.keep(connection, LATEST, turn.now)
+            if any(event.kind == FINISH for event in seen.events):
+                policy = self.state.policy
+                learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
+                self.store.keep(connection, recovery.LEARNT, learnt)
+        self._written = set(wanted)
+
+    def _touched(self, log: EventLog) -> Iterable[Job]:
+        """Jobs of which something was logged or whose speed changed."""
+        numbers = {int(number) for number in log.jobs} | {int(job.index) for job in self.state.changed}
+        found = (self.roster.numbered(number) for number in sorted(numbers))
+        return [job for job in found if job is not None]
+
+    def _row(self, job: Job, seen: Comparison) -> dict[str, Any]:
+        told = self.roster.told[job.job_id]
+        where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)
+        row = job_row(job, told, where)
+        if job.job_id in seen.ended:
+            end = seen.ended[job.job_id]
+            row["outcome"] = "unknown" if end is None else end.state
+            row["finish_s"] = seen.now
+        return row
+
+    def _name(self, number: int) -> str | None:
+        job = self.roster.numbered(number) if number >= 0 else None
+        return None if job is None else job.job_id

@@ -1,0 +1,50 @@
+"""What the daemon schedules with: topology, network, speeds, costs and policy, from its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.topology import Topology
+from dally.engine.state import State
+from dally.model import Costs
+from dally.perf.base import SpeedModel
+from dally.perf.network_model import NetworkModel
+from dally.perf.profiles import Steps, load_profiles
+from dally.policies.registry import USUAL_POLICY, build
+
+USUAL_MODEL = "resnet50"  # stands in where a job names no model: the commonest and a mild one
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the cluster is to be scheduled."""
+
+    policy: str = USUAL_POLICY
+    settings: dict[str, str] = field(default_factory=dict)
+    network: str = ""
+    network_settings: dict[str, str] = field(default_factory=dict)
+    congestion: str = ""
+    gpu: str = "a100"
+    profiles: str = ""  # a catalogue of the operator's own
+    usual_model: str = USUAL_MODEL
+    restart_s: float = 0.0
+    restart_per_gpu_s: float = 1.0
+    checkpoint_every_s: float = 0.0
+
+
+def empty_state(setup: Setup, topology: Topology) -> State:
+    """The engine's state of a cluster on which nothing runs."""
+    policy = build(setup.policy, setup.settings)
+    network = connect_topology(topology, setup.network, setup.network_settings, setup.congestion)
+    profiles = Steps(setup.gpu, load_profiles(Path(setup.profiles)) if setup.profiles else None)
+    speed = SpeedModel()
+    speed.profiles = profiles
+    if network is not None:
+        still = quiet(topology, setup.network, setup.network_settings)
+        assert still is not None
+        speed = NetworkModel(network, still, profiles, policy.sharing())
+    costs = Costs(setup.restart_s, setup.restart_per_gpu_s, setup.checkpoint_every_s)
+    return State(Cluster(topology, network), policy, speed, costs)

@@ -1,0 +1,72 @@
+"""The engine's log of one turn as rows of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dally.cluster.topology import Topology
+from dally.engine.log import EventLog
+from dally.model import ACCEPT, DECISION_NAMES, INFINITY, KIND_NAMES, OFFER, RANK, RESERVE, ROUND, WAITS
+
+Named = Callable[[int], str | None]  # a job's id by its number
+
+
+def event_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str, Any]]:
+    """What happened."""
+    rows: list[dict[str, Any]] = []
+    for place in range(len(log)):
+        machine, tier = int(log.machines[place]), int(log.tiers[place])
+        parts = log.parts(place) if tier >= 0 else []
+        rows.append(
+            {
+                "time_s": log.times[place],
+                "kind": KIND_NAMES[log.kinds[place]],
+                "job_id": named(int(log.jobs[place])),
+                "machine": topology.names[0][machine] if machine >= 0 else None,
+                "tier": topology.tiers[tier] if tier >= 0 else None,
+                "placement": {topology.names[0][at]: gpus for at, gpus in parts} or None,
+                "reason": log.reasons.get(place, ""),
+            }
+        )
+    return rows
+
+
+def decision_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str, Any]]:
+    """Why: the columns of decisions.parquet."""
+    found = log.decisions
+    rows: list[dict[str, Any]] = []
+    first = 0
+    for place in range(len(found)):
+        last = int(found.timer_ends[place])
+        numbers = [_finite(found.timers_s[at]) for at in range(first, last)]
+        first = last
+        kind, tier, value = int(found.kinds[place]), int(found.tiers[place]), _finite(found.values[place])
+        ranked = kind in (WAITS, RANK)
+        told = {
+            "gpus": int(found.gpus[place]),
+            "group": int(found.groups[place]),
+            "tier": topology.tiers[tier] if tier >= 0 else None,
+            "demand_kind": int(found.demand_kinds[place]),
+            "rank": value if ranked else None,
+            "tie": _finite(found.ties[place]) if ranked else None,
+            "patience_s": value if kind == ACCEPT else None,
+            "until_s": value if kind in (RESERVE, ROUND) else None,
+            "winner": named(int(found.others[place])),
+            "timers_s": numbers if kind == OFFER else [],
+            "prices": [] if kind == OFFER else numbers,
+        }
+        rows.append(
+            {
+                "time_s": found.times[place],
+                "kind": DECISION_NAMES[kind],
+                "job_id": named(int(found.jobs[place])),
+                "told": told,
+            }
+        )
+    return rows
+
+
+def _finite(value: float) -> float | str:
+    """The number, as JSON has no infinity."""
+    return value if abs(value) < INFINITY else str(value)

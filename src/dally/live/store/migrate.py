@@ -1,0 +1,19 @@
+"""Brings a database to the present tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+
+def migrate(engine: Engine) -> None:
+    """Run the migrations that the database lacks, all or none of each."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

@@ -1,0 +1,143 @@
+"""The store: rows in, rows out. One transaction per turn of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Engine, create_engine, delete, event, func, insert, select
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from dally.errors import InputError
+from dally.live.store.migrate import migrate
+from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, WANTED
+from dally.live.wanted import Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Table
+
+LIVE = ("pending", "waiting", "running", "held")  # statuses of jobs that have not ended
+
+
+class StoreError(Exception):
+    """The database could not be read or written just now; says why in one line."""
+
+
+class Store:
+    """The database of one cluster."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All of it is written, or nothing."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StoreError(_short(error)) from None
+
+    # Single facts.
+
+    def fact(self, name: str) -> Any:
+        """The value kept under that name; None if there is none."""
+        with self.transaction() as connection:
+            row = connection.execute(select(FACTS.c.value).where(FACTS.c.name == name)).first()
+        return None if row is None else row[0]
+
+    def keep(self, connection: Connection, name: str, value: Any) -> None:
+        """Keep a plain value under that name."""
+        _replace(connection, FACTS, "name", [{"name": name, "value": value}])
+
+    # One turn of the daemon.
+
+    def write_jobs(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """These jobs as they stand now."""
+        _replace(connection, JOBS, "number", rows)
+
+    def write_wanted(self, connection: Connection, wanted: Iterable[Wanted], gone: Iterable[str]) -> None:
+        """These are wanted now; of those that are gone nothing is any more."""
+        rows = [{"job_id": one.job_id, "placement": one.placement, "decided_s": one.decided_s} for one in wanted]
+        _replace(connection, WANTED, "job_id", rows)
+        for job_id in gone:
+            connection.execute(delete(WANTED).where(WANTED.c.job_id == job_id))
+
+    def write_log(
+        self, connection: Connection, events: Sequence[dict[str, Any]], decisions: Sequence[dict[str, Any]]
+    ) -> None:
+        """What happened in a turn, and why."""
+        if events:
+            connection.execute(insert(EVENTS), events)
+        if decisions:
+            connection.execute(insert(DECISIONS), decisions)
+
+    def prune(self, before_s: float) -> None:
+        """Forget the reasons for what happened before a moment. Jobs and events are kept."""
+        with self.transaction() as connection:
+            connection.execute(delete(DECISIONS).where(DECISIONS.c.time_s < before_s))
+
+    # What a restart and the API read.
+
+    def live_jobs(self) -> list[dict[str, Any]]:
+        """Rows of the jobs that had not ended, in order of number."""
+        return self.rows(select(JOBS).where(JOBS.c.status.in_(LIVE)).order_by(JOBS.c.number))
+
+    def last_number(self) -> int:
+        """The highest number that any job has had; -1: none has."""
+        with self.transaction() as connection:
+            found = connection.execute(select(func.max(JOBS.c.number))).scalar()
+        return -1 if found is None else int(found)
+
+    def wanted(self) -> list[Wanted]:
+        """What was decided and not seen to be done."""
+        return [Wanted(**row) for row in self.rows(select(WANTED).order_by(WANTED.c.decided_s))]
+
+    def rows(self, query: Any) -> list[dict[str, Any]]:
+        """The rows of a query by column name."""
+        with self.transaction() as connection:
+            return [dict(row._mapping) for row in connection.execute(query)]
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.engine.dispose()
+
+
+def open_store(address: str) -> Store:
+    """The store at that address (sqlite:///FILE, postgresql+psycopg://…), its tables brought up to date."""
+    try:
+        engine = create_engine(address, connect_args={"timeout": 5.0} if address.startswith("sqlite") else {})
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _prepare_sqlite)
+        migrate(engine)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise InputError(f"--store {address}: {_short(error)}") from None
+    except SQLAlchemyError as error:
+        raise InputError(f"--store {address}: cannot be opened: {_short(error)}") from None
+    return Store(engine)
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    """Readers do not stop the writer, and a turn that is written survives a crash of the daemon."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _replace(connection: Connection, table: Table, key: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows, in place of those of the same key."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as upsert
+    else:
+        from sqlalchemy.dialects.sqlite import insert as upsert  # type: ignore[assignment]
+    statement = upsert(table)
+    columns = {name: statement.excluded[name] for name in rows[0] if name != key}
+    connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=columns), rows)
+
+
+def _short(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

@@ -1,0 +1,73 @@
+"""The tables. A change here needs a migration in `migrations/versions`; a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, Float, Index, Integer, MetaData, String, Table, Text
+
+METADATA = MetaData()
+
+# Single values by name: the clock's origin, the policy and what it has learnt.
+FACTS = Table("facts", METADATA, Column("name", String, primary_key=True), Column("value", JSON, nullable=False))
+
+# Jobs that the daemon has seen, the ended ones too. Times are seconds of the engine's clock.
+JOBS = Table(
+    "jobs",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("job_id", String, nullable=False),
+    Column("status", String, nullable=False),  # the engine's; `outcome` is the backend's
+    Column("outcome", String, nullable=False, default=""),
+    Column("submit_s", Float, nullable=False),
+    Column("finish_s", Float),
+    Column("told", JSON, nullable=False),  # what the backend said of it
+    Column("clocks", JSON, nullable=False),  # how far it has come: see job_rows.py
+    Column("placement", JSON),  # while it has GPUs
+    Index("jobs_by_id", "job_id"),
+    Index("jobs_by_status", "status"),
+)
+
+# What was decided and is not so yet, one row per job.
+WANTED = Table(
+    "wanted",
+    METADATA,
+    Column("job_id", String, primary_key=True),
+    Column("placement", JSON),
+    Column("decided_s", Float, nullable=False),
+)
+
+# What happened, and why.
+EVENTS = Table(
+    "events",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("time_s", Float, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("job_id", String),
+    Column("machine", String),
+    Column("tier", String),
+    Column("placement", JSON),
+    Column("reason", Text, nullable=False, default=""),
+    Index("events_by_job", "job_id"),
+    Index("events_by_time", "time_s"),
+)
+DECISIONS = Table(
+    "decisions",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("time_s", Float, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("job_id", String),
+    Column("told", JSON, nullable=False),  # the other columns of decisions.parquet
+    Index("decisions_by_job", "job_id"),
+    Index("decisions_by_time", "time_s"),
+)
+
+TOKENS = Table(
+    "tokens",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("digest", String, nullable=False, unique=True),  # SHA-256 of the token: the token itself is not kept
+    Column("role", String, nullable=False),
+    Column("user", String, nullable=False, default=""),
+    Column("created_s", Float, nullable=False),  # seconds since 1970
+)

@@ -1,0 +1,196 @@
+"""What happened since the last turn: the backend's truth against the engine's books, as events."""
+
+from __future__ import annotations
+
+from dally.engine.state import State
+from dally.live.backends import base
+from dally.live.backends.base import ClusterJob, ClusterState
+from dally.live.roster import Roster
+from dally.live.wanted import START, Wanted
+from dally.model import (
+    ADOPT,
+    CANCEL,
+    EVICT,
+    FAIL,
+    FINISH,
+    HELD,
+    HOLD,
+    RELEASE,
+    REPAIR,
+    RUNNING,
+    START_FAILED,
+    SUBMIT,
+    Allocation,
+    Event,
+    Job,
+)
+
+MOST_TRIES = 3  # the backend is asked for one start before that is given up
+START_WITHIN_S = 120.0  # of the wall clock, from when it was last asked
+
+
+class Comparison:
+    """One look at the backend: `events` brings the engine's books in line, `ended` are jobs that will not return."""
+
+    def __init__(self, state: State, roster: Roster, found: ClusterState, now: float, speed: float) -> None:
+        self.events: list[Event] = []
+        self.ended: dict[str, ClusterJob | None] = {}  # None: the backend no longer knows the job
+        self.overbooked: list[str] = []  # jobs that run where the books have no room for them
+        self._state = state
+        self._roster = roster
+        self.now = now
+        self._patience_s = START_WITHIN_S * speed
+        self._found: list[tuple[Job, Allocation]] = []
+        self._down = {machine.name for machine in found.machines if machine.state == base.DOWN}
+        roster.latest = found
+        self._machines(found)
+        for told in found.jobs:
+            self._job(told)
+        named = {told.job_id for told in found.jobs}
+        for job in [job for job in roster if job.job_id not in named]:
+            self._end(job, None)
+        self._adopt_found()
+
+    def _machines(self, found: ClusterState) -> None:
+        """Machines that went down or came back; one that drains is left alone until it is empty."""
+        down = self._state.cluster.down
+        for machine in found.machines:
+            number = self._roster.machines.get(machine.name)
+            if number is None:
+                continue
+            empty = not self._state.cluster.jobs_on[number]
+            gone = machine.state == base.DOWN or (machine.state == base.DRAINING and empty)
+            if gone and not down[number]:
+                self.events.append(Event(FAIL, machine=number))
+            elif machine.state == base.UP and down[number]:
+                self.events.append(Event(REPAIR, machine=number))
+
+    def _job(self, told: ClusterJob) -> None:
+        roster = self._roster
+        job = roster.jobs.get(told.job_id)
+        if job is None:
+            if told.state in base.ENDED or told.gpus < 1:
+                return
+            job = roster.admit(told)
+            self.events.append(Event(SUBMIT, job))
+        elif told.gpus != job.gpus and told.state not in base.ENDED:
+            job = self._resized(job, told)
+        roster.told[told.job_id] = told
+        wanted = roster.wanted.get(told.job_id)
+        if told.state in base.ENDED:
+            self._end(job, told)
+        elif told.state == base.RUNNING:
+            self._runs(job, told, wanted)
+        elif told.state == base.STARTING:
+            self._starts(job, wanted)
+        elif told.state in (base.QUEUED, base.HELD):
+            self._waits(job, told, wanted)
+
+    def _resized(self, job: Job, told: ClusterJob) -> Job:
+        """The job asks for another number of GPUs than when it came: for the engine that is another job."""
+        self.events.append(Event(CANCEL, job))
+        self._roster.dismiss(job)
+        other = self._roster.admit(told)
+        self.events.append(Event(SUBMIT, other))
+        return other
+
+    def _end(self, job: Job, told: ClusterJob | None) -> None:
+        """The job is over: as an end if it ran, however it ended, unless its user took it back."""
+        cancelled = job.status != RUNNING or (told is not None and told.state == base.CANCELLED)
+        if not cancelled:
+            job.duration_s = job.done_s(self.now)  # whatever its user expected
+        self.events.append(Event(CANCEL if cancelled else FINISH, job))
+        self.ended[job.job_id] = told
+
+    def _runs(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
+        if wanted is not None:
+            if wanted.placement != told.placement and wanted.asked != START:
+                return  # on its way out, or to another place
+            del self._roster.wanted[job.job_id]  # it is there, or where the backend saw fit
+        allocation = self._roster.allocation(told.placement)
+        here = job.allocation if job.status == RUNNING else None
+        if allocation is None or (here is not None and here.parts() == allocation.parts()):
+            return
+        if not any(name in self._down for name in told.placement):
+            if here is not None:
+                self.events.append(Event(EVICT, job, reason="it runs elsewhere"))
+            self._found.append((job, allocation))
+
+    def _starts(self, job: Job, wanted: Wanted | None) -> None:
+        if wanted is None:
+            if job.status != RUNNING:
+                self._roster.want(job.job_id, None, self.now)  # somebody else released it: call it back
+        elif wanted.placement is not None and self._too_late(wanted):
+            self._fail(job, f"did not start within {START_WITHIN_S:g} s")
+            self._roster.want(job.job_id, None, self.now)
+
+    def _waits(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
+        held = told.state == base.HELD
+        if wanted is not None and wanted.placement is None:
+            del self._roster.wanted[job.job_id]  # as we wished
+        elif wanted is not None and job.status == RUNNING:
+            if not held and wanted.tries < MOST_TRIES and not self._too_late(wanted):
+                return  # about to start
+            self._fail(job, wanted.error or ("it was put on hold" if held else "the backend did not start it"))
+            del self._roster.wanted[job.job_id]
+        elif job.status == RUNNING:
+            self.events.append(Event(EVICT, job, reason=told.reason))
+        if held and job.status != HELD:
+            self.events.append(Event(HOLD, job))
+        elif not held and job.status == HELD:
+            self.events.append(Event(RELEASE, job))
+
+    def _too_late(self, wanted: Wanted) -> bool:
+        since_s = wanted.tried_s if wanted.tried_s >= 0.0 else wanted.decided_s
+        return self.now - since_s > self._patience_s
+
+    def _fail(self, job: Job, reason: str) -> None:
+        self.events.append(Event(START_FAILED, job, reason=reason))
+
+    # Jobs that were found where the books do not have them.
+
+    def _adopt_found(self) -> None:
+        """Make room for them in the books: a start that is not carried out yet gives way to what is the case."""
+        if not self._found:
+            return
+        free = self._free_after()
+        for job, allocation in self._found:
+            for machine, gpus in allocation.parts():
+                self._make_room(free, machine, gpus)
+            if all(free[machine] >= gpus for machine, gpus in allocation.parts()):
+                for machine, gpus in allocation.parts():
+                    free[machine] -= gpus
+                self.events.append(Event(ADOPT, job, allocation=allocation))
+            else:
+                self.overbooked.append(job.job_id)
+
+    def _free_after(self) -> list[int]:
+        """Free GPUs by machine once the events so far have happened."""
+        cluster = self._state.cluster
+        free = [int(gpus) for gpus in cluster.free[0]]
+        gone = {int(event.job.index): event.job for event in self.events if event.job and event.kind in GIVE_BACK}
+        for job in gone.values():
+            for machine, gpus in job.allocation.parts() if job.allocation is not None else []:
+                free[machine] += gpus
+        for event in self.events:
+            if event.kind in (FAIL, REPAIR):
+                whole = int(self._roster.topology.gpus[0][event.machine])
+                free[int(event.machine)] = whole if event.kind == REPAIR else 0
+        self._gone = set(gone)
+        return free
+
+    def _make_room(self, free: list[int], machine: int, gpus: int) -> None:
+        for other in list(self._state.cluster.jobs_on[machine]):
+            if free[machine] >= gpus:
+                return
+            wanted = self._roster.wanted.get(other.job_id)
+            if int(other.index) in self._gone or wanted is None or wanted.placement is None:
+                continue
+            self._gone.add(int(other.index))
+            self._fail(other, "another job has taken its GPUs")
+            del self._roster.wanted[other.job_id]
+            for place, held in other.allocation.parts() if other.allocation is not None else []:
+                free[place] += held
+
+
+GIVE_BACK = (FINISH, CANCEL, EVICT, START_FAILED)

@@ -1,0 +1,149 @@
+"""A backend for tests: a cluster in memory on a clock that the test sets, which fails when told to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dally.cluster.topology import Topology, grid
+from dally.live.backends import base
+from dally.live.backends.base import (
+    Backend,
+    BackendError,
+    ClusterJob,
+    ClusterMachine,
+    ClusterState,
+    Placement,
+    SubmitRequest,
+)
+
+
+class FakeBackend(Backend):
+    """Jobs run for `expected_s` seconds of `now_s` in all, stop `stop_s` after they are told to."""
+
+    name = "fake"
+
+    def __init__(self, racks: int = 4, machines: int = 4, gpus: int = 8, stop_s: float = 0.0) -> None:
+        self.now_s = 0.0
+        self.stop_s = stop_s
+        self.failing = ""  # what every call answers, if anything
+        self.refusing: set[str] = set()  # jobs that it will not start
+        self.starts: list[tuple[str, Placement]] = []
+        self.jobs: dict[str, ClusterJob] = {}
+        self.left_s: dict[str, float] = {}
+        self._topology = grid(racks, machines, gpus)
+        self._machines = {
+            name: ClusterMachine(name, int(count))
+            for name, count in zip(self._topology.names[0], self._topology.gpus[0], strict=True)
+        }
+        self._since_s: dict[str, float] = {}  # running: since when; stopping: from when on it is queued
+
+    def topology(self) -> Topology:
+        """As given."""
+        return self._topology
+
+    def snapshot(self) -> ClusterState:
+        """How things stand at `now_s`."""
+        self._answer()
+        self._advance()
+        return ClusterState(tuple(self.jobs.values()), tuple(self._machines.values()))
+
+    def submit(self, request: SubmitRequest) -> str:
+        """Take in a job, queued."""
+        self._answer()
+        job_id = str(len(self.jobs) + 1)
+        self.jobs[job_id] = ClusterJob(
+            job_id, base.QUEUED, request.gpus, self.now_s, name=request.name, user=request.user,
+            model=request.model, expected_s=request.expected_s,
+        )  # fmt: skip
+        self.left_s[job_id] = request.expected_s or 0.0
+        return job_id
+
+    def start(self, job_id: str, placement: Placement) -> None:
+        """Runs at once; refuses what is not free, as a real cluster would."""
+        self._answer()
+        self._advance()
+        job = self.jobs[job_id]
+        if job.state == base.RUNNING and job.placement == placement:
+            return
+        if job.state != base.QUEUED or job_id in self.refusing:
+            raise BackendError(f"job {job_id} cannot be started: it is {job.state}")
+        free = self.free()
+        short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
+        if short or sum(placement.values()) != job.gpus:
+            raise BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
+        self.starts.append((job_id, placement))
+        self._since_s[job_id] = self.now_s
+        self.jobs[job_id] = replace(job, state=base.RUNNING, placement=dict(placement))
+
+    def preempt(self, job_id: str) -> None:
+        """Stops, and is queued `stop_s` later."""
+        self._answer()
+        self._advance()
+        job = self.jobs[job_id]
+        if job.state == base.RUNNING:
+            self.left_s[job_id] -= self.now_s - self._since_s[job_id]
+            self._since_s[job_id] = self.now_s + self.stop_s
+            self.jobs[job_id] = replace(job, state=base.STOPPING)
+            self._advance()
+
+    def cancel(self, job_id: str) -> None:
+        """Ends at once."""
+        self._answer()
+        if self.jobs[job_id].state not in base.ENDED:
+            self._become(job_id, base.CANCELLED)
+
+    def wait(self, timeout_s: float) -> None:
+        """Time passes only when the test says so."""
+
+    # What a test does behind the scheduler's back.
+
+    def hold(self, job_id: str) -> None:
+        """Its user puts it on hold."""
+        self._become(job_id, base.HELD)
+
+    def release(self, job_id: str) -> None:
+        """And lets it go again."""
+        self._become(job_id, base.QUEUED)
+
+    def requeue(self, job_id: str) -> None:
+        """Somebody stops it; it is queued."""
+        self._become(job_id, base.QUEUED)
+
+    def put(self, job_id: str, placement: Placement) -> None:
+        """Somebody starts it."""
+        self._since_s[job_id] = self.now_s
+        self.jobs[job_id] = replace(self.jobs[job_id], state=base.RUNNING, placement=placement)
+
+    def set_machine(self, name: str, state: str) -> None:
+        """A machine goes down, drains or comes back; jobs of one that goes down are queued."""
+        self._machines[name] = replace(self._machines[name], state=state)
+        for job_id, job in self.jobs.items():
+            if state == base.DOWN and name in job.placement:
+                self._become(job_id, base.QUEUED)
+
+    def held(self) -> dict[str, int]:
+        """GPUs that jobs have, by machine."""
+        found = dict.fromkeys(self._machines, 0)
+        for job in self.jobs.values():
+            for name, gpus in job.placement.items():
+                found[name] += gpus
+        return found
+
+    def free(self) -> dict[str, int]:
+        """GPUs that a job could start on now, by machine."""
+        held = self.held()
+        return {name: at.gpus - held[name] if at.state == base.UP else 0 for name, at in self._machines.items()}
+
+    def _answer(self) -> None:
+        if self.failing:
+            raise BackendError(self.failing)
+
+    def _advance(self) -> None:
+        for job_id, job in self.jobs.items():
+            if job.state == base.STOPPING and self.now_s >= self._since_s[job_id]:
+                self._become(job_id, base.QUEUED)
+            elif job.state == base.RUNNING and self.now_s - self._since_s[job_id] >= self.left_s[job_id]:
+                self._become(job_id, base.FINISHED)
+
+    def _become(self, job_id: str, state: str) -> None:
+        self.jobs[job_id] = replace(self.jobs[job_id], state=state, placement={})

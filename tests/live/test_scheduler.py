@@ -1,0 +1,289 @@
+"""The live scheduler on a backend in memory: whatever the backend says, the books follow, and nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.clock import WallClock
+from dally.live.scheduler import Scheduler
+from dally.live.setup import Setup
+from dally.live.store import Store, open_store
+from dally.model import RUNNING, STATUS_NAMES
+from dally.testing.fake_backend import FakeBackend
+
+
+class SetClock(WallClock):
+    """Shows what the backend's clock shows."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        super().__init__(0.0)
+        self._backend = backend
+
+    def now(self) -> float:
+        return self._backend.now_s
+
+
+class Bench:
+    """A scheduler on a fake cluster that can die and come back."""
+
+    def __init__(self, folder: Path, backend: FakeBackend, policy: str = "dally") -> None:
+        self.backend = backend
+        self.setup = Setup(policy)
+        self.address = f"sqlite:///{folder}/store.db"
+        self.store = open_store(self.address)
+        self.scheduler = self._begin()
+
+    def _begin(self) -> Scheduler:
+        clock = SetClock(self.backend)
+        return Scheduler(self.backend, self.backend.topology(), self.setup, self.store, clock)
+
+    def die(self) -> None:
+        """Only what is in the store and in the backend survives."""
+        self.store.close()
+        self.store = open_store(self.address)
+        self.scheduler = self._begin()
+
+    def submit(self, gpus: int, seconds: float, **facts: str) -> str:
+        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, **facts))
+
+    def go_on(self, seconds: float, step_s: float = 5.0) -> None:
+        for _ in range(round(seconds / step_s)):
+            self.backend.now_s += step_s
+            self.turn()
+
+    def turn(self) -> list[str]:
+        problems = self.scheduler.turn().problems
+        self.check()
+        return problems
+
+    def check(self) -> None:
+        """No GPU twice, and no job in two places."""
+        capacity = dict(zip(self.backend.topology().names[0], self.backend.topology().gpus[0], strict=True))
+        assert all(gpus <= capacity[name] for name, gpus in self.backend.held().items())
+        assert int(self.scheduler.state.cluster.free_gpus) >= 0
+
+    def states(self) -> dict[str, str]:
+        return {job_id: job.state for job_id, job in self.backend.jobs.items()}
+
+    def books(self) -> dict[str, str]:
+        return {job.job_id: STATUS_NAMES[job.status] for job in self.scheduler.roster}
+
+    def agree(self) -> None:
+        """The books are the backend's truth."""
+        for job in self.scheduler.roster:
+            told = self.backend.jobs[job.job_id]
+            assert (job.status == RUNNING) == (told.state == base.RUNNING), (job, told)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, FakeBackend())
+
+
+def test_jobs_run_to_their_ends(bench: Bench) -> None:
+    for gpus in (8, 16, 4, 32, 1, 64, 12):
+        bench.submit(gpus, 60.0)
+    bench.go_on(600.0)
+    assert set(bench.states().values()) == {base.FINISHED}
+    assert len(bench.backend.starts) == 7  # each once
+    assert bench.books() == {}
+
+
+def test_a_start_waits_until_the_preempted_job_has_left(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 1, 8, stop_s=12.0), "srtf")
+    long = bench.submit(8, 5000.0)
+    bench.go_on(10.0)
+    short = bench.submit(8, 20.0)
+    bench.go_on(5.0)
+    assert bench.states() == {long: base.STOPPING, short: base.QUEUED}
+    bench.go_on(5.0)
+    assert bench.states() == {long: base.STOPPING, short: base.QUEUED}  # its GPUs are not free yet
+    bench.go_on(15.0)
+    assert bench.states()[short] == base.RUNNING
+    bench.go_on(60.0)
+    assert bench.states() == {long: base.RUNNING, short: base.FINISHED}
+    bench.agree()
+
+
+def test_what_was_decided_and_not_done_is_done_after_a_crash(bench: Bench) -> None:
+    job = bench.submit(16, 60.0)
+    bench.scheduler.decide(bench.backend.snapshot())  # and dies before it acts
+    assert bench.states()[job] == base.QUEUED
+    bench.die()
+    bench.turn()
+    assert bench.states()[job] == base.RUNNING
+    assert len(bench.backend.starts) == 1
+    bench.go_on(70.0)
+    assert bench.states()[job] == base.FINISHED
+
+
+def test_what_was_done_and_not_noted_is_found_after_a_crash(bench: Bench) -> None:
+    job = bench.submit(16, 600.0)
+    bench.scheduler.decide(bench.backend.snapshot())
+    bench.backend.start(job, bench.scheduler.roster.wanted[job].placement or {})
+    bench.die()
+    bench.go_on(50.0)
+    assert len(bench.backend.starts) == 1
+    bench.agree()
+
+
+def test_clocks_survive(bench: Bench) -> None:
+    job_id = bench.submit(16, 6000.0)
+    bench.go_on(100.0)
+    before = bench.scheduler.roster.jobs[job_id]
+    placed_s, work_s = before.placed_s, before.done_s(bench.backend.now_s)
+    bench.die()
+    after = bench.scheduler.roster.jobs[job_id]
+    assert (after.placed_s, after.start_s, after.index) == (placed_s, before.start_s, before.index)
+    assert after.done_s(bench.backend.now_s) == pytest.approx(work_s)
+    assert after.lease_end_s == before.lease_end_s
+
+
+def test_behind_its_back(bench: Bench) -> None:
+    cancelled, requeued, held, moved = (bench.submit(8, 600.0) for _ in range(4))
+    bench.go_on(10.0)
+    bench.agree()
+    bench.backend.cancel(cancelled)
+    bench.backend.requeue(requeued)
+    bench.backend.hold(held)
+    elsewhere = next(name for name, gpus in bench.backend.free().items() if gpus == 8)
+    bench.backend.requeue(moved)
+    bench.backend.put(moved, {elsewhere: 8})
+    bench.go_on(5.0)
+    bench.agree()
+    assert bench.books() == {requeued: "running", held: "held", moved: "running"}
+    bench.backend.release(held)
+    bench.go_on(700.0)
+    assert bench.states() == {cancelled: base.CANCELLED, **dict.fromkeys((requeued, held, moved), base.FINISHED)}
+
+
+def test_somebody_takes_the_gpus_first(bench: Bench) -> None:
+    ours, theirs = bench.submit(8, 600.0), bench.submit(8, 600.0)
+    bench.backend.hold(theirs)
+    bench.scheduler.decide(bench.backend.snapshot())
+    bench.backend.put(theirs, bench.scheduler.roster.wanted[ours].placement or {})
+    bench.go_on(60.0)
+    bench.agree()
+    assert bench.books() == {ours: "running", theirs: "running"}
+
+
+def test_a_machine_goes_down_and_comes_back(bench: Bench) -> None:
+    jobs = [bench.submit(8, 300.0) for _ in range(16)]
+    bench.go_on(10.0)
+    lost = next(iter(bench.backend.jobs[jobs[3]].placement))
+    bench.backend.set_machine(lost, base.DOWN)
+    bench.go_on(20.0)
+    assert bench.books()[jobs[3]] == "waiting"
+    bench.agree()
+    bench.backend.set_machine(lost, base.UP)
+    bench.go_on(20.0)
+    assert bench.states()[jobs[3]] == base.RUNNING
+    bench.agree()
+
+
+def test_a_machine_that_drains_gets_no_new_jobs(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8))
+    first, second = bench.backend.topology().names[0]
+    bench.backend.set_machine(first, base.DRAINING)
+    jobs = [bench.submit(8, 30.0) for _ in range(3)]
+    bench.go_on(40.0)
+    assert {next(iter(placement)) for _, placement in bench.backend.starts} == {second}
+    bench.go_on(200.0)
+    assert all(bench.states()[job] == base.FINISHED for job in jobs)
+
+
+def test_a_start_that_is_refused_is_tried_again_and_others_go_on(bench: Bench) -> None:
+    refused, other = bench.submit(8, 100.0), bench.submit(8, 100.0)
+    bench.backend.refusing.add(refused)
+    problems = [line for _ in range(30) for line in bench.turn()]
+    assert any("cannot be started" in line for line in problems)
+    bench.go_on(50.0)
+    assert bench.states() == {refused: base.QUEUED, other: base.RUNNING}
+    bench.backend.refusing.clear()
+    bench.go_on(200.0)
+    assert set(bench.states().values()) == {base.FINISHED}
+
+
+def test_a_backend_that_does_not_answer_changes_nothing(bench: Bench) -> None:
+    job = bench.submit(8, 100.0)
+    bench.go_on(10.0)
+    bench.backend.failing = "slurmctld is down"
+    with pytest.raises(BackendError, match="slurmctld is down"):
+        bench.turn()
+    bench.backend.failing = ""
+    bench.go_on(10.0)
+    assert bench.books() == {job: "running"}
+
+
+@pytest.mark.parametrize("policy", ["dally", "dally-paper", "srtf", "tiresias", "fifo-backfill"])
+def test_whatever_happens_no_job_is_lost(policy: str, tmp_path: Path) -> None:
+    """Everything at once, drawn at random: crashes between deciding and acting, refusals, users, machines."""
+    chance = random.Random(f"{policy}:5")
+    backend = FakeBackend(2, 2, 4, stop_s=7.0)
+    bench = Bench(tmp_path, backend, policy)
+    cancelled: set[str] = set()
+    for step in range(400):
+        backend.now_s += chance.choice((0.5, 5.0, 40.0))
+        if step < 250 and chance.random() < 0.3:
+            bench.submit(chance.choice((1, 2, 3, 4, 6, 8, 16)), chance.choice((5.0, 60.0, 400.0)))
+        if step < 250 and backend.jobs:
+            cancelled |= meddle(chance, bench)
+        if step == 250:
+            for name in backend.topology().names[0]:
+                backend.set_machine(name, base.UP)
+            backend.refusing.clear()
+            for job_id in [job_id for job_id, state in bench.states().items() if state == base.HELD]:
+                backend.release(job_id)
+        if chance.random() < 0.1:
+            bench.scheduler.decide(backend.snapshot())
+            bench.die()
+        else:
+            bench.turn()
+    bench.go_on(20000.0, 40.0)
+    assert {job_id for job_id, state in bench.states().items() if state == base.CANCELLED} == cancelled
+    assert set(bench.states().values()) <= {base.FINISHED, base.CANCELLED}
+    assert bench.books() == {}
+
+
+def meddle(chance: random.Random, bench: Bench) -> set[str]:
+    """Something that the scheduler did not do; jobs that were cancelled."""
+    backend = bench.backend
+    job_id = chance.choice(sorted(backend.jobs))
+    state = backend.jobs[job_id].state
+    what = chance.random()
+    if what < 0.03 and state not in base.ENDED:
+        backend.cancel(job_id)
+        return {job_id}
+    if what < 0.06 and state == base.RUNNING:
+        backend.requeue(job_id)
+    elif what < 0.09 and state == base.QUEUED:
+        backend.hold(job_id)
+    elif what < 0.14 and state == base.HELD:
+        backend.release(job_id)
+    elif what < 0.17:
+        backend.refusing ^= {job_id}
+    elif what < 0.22:
+        state = chance.choice((base.UP, base.DOWN, base.DRAINING))
+        backend.set_machine(chance.choice(backend.topology().names[0]), state)
+    return set()
+
+
+def test_the_store_tells_what_happened(bench: Bench) -> None:
+    job = bench.submit(8, 30.0)
+    bench.go_on(60.0)
+    assert [row["kind"] for row in events(bench.store) if row["job_id"] == job] == ["submit", "start", "finish"]
+    assert bench.store.wanted() == []
+    assert bench.store.live_jobs() == []
+
+
+def events(store: Store) -> list[dict[str, object]]:
+    from sqlalchemy import select
+
+    from dally.live.store.schema import EVENTS
+
+    return store.rows(select(EVENTS).order_by(EVENTS.c.id))
