@@ -30,7 +30,7 @@ START_WITHIN_S = 120.0  # of the wall clock, from when it was last asked
 
 
 class Comparison:
-    """One look at the backend: `events` brings the engine's books in line, `ended` are jobs that will not be back."""
+    """One look at the backend: `events` sets the engine's books right, `ended` are jobs that will not be back."""
 
     def __init__(self, state: State, roster: Roster, found: ClusterState, now: float, speed: float) -> None:
         self.events: list[Event] = []
