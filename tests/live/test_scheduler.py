@@ -48,8 +48,8 @@ class Bench:
         self.store = open_store(self.address)
         self.scheduler = self._begin()
 
-    def submit(self, gpus: int, seconds: float, **facts: str) -> str:
-        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, **facts))
+    def submit(self, gpus: int, seconds: float) -> str:
+        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds))
 
     def go_on(self, seconds: float, step_s: float = 5.0) -> None:
         for _ in range(round(seconds / step_s)):
