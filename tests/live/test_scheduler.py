@@ -9,10 +9,10 @@ import pytest
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
-from dally.live.clock import WallClock
 from dally.live.scheduler import Scheduler
 from dally.live.setup import Setup
 from dally.live.store import Store, open_store
+from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES
 from dally.testing.fake_backend import FakeBackend
 

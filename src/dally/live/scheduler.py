@@ -11,7 +11,6 @@ from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
-from dally.live.clock import WallClock
 from dally.live.facts import placement_of
 from dally.live.orders import Orders, carry_out
 from dally.live.roster import Roster
@@ -20,6 +19,7 @@ from dally.live.store import Store
 from dally.live.store.job_rows import job_row
 from dally.live.store.log_rows import decision_rows, event_rows
 from dally.live.truth import Comparison
+from dally.live.wall_clock import WallClock
 from dally.model import FINISH, Job
 
 ORIGIN = "origin_s"

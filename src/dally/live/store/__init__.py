@@ -1,5 +1,5 @@
 """What the daemon must not forget: SQLite by default, any database by its address."""
 
-from dally.live.store.rows import Store, open_store
+from dally.live.store.database import Store, open_store
 
 __all__ = ["Store", "open_store"]
