@@ -61,6 +61,7 @@ def seeds() -> list[Seed]:
         "csv": ["plain.csv"], "paper": ["paper.csv"], "tiresias": ["tiresias.csv"], "swf": ["cluster.swf"],
         "sacct": ["accounting.txt"], "philly": ["cluster_job_log.json"], "helios": ["cluster_log.csv"],
         "acme": ["trace_seren.csv"], "pai": ["pai_task_table.csv"], "lingjun": ["job.csv", "worker.csv"],
+        "kubernetes": ["cluster_jobs.json"], "openb": ["openb_pods.csv"],
     }  # fmt: skip
     found = [Seed(key, {name: blocks[name].encode() for name in files}) for key, files in names.items()]
     job_table = b"job-a,i1,u1,Terminated,494300.0,494422.0\njob-b,i2,u2,Terminated,494350.0,498000.0\n"

@@ -60,6 +60,7 @@ SEEDS: dict[str, list[str]] = {
         '{"metadata": {"name": "c"}, "status": {"capacity": {"amd.com/gpu": 4}}}]}',
     ],
     "lingjun": ["host,ASW,PSW,DSW\nh0,S1,P1,G\nh1,S1,P2,G\nh2,S2,P1,G\n"],
+    "openb": ["sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\nn2,1,1,0,\n"],
     "scontrol": [
         "NodeName=n1 Arch=x86_64 CoresPerSocket=32\n   OS=Linux 5.4 #1 SMP\n   Gres=gpu:a100:8(S:0-1)\n"
         "   State=IDLE\n   CfgTRES=cpu=128,mem=1T,gres/gpu=8\n\n"

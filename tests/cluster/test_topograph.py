@@ -118,3 +118,20 @@ def test_lingjun_with_bom_and_crlf_and_without_dsw(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_bytes("\ufeffhost,ASW,PSW\r\na,S1,P1\r\nb,S1,P2\r\n".encode())
     topology = read_topology(str(tmp_path / "l.csv"))
     assert (topology.tiers[-1], topology.names[1]) == ("network", ["P1-S1", "P2-S1"])
+
+
+def test_openb_nodes(tmp_path: Path, shared: Path) -> None:
+    topology = read_topology(str(shared / "traces" / "openb_node_list_gpu_node.csv"))
+    assert (topology.tiers, len(topology.names[0]), topology.total_gpus()) == (["machine", "network"], 1213, 6212)
+    path = tmp_path / "n.csv"
+    for text, message in {
+        "sn,gpu\na,x\n": "n.csv:2: gpu: 'x': must be a whole number",
+        "sn,model,gpu\na,T4\n": "n.csv:2: 2 fields where the header has 3",
+        "sn,gpu\n,8\n": "n.csv:2: sn: is empty",
+        "sn,gpu\na,8\na,8\n": "n.csv: a: two machines have this name",
+        "sn,gpu\n": "n.csv: no machines in it",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(InputError) as error:
+            import_file(path)
+        assert message in str(error.value)

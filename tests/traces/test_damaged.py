@@ -49,7 +49,7 @@ def test_nul_bytes_and_bytes_that_are_no_text(name: str, tmp_path: Path) -> None
     assert "4: is not text in UTF-8: byte 0xff" in refused(path, name)
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("sacct", "pai")])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("sacct", "pai", "kubernetes")])
 def test_ids_that_stand_twice(name: str, tmp_path: Path) -> None:
     path = put(first_seed(name), tmp_path)
     text = path.read_text()
@@ -80,13 +80,14 @@ def unused_rows(path: Path) -> str:
         ("sacct", "2023-05-01T11:00:30"),
         ("philly", "2017-10-07 01:12:00"),
         ("lingjun", "2023/7/15 02:20"),
+        ("kubernetes", '"startTime": "2024-05-01T11:00:00Z"'),
     ],
 )
 def test_times_that_are_not_known_are_counted(name: str, start: str, times: str, tmp_path: Path) -> None:
     path = put(first_seed(name), tmp_path)
     text = path.read_text()
     assert start in text
-    path.write_text(text.replace(start, times))
+    path.write_text(text.replace(start, f'"startTime": "{times}"' if start[0] == '"' else times))
     assert "that never started" in unused_rows(path)
 
 
@@ -98,6 +99,8 @@ def test_times_that_are_not_known_are_counted(name: str, start: str, times: str,
         ("sacct", "2023-05-01T12:01:00|COMPLETED|cpu=64,gres/gpu=8,node=1", "2023-05-01T09:00:00|F|gres/gpu=8"),
         ("philly", "2017-10-07 02:00:00", "2017-10-06 02:00:00"),
         ("lingjun", "2023/7/15 03:23", "2023/7/15 02:19"),
+        ("kubernetes", "2024-05-01T11:20:00Z", "2024-05-01T10:20:00Z"),
+        ("openb", "7320,120", "7320,9999"),
         ("pai", "498000.0,600.0,29.3,100.0", "400000.0,600.0,29.3,100.0"),
     ],
 )
@@ -118,6 +121,15 @@ def test_end_before_start_is_counted_or_refused(name: str, old: str, new: str, t
         ("lingjun", '""8""', '""0.5""', "worker.csv:2: RES: '0.5': must be a whole number"),
         ("swf", "3600 8 ", "3600 0.5 ", "cluster.swf:3: allocated processors: '0.5': must be a whole number"),
         ("pai", ",100.0,V100", ",many,V100", "pai_task_table.csv:2: plan_gpu: 'many' is not a number"),
+        ("openb", "1,460,", "0.5,460,", "openb_pods.csv:3: num_gpu: '0.5': must be a whole number"),
+        ("openb", "1,460,", "1,half,", "openb_pods.csv:3: gpu_milli: 'half' is not a number"),
+        ("kubernetes", '"8"', '"500m"', "cluster_jobs.json:2: nvidia.com/gpu: '500m' is not a number"),
+        ("kubernetes", '"8"', "1.5", "cluster_jobs.json:2: nvidia.com/gpu: '1.5': must be a whole number"),
+        ("kubernetes", ": 2,", ": true,", "cluster_jobs.json:2: parallelism: True: must be a whole number"),
+        ("kubernetes", "2024-05-01T10:30:02Z", "soon", "cluster_jobs.json:2: startTime: 'soon' is not a date"),
+        ("kubernetes", '"kind": "Workload", ', '"kind": "", ', "cluster_jobs.json:3: kind: missing"),
+        ("kubernetes", '"name": "tune", ', "", "cluster_jobs.json:4: metadata.name: missing"),
+        ("kubernetes", "[{}]", "[7]", "cluster_jobs.json:5: containers: [7]: must be a list of objects"),
         ("helios", "2020-04-01 00:20:00", "yesterday", "cluster_log.csv:3: submit_time: 'yesterday' is not a date"),
         ("lingjun", '"{""nvidia.com/gpu"": ""4""}"', "{4", "worker.csv:4: RES: '{4': must be a JSON object"),
     ],

@@ -73,6 +73,16 @@ EXPECTED: dict[str, tuple[list[Facts], dict[str, int], dict[str, int]]] = {
         {"without GPUs": 1},
         {"lasted 0 minutes: 30 s assumed": 1},
     ),
+    "kubernetes": (
+        [("vision/train", 0, 16, 7200, "ann", 1800), ("nlp/tune", 3600, 4, 1200, "nlp", 0)],
+        {"without GPUs": 1},
+        {"had no Kueue workload: waiting of their pods counts as running": 1},
+    ),
+    "openb": (
+        [("pod-0", 0, 1, 3600, "", 0), ("pod-1", 60, 1, 570, "", 30), ("pod-2", 120, 8, 7200, "", 0)],
+        {"without GPUs": 1, "that never started": 1},
+        {"asked for a part of a GPU (0.5 GPUs together): each gets whole ones": 1},
+    ),
 }  # fmt: skip
 
 

@@ -108,7 +108,11 @@ OPTIONS: dict[str, Taken] = {
         "N",
         int,
     ),
-    "failures": Taken(("--failures",), "Machine outages: csv with machine, fail_s, repair_s.", "FILE"),
+    "failures": Taken(
+        ("--failures",),
+        "Machine outages: csv with machine, fail_s, repair_s; or InfiniteHBD's fault trace.",
+        "FILE",
+    ),
     "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
     "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
 }

@@ -23,7 +23,7 @@ def import_topology(
     out: Path = typer.Option(..., metavar="FILE", help="Where to write it."),
     to: str = typer.Option("toml", metavar="FORMAT", help="As what: toml or slurm (topology.conf)."),
     form: str = typer.Option(
-        "auto", "--format", help="auto, toml, slurm, slurm-yaml, topograph, kubernetes or lingjun."
+        "auto", "--format", help="auto, toml, slurm, slurm-yaml, topograph, kubernetes, lingjun or openb."
     ),
     nodes: Path | None = typer.Option(None, metavar="FILE", help="GPUs per node: output of scontrol show node,"),
     gres: Path | None = typer.Option(None, metavar="FILE", help="or gres.conf or slurm.conf,"),
@@ -39,7 +39,7 @@ def import_topology(
     strict: bool = typer.Option(False, "--strict", help="A node that is left out is an error."),
     as_json: bool = typer.Option(False, "--json", help="Print what was imported as JSON."),
 ) -> None:
-    """Turn the topology of Slurm, Kubernetes, Topograph or Lingjun into one of ours, or into Slurm's."""
+    """Turn the topology of Slurm, Kubernetes, Topograph, Lingjun or openb into one of ours, or into Slurm's."""
     from dally.cluster.formats.from_machines import ImportOptions
     from dally.cluster.formats.known import import_file
     from dally.cluster.formats.to_slurm import to_slurm

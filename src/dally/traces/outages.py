@@ -1,4 +1,4 @@
-"""Machine failures from a file: csv with machine, fail_s, repair_s."""
+"""Machine failures from a file: csv with machine, fail_s, repair_s, or a JSON list of faults."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dally.errors import InputError, at
-from dally.traces.table import number, rows_of
+from dally.traces.fault_trace import looks_like, read_faults
+from dally.traces.table import first_lines, number, rows_of
 
 COLUMNS = ["machine", "fail_s", "repair_s"]
 
 
 def read_outages(path: Path, machines: Mapping[str, int]) -> list[tuple[int, float, float]]:
-    """(machine number, fail_s, repair_s) rows; an empty repair_s means it never comes back."""
+    """(machine number, fail_s, repair_s) rows of a file of either format, told by its content."""
+    return (read_faults if looks_like(first_lines(path)) else _read_csv)(path, machines)
+
+
+def _read_csv(path: Path, machines: Mapping[str, int]) -> list[tuple[int, float, float]]:
+    """An empty repair_s means that the machine never comes back."""
     found: list[tuple[int, float, float]] = []
     rows = rows_of(path)
     _, header = next(rows, (0, []))

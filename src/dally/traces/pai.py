@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import at
-from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, TraceRow
+from dally.traces.rows import BACKWARDS, FRACTIONS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, TraceRow
 from dally.traces.table import number, rows_of
 
 COLUMNS: Final = (
@@ -22,7 +22,6 @@ COLUMNS: Final = (
 JOB_COLUMNS: Final = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 STATUSES: Final = frozenset({"Terminated", "Failed", "Running", "Waiting", "Interrupted"})
 WORST_FIRST: Final = ("Failed", "Interrupted", "Running", "Waiting")
-FRACTIONS: Final = "asked for fractions of GPUs: rounded up"
 
 
 class _Job:

@@ -21,7 +21,12 @@ NO_END: Final = "without an end"
 BACKWARDS: Final = "with end before start"
 NO_LENGTH: Final = "without a duration"
 
+PART: Final = "that are parts of a job"
+
+# What had to be assumed of a job.
 EARLY: Final = "started before they were submitted: no wait assumed"
+FRACTIONS: Final = "asked for fractions of GPUs: rounded up"
+REPEATED: Final = "stand in the file twice: taken once"
 
 
 class TraceRow(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import InputError, at
-from dally.traces.rows import NO_GPUS, NOT_KNOWN, Reading, TraceRow
+from dally.traces.rows import NO_GPUS, NOT_KNOWN, REPEATED, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -30,7 +30,6 @@ UNLIMITED: Final = ("UNLIMITED", "Partition_Limit", "INVALID")
 NOWHERE: Final = ("", "None assigned")
 TYPE: Final = re.compile(r"[\w.+-]+")
 REQUEUED: Final = "were requeued: their running times are added up"
-REPEATED: Final = "stand in the file twice: taken once"
 
 
 def looks_like(lines: Sequence[str]) -> bool:

@@ -11,13 +11,12 @@ from typing import Final
 
 from dally.errors import at
 from dally.traces.csv_trace import plain
-from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow
+from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, PART, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, MOST, lines_of
 
 FIELDS: Final = 18
 STATUSES: Final = {"0": "failed", "1": "completed", "5": "cancelled", "-1": ""}
 # A job that was checkpointed has a line for the whole, then one for each part.
-PART: Final = "that are parts of a job"
 PARTS: Final = ("2", "3", "4")
 NUMBERS: Final = {"failed": 0, "fail": 0, "node_fail": 0, "timeout": 0, "completed": 1, "pass": 1, "terminated": 1,
                   "cancelled": 5, "killed": 5}  # fmt: skip

@@ -11,6 +11,7 @@ from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.kubernetes import read_kubernetes
 from dally.cluster.formats.lingjun_hosts import COLUMNS, read_lingjun
 from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling
+from dally.cluster.formats.openb_nodes import read_openb
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.slurm_yaml import read_slurm_yaml
 from dally.cluster.formats.toml_file import parse_toml
@@ -32,6 +33,7 @@ FORMATS: Final[dict[str, Reader]] = {
     "topograph": read_topograph,
     "kubernetes": read_kubernetes,
     "lingjun": read_lingjun,
+    "openb": read_openb,
 }
 _WITHOUT_GPUS = ("slurm", "slurm-yaml", "topograph")  # their GPUs are counted in another file
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {  # the formats that an option is for
@@ -87,6 +89,8 @@ def detect(path: Path, text: str) -> str:
     header = [name.strip() for name in start[:1000].split("\n", 1)[0].split(",")]
     if header[0] == COLUMNS[0] or sum(name in header for name in COLUMNS) > 1:
         return "lingjun"
+    if {"sn", "gpu"} <= set(header):
+        return "openb"
     if path.suffix == ".toml":
         return "toml"
     raise InputError(f"{path}: is not a topology file of a known format: {', '.join(FORMATS)}")
