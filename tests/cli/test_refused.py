@@ -185,7 +185,10 @@ def test_tiers_of_a_topology_file(refused: Refused, tmp_path: Path) -> None:
         (("--policy", "lwf", "--set", "kappa=4294967296"), "--set kappa=4294967296: must be at most 2147483647"),
         (("--policy", "tiresias", "--set", "learn_from=9999999999"), "--set learn_from=9999999999: must be"),
         (("--policy", "lwf", "--set", f"kappa={'9' * 5000}"), "--set kappa=9999"),
-        (("--out", "."), "jobs.csv: the run reads this file and would write another in its place"),
+        (("--out", "."), ".: is the folder you are in, or above it; name one for this alone, such as run1"),
+        (("--out", "run/.."), "run/..: is the folder you are in, or above it"),
+        (("--out", ".."), "..: is the folder you are in, or above it"),
+        (("--out", "/"), "/: is the folder you are in, or above it"),
         (("--out", "jobs.csv"), "jobs.csv: cannot be written"),
         (("--snapshot", ".", "--snapshot-at", "10"), ".: cannot be written: Is a directory"),
         (("--snapshot", "/dev/zero", "--snapshot-at", "10"), "/dev/zero: is a device, not a regular file"),
@@ -276,3 +279,38 @@ def test_what_killed_runs_left_is_removed(run_folder: Path, capfd: pytest.Captur
         path.touch()
     assert exit_code([*SIMULATE, "--out", "run"]) == 0
     assert {path.name for path in run_folder.glob(".*.tmp")} == {".jobs.csv.1.tmp", ".notes.tmp"}
+
+
+def test_a_run_that_would_write_over_its_trace(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "jobs.csv").rename(tmp_path / "here" / "jobs.csv")
+    told = refused("simulate", "--trace", "here/jobs.csv", "--cluster", "1x2x4", "--out", "here")
+    assert "jobs.csv: the run reads this file and would write another in its place" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("simulate", "--nope"), "No such option: --nope"),
+        (("simulate", "--seed", "x"), "Invalid value for '--seed'"),
+        (
+            ("simulate", "one.csv", "two.csv"),
+            "Got unexpected extra argument(s) (two.csv); see `dally simulate --help`",
+        ),
+        (("simulate", "--policy"), "Option '--policy' requires an argument; see `dally simulate --help`"),
+        (("simulat",), "No such command 'simulat'"),
+        (("topology", "import"), "Missing argument 'file'; see `dally topology import --help`"),
+        (("trace", "no\nsuch"), "; see `dally trace --help`"),
+    ],
+)
+def test_misused(words: tuple[str, ...], told: str, refused: Refused) -> None:
+    assert told in refused(*words)
+
+
+def test_without_a_command_there_is_help(capfd: pytest.CaptureFixture[str]) -> None:
+    for words, line in (
+        ((), "Usage: dally [OPTIONS] COMMAND"),
+        (("trace",), "Usage: dally trace [OPTIONS] COMMAND"),
+    ):
+        assert exit_code(words) == 2
+        assert capfd.readouterr().err.startswith(line)

@@ -79,7 +79,7 @@ def benchmark(
 ) -> None:
     """Run policies on the benchmark's workloads, networks and seeds."""
     if markdown:
-        prepare_folder(markdown.parent)
+        prepare_folder(markdown.parent, own=False)
     runner = many.workers_of(engine, address, jobs)
     outcome = run_cells(
         workloads, networks, policies, given, flat_restart_s, shared, out, runner, progress, replications

@@ -9,6 +9,7 @@ from textwrap import TextWrapper
 from typing import Any
 
 import typer
+from typer.exceptions import TyperException
 
 from dally import __version__, is_compiled
 from dally.cli import streams
@@ -96,9 +97,16 @@ def main() -> None:
 def exit_code(words: Sequence[str]) -> int | str | None:
     """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
-        app_of(words[:1] if words and words[0] in ALL else ALL)(list(words), prog_name="dally")
-    except SystemExit as end:
-        return _say("interrupted; nothing was written", 130) if end.code == 130 else end.code
+        app = app_of(words[:1] if words and words[0] in ALL else ALL)
+        code: int | None = app(list(words), prog_name="dally", standalone_mode=False)
+        if code == 130:
+            return _say("interrupted; nothing was written", 130)
+    except SystemExit as end:  # as completion ends
+        return end.code
+    except typer.Abort:
+        return _say("interrupted; nothing was written", 130)
+    except TyperException as error:
+        return _misused(error, words)
     except Interrupted as error:
         return _say(f"interrupted; {error}", 130)
     except InputError as error:
@@ -109,7 +117,18 @@ def exit_code(words: Sequence[str]) -> int | str | None:
         return _say(str(missing(error.name, words[0])), 2)
     except PolicyError as error:
         return _say(f"a bug in the policy: {error}", 1)
-    return 0
+    return code or 0
+
+
+def _misused(error: TyperException, words: Sequence[str]) -> int:
+    """Say which option, argument or command is wrong; a group without a command gets its help."""
+    problem = error.format_message()
+    if problem.startswith("Usage: "):
+        print(problem, file=sys.stderr)
+        return error.exit_code
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else " ".join(["dally", *[word for word in words[:1] if word in ALL]])
+    return _say(f"{problem.rstrip('.')}; see `{path} --help`", error.exit_code)
 
 
 def _say(problem: str, code: int) -> int:

@@ -66,7 +66,7 @@ def reproduce(
 ) -> None:
     """Repeat the paper's experiments, and the same on public traces; write a page with its figures beside ours."""
     target = page or out / "results.md"
-    prepare_folder((target.parent / FIGURE).parent)
+    prepare_folder((target.parent / FIGURE).parent, own=False)
     runner = many.workers_of(engine, address, jobs)
     outcome = run_cells(workloads, networks, policies, given, None, shared, out, runner, progress, replications)
     rows = outcome.rows

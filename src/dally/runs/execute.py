@@ -33,8 +33,8 @@ def execute(
     with _collector_off():
         simulation, trace = assemble(scenario)
         if out:
-            check_inputs(out, scenario)
             prepare_folder(out)
+            check_inputs(out, scenario)
         if stop:
             simulation.go_on(min(stop.at_s, scenario.until_s), progress)
             keep(simulation, scenario, trace, stop)

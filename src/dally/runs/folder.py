@@ -115,19 +115,32 @@ def _summary(path: Path) -> dict[str, Any]:
     return found
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the folder, and find out now rather than after the run whether it can be written."""
+def prepare_folder(folder: Path, own: bool = True) -> None:
+    """Make the folder, and find out now rather than after the run whether it can be written.
+
+    `own`: it gets many files, so it must not be the one we are in, nor one above that.
+    """
     need("polars", f"tables in {folder}")
     probe = temporary_name(folder / "probe")
     try:
+        if own and _above_us(folder):
+            problem = "is the folder you are in, or above it; name one for this alone, such as run1"
+            raise InputError(f"{folder}: {problem}")
         folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        try:
+            probe.touch()
+        finally:  # also on Ctrl-C
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
     except ValueError:
         raise InputError(f"{shown(str(folder))}: is not the name of a folder") from None
     remove_stale(folder)
+
+
+def _above_us(folder: Path) -> bool:
+    real = os.path.realpath(folder)
+    return os.path.commonpath([real, os.path.realpath(".")]) == real
 
 
 def check_inputs(folder: Path, scenario: Scenario) -> None:
