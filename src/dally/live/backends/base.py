@@ -83,6 +83,10 @@ class Backend(ABC):
 
     name: str
 
+    def identity(self) -> str:
+        """What tells this cluster from others: two daemons never schedule the same."""
+        return self.name
+
     @abstractmethod
     def topology(self) -> Topology:
         """The cluster's machines, and how they hang together."""

@@ -1,0 +1,96 @@
+"""`dally serve`."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dally.cli.scenario_options import option
+from dally.cluster.network_spec import read_settings
+
+EXAMPLES = """Examples:
+
+  dally serve
+
+  dally serve --cluster 8x16x8 --network slow --speed 60
+
+  dally serve --backend slurm --dry-run
+
+  dally serve --config /etc/dally/dally.toml
+"""
+
+
+def serve(
+    config: Path = typer.Option(None, metavar="FILE", help="dally.toml; options come first."),
+    backend: str = typer.Option(
+        None, metavar="NAME", help="local (processes of this machine) or slurm.  [default: local]"
+    ),
+    cluster: str = option("cluster", "what the backend says of itself; local: 4x4x8"),
+    network: str = option("network"),
+    network_settings: list[str] = option("network_settings"),
+    policy: str = option("policy"),
+    settings: list[str] = option("settings"),
+    folder: Path = typer.Option(
+        None, metavar="DIR", help="Where the daemon keeps its state.  [default: ~/.local/state/dally]"
+    ),
+    store: str = typer.Option(None, metavar="URL", help="The database.  [default: SQLite in --folder]"),
+    listen: str = typer.Option(None, metavar="HOST:PORT", help="Where the API answers.  [default: 127.0.0.1:8642]"),
+    tls_certificate: str = typer.Option(None, metavar="FILE", help="Serve HTTPS with this certificate."),
+    tls_key: str = typer.Option(None, metavar="FILE", help="And this key."),
+    partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Of Slurm, to look after."),
+    speed: float = typer.Option(
+        None, metavar="N", help="Let the local cluster's clock run so many times as fast.  [default: 1]"
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Decide and log, and touch nothing."),
+    json_logs: bool = typer.Option(False, "--json-logs", help="Log JSON, a line per entry."),
+) -> None:  # fmt: skip
+    """Schedule a real cluster: decide who starts where and when, and answer what people ask."""
+    from dally.extras import need
+
+    for package in ("alembic", "fastapi", "uvicorn", "structlog"):
+        need(package, "serve")
+    from dally.live.config import Config, read_config
+
+    told: dict[str, Any] = {
+        "backend": backend, "cluster": cluster, "folder": folder, "store": store, "listen": listen,
+        "tls_certificate": tls_certificate, "tls_key": tls_key, "partitions": tuple(partitions), "speed": speed,
+        "dry_run": dry_run,
+    }  # fmt: skip
+    scheduling: dict[str, Any] = {
+        "network": network, "network_settings": read_settings("--set-network", network_settings),
+        "policy": policy, "settings": read_settings("--set", settings),
+    }  # fmt: skip
+    base = read_config(config) if config is not None else Config()
+    setup = replace(base.setup, **{name: value for name, value in scheduling.items() if value})
+    run(replace(base, **{name: value for name, value in told.items() if value}, setup=setup).checked(), json_logs)
+
+
+def run(config: Any, json_logs: bool) -> None:
+    """Until SIGTERM or SIGINT; jobs run on."""
+    from dally.live.logs import prepare
+    from dally.live.service import Service
+
+    prepare(json_logs)
+    service = Service(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.daemon.stop())
+    try:
+        typer.echo(told_at_start(service))
+        service.daemon.run()
+    finally:
+        service.close()
+
+
+def told_at_start(service: Any) -> str:
+    """What is scheduled here, and what to try."""
+    config, topology = service.config, service.topology
+    where = "dry run, nothing is touched" if config.dry_run else f"policy {config.setup.policy}"
+    return (
+        f"Scheduling {topology.total_gpus()} GPUs on {topology.machine_count()} machines "
+        f"({config.backend}, {where}).\n"
+        f"State: {config.folder}"
+    )

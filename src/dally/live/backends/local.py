@@ -1,0 +1,205 @@
+"""A cluster that exists on paper, on this machine: jobs are real processes, its GPUs are counts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from dally.cluster.topology import Topology
+from dally.live.backends import base
+from dally.live.backends.base import (
+    Backend,
+    BackendError,
+    ClusterJob,
+    ClusterMachine,
+    ClusterState,
+    Placement,
+    SubmitRequest,
+)
+from dally.live.backends.job_folder import JobFolder
+
+GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
+LOOK_EVERY_S: Final = 0.1
+KEEP_ENDED_S: Final = 3600.0  # jobs that ended longer ago are no longer told of
+# Runs the job and leaves its exit code behind, though nobody may be there to ask for it: the daemon may have died.
+WRAPPER: Final = """
+trap : TERM
+echo $$ > pid.new && mv pid.new pid
+cd "$DALLY_FOLDER" 2>/dev/null
+"$@" & child=$!
+wait $child; code=$?
+while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
+echo $code > "$DALLY_STATE/exit.new" && mv "$DALLY_STATE/exit.new" "$DALLY_STATE/exit"
+"""
+
+
+class LocalBackend(Backend):
+    """Jobs of a folder, each with a folder of its own. They outlive the daemon; a new one finds them there."""
+
+    name = "local"
+
+    def __init__(self, folder: Path, topology: Topology, speed: float = 1.0, grace_s: float = GRACE_S) -> None:
+        """`speed`: how much faster than the wall clock jobs without a command take their time."""
+        self._folder = folder / "jobs"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._topology = topology
+        self._speed = speed
+        self._grace_s = grace_s
+        self._jobs = {int(path.name): JobFolder(path) for path in self._folder.iterdir() if path.name.isdigit()}
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._machines = tuple(
+            ClusterMachine(name, int(gpus)) for name, gpus in zip(topology.names[0], topology.gpus[0], strict=True)
+        )
+
+    def identity(self) -> str:
+        """Its folder."""
+        return str(self._folder.resolve())
+
+    def topology(self) -> Topology:
+        """As given."""
+        return self._topology
+
+    def snapshot(self) -> ClusterState:
+        """What the folders and processes say."""
+        self._reap()
+        now = time.time()
+        for number in sorted(self._jobs):
+            self._look(self._jobs[number], now)
+        told = (self._jobs[number] for number in sorted(self._jobs))
+        return ClusterState(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), self._machines)
+
+    def submit(self, request: SubmitRequest) -> str:
+        """A folder for the job; it is queued."""
+        number = max(self._jobs, default=0) + 1
+        job = ClusterJob(
+            str(number), base.QUEUED, request.gpus, time.time(), name=request.name, user=request.user,
+            account=request.account, model=request.model, limit_s=request.limit_s, expected_s=request.expected_s,
+            checkpoint_every_s=request.checkpoint_every_s,
+        )  # fmt: skip
+        self._jobs[number] = JobFolder.make(self._folder / str(number), job, request.command, request.folder)
+        return str(number)
+
+    def start(self, job_id: str, placement: Placement) -> None:
+        """A process for the whole gang; it is told its machines."""
+        one = self._find(job_id)
+        if one.job.state in (base.STARTING, base.RUNNING) and one.job.placement == placement:
+            return
+        if one.job.state != base.QUEUED:
+            raise BackendError(f"job {job_id} cannot be started: it is {one.job.state}")
+        self._check_free(one.job, placement)
+        one.become(base.STARTING, placement)  # before the process: one that nobody knows of would run twice
+        (one.path / "pid").unlink(missing_ok=True)
+        (one.path / "exit").unlink(missing_ok=True)
+        command = one.command or ("sleep", f"{self._left_s(one):.3f}")
+        environment = os.environ | {
+            "DALLY_JOB_ID": job_id,
+            "DALLY_FOLDER": one.folder,
+            "DALLY_STATE": str(one.path),
+            "DALLY_NODES": ",".join(placement),
+            "DALLY_GPUS_PER_NODE": ",".join(str(gpus) for gpus in placement.values()),
+            "DALLY_RESTARTS": str(one.restarts),
+        }
+        try:
+            with (one.path / "log").open("ab") as log:
+                self._children[int(job_id)] = subprocess.Popen(
+                    ["/bin/sh", "-c", WRAPPER, "dally", *command], cwd=one.path, env=environment, stdout=log,
+                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            one.become(base.QUEUED)
+            raise BackendError(f"job {job_id} could not be started: {error.strerror}") from None
+
+    def preempt(self, job_id: str) -> None:
+        """SIGTERM now, SIGKILL if it has not ended when its grace is over."""
+        self._stop(self._find(job_id), base.QUEUED)
+
+    def cancel(self, job_id: str) -> None:
+        """Ends it, at once if it does not run."""
+        one = self._find(job_id)
+        if one.job.state in (base.QUEUED, base.HELD):
+            one.become(base.CANCELLED)
+        else:
+            self._stop(one, base.CANCELLED)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until a process ends, or something was submitted, started or stopped."""
+        until = time.monotonic() + timeout_s
+        before = len(self._jobs)
+        while time.monotonic() < until and len(self._jobs) == before:
+            if any(child.poll() is not None for child in self._children.values()):
+                return
+            time.sleep(min(LOOK_EVERY_S, max(0.0, until - time.monotonic())))
+
+    def _stop(self, one: JobFolder, after: str) -> None:
+        self._look(one, time.time())
+        if one.job.state == base.STARTING:
+            raise BackendError(f"job {one.job.job_id} is just starting; ask again")
+        if one.job.state in (base.RUNNING, base.STOPPING):
+            one.become(base.STOPPING, one.job.placement, after=after)
+            self._signal(one, signal.SIGTERM)
+
+    def _look(self, one: JobFolder, now: float) -> None:
+        """Bring one job up to date with its process."""
+        if one.job.state not in (base.STARTING, base.RUNNING, base.STOPPING):
+            return
+        code = one.exit_code()
+        if code is not None:
+            self._ended(one, code)
+        elif one.is_alive():
+            if one.job.state == base.STARTING:
+                one.become(base.RUNNING, one.job.placement)
+            elif one.job.state == base.STOPPING and now - one.since_s > self._grace_s:
+                self._signal(one, signal.SIGKILL)
+        elif one.has_vanished(now):
+            self._vanished(one)
+
+    def _ended(self, one: JobFolder, code: int) -> None:
+        if one.job.state == base.STOPPING:
+            one.become(one.after)
+        elif code == 0:
+            one.become(base.FINISHED)
+        else:
+            one.become(base.FAILED, reason=f"exit code {code}")
+
+    def _vanished(self, one: JobFolder) -> None:
+        """Its process is gone without a word: killed, or this machine was started anew, which is not its fault."""
+        if one.job.state == base.STOPPING:
+            one.become(one.after)
+        elif one.was_before_boot() or one.job.state == base.STARTING:
+            one.become(base.QUEUED)
+        else:
+            one.become(base.FAILED, reason="its process was killed")
+
+    def _left_s(self, one: JobFolder) -> float:
+        """Seconds of the wall clock that a job without a command still takes."""
+        return max(0.0, (one.job.expected_s or 0.0) / self._speed - one.ran_s)
+
+    def _check_free(self, job: ClusterJob, placement: Placement) -> None:
+        free = {machine.name: machine.gpus for machine in self._machines}
+        for other in self._jobs.values():
+            for name, gpus in other.job.placement.items():
+                free[name] -= gpus
+        short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
+        if short or sum(placement.values()) != job.gpus:
+            raise BackendError(f"job {job.job_id}: not enough GPUs free on {', '.join(short) or 'these machines'}")
+
+    def _find(self, job_id: str) -> JobFolder:
+        one = self._jobs.get(int(job_id)) if job_id.isdigit() else None
+        if one is None:
+            raise BackendError(f"job {job_id!r}: there is no such job")
+        return one
+
+    def _signal(self, one: JobFolder, number: signal.Signals) -> None:
+        pid = one.pid()
+        if pid is not None and one.is_alive():
+            with suppress(ProcessLookupError):
+                os.killpg(pid, number)
+
+    def _reap(self) -> None:
+        for number in [number for number, child in self._children.items() if child.poll() is not None]:
+            del self._children[number]

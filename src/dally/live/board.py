@@ -1,0 +1,158 @@
+"""How things stand, as one plain value that the daemon puts up after each turn and everybody else reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dally.engine.state import State
+from dally.live.backends import base
+from dally.live.roster import Roster
+from dally.live.scheduler import Scheduler, Turn
+from dally.live.wall_clock import WallClock
+from dally.live.why_waiting import Reasons
+from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """One job that has not ended. Times are seconds since 1970, lengths seconds of the engine's clock."""
+
+    job_id: str
+    name: str
+    user: str
+    account: str
+    partition: str
+    gpus: int
+    model: str
+    state: str  # waiting, held, starting, running, stopping
+    managed: bool
+    submit_s: float
+    since_s: float  # it waits or runs
+    place: int | None  # in the order, 1 is first
+    placement: dict[str, int]
+    tier: str
+    work_s: float  # done so far, at full speed
+    expected_s: float | None
+    slowdown: float | None  # at present
+    preemptions: int
+    migrations: int
+    why: str  # it waits
+    next_s: float | None  # when it takes a farther place
+
+
+@dataclass(frozen=True)
+class NodeLine:
+    """One machine."""
+
+    name: str
+    domains: tuple[str, ...]  # above it, closest first
+    gpus: int
+    free: int
+    state: str
+    reason: str
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """The cluster after one turn."""
+
+    at_s: float = 0.0  # of the engine's clock
+    wall_s: float = 0.0
+    turn: int = 0
+    jobs: tuple[JobLine, ...] = ()  # waiting ones in their order, then the rest
+    nodes: tuple[NodeLine, ...] = ()
+    tiers: tuple[str, ...] = ()
+    gpus: int = 0
+    free_gpus: int = 0
+    problems: tuple[str, ...] = ()  # of the latest turn
+    by_id: dict[str, JobLine] = field(default_factory=dict)
+
+
+def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) -> Board:
+    """The board after a turn."""
+    state, roster, clock, now = scheduler.state, scheduler.roster, scheduler.clock, turn.now
+    order = sorted(
+        (job for job in roster if job.status == WAITING),
+        key=lambda job: (state.queue.key(job), state.queue.tie(job), job.index),
+    )
+    free = int(state.cluster.free_gpus)
+    lines = [_line(job, roster, clock, now, place, reasons, free) for place, job in enumerate(order, start=1)]
+    others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
+    lines += [_line(job, roster, clock, now, None, reasons, free) for job in others]
+    return Board(
+        at_s=now,
+        wall_s=clock.wall_s(now),
+        turn=number,
+        jobs=tuple(lines),
+        nodes=tuple(_nodes(state, roster)),
+        tiers=tuple(roster.topology.tiers),
+        gpus=int(roster.topology.total_gpus()),
+        free_gpus=free,
+        problems=tuple(turn.problems),
+        by_id={line.job_id: line for line in lines},
+    )
+
+
+def _line(
+    job: Job, roster: Roster, clock: WallClock, now: float, place: int | None, reasons: Reasons, free: int
+) -> JobLine:
+    told = roster.told[job.job_id]
+    running = job.status == RUNNING
+    why, next_s = reasons.why(job, place, free, now) if place is not None else (told.reason, None)
+    return JobLine(
+        job_id=job.job_id,
+        name=told.name,
+        user=told.user,
+        account=told.account,
+        partition=told.partition,
+        gpus=int(job.gpus),
+        model=told.model,
+        state=_state(job, told.state),
+        managed=told.managed,
+        submit_s=clock.wall_s(job.submit_s),
+        since_s=clock.wall_s(job.placed_s if running else job.lost_s),
+        place=place,
+        placement=dict(told.placement),
+        tier=roster.topology.tiers[job.tier] if running else "",
+        work_s=job.done_s(now),
+        expected_s=told.expected_s,
+        slowdown=1.0 / job.rate if running and job.rate > 0.0 else None,
+        preemptions=int(job.preemptions),
+        migrations=int(job.migrations),
+        why=why,
+        next_s=None if next_s is None else clock.wall_s(next_s),
+    )
+
+
+def _state(job: Job, told: str) -> str:
+    """The engine's word, unless the backend is on the way from one to the other."""
+    if told in (base.STARTING, base.STOPPING):
+        return told
+    if job.status == RUNNING and told == base.QUEUED:
+        return base.STARTING
+    return STATUS_NAMES[job.status]
+
+
+def _nodes(state: State, roster: Roster) -> list[NodeLine]:
+    topology, cluster = roster.topology, state.cluster
+    found = []
+    for machine in roster.latest.machines:
+        number = roster.machines.get(machine.name)
+        if number is None:
+            continue
+        above = [
+            topology.names[tier][topology.domain_of(tier, number)] for tier in range(1, len(topology.tiers) - 1)
+        ]
+        found.append(
+            NodeLine(
+                machine.name,
+                tuple(above),
+                machine.gpus,
+                int(cluster.free[0][number]),
+                machine.state,
+                machine.reason,
+                tuple(job.job_id for job in cluster.jobs_on[number]),
+            )
+        )
+    return found

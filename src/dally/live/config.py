@@ -1,0 +1,95 @@
+"""What `dally serve` is told: options, over dally.toml, over defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from dally.errors import InputError, unknown
+from dally.input_file import read_text, shown
+from dally.live.setup import Setup
+from dally.parsed_text import parse_toml
+
+BACKENDS = ("local", "slurm")
+USUAL_CLUSTER = "4x4x8"  # of the local backend
+USUAL_LISTEN = "127.0.0.1:8642"
+
+
+@dataclass(frozen=True)
+class Config:
+    """One daemon: which cluster, scheduled how, kept where, reached where."""
+
+    backend: str = "local"
+    cluster: str = ""  # RxMxG or a topology file; empty: what the backend says of itself
+    folder: Path = field(default_factory=lambda: usual_folder())
+    store: str = ""  # an address of a database; empty: SQLite in `folder`
+    listen: str = USUAL_LISTEN
+    tls_certificate: str = ""
+    tls_key: str = ""
+    speed: float = 1.0  # of the clock: 60 makes a minute of a second
+    dry_run: bool = False
+    partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
+    setup: Setup = field(default_factory=Setup)
+
+    def checked(self) -> Config:
+        """The same, if it makes sense."""
+        if self.backend not in BACKENDS:
+            raise unknown("backend", self.backend, list(BACKENDS))
+        if not 0.0 < self.speed < float("inf"):
+            raise InputError(f"--speed {self.speed:g}: must be more than 0 and finite")
+        if self.speed != 1.0 and self.backend != "local":
+            raise InputError(f"--speed {self.speed:g}: only the local backend's clock can run faster")
+        self.address()
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise InputError("--tls-certificate and --tls-key: give both, or none")
+        return self
+
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        host, _, port = self.listen.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise InputError(f"--listen {self.listen}: must be HOST:PORT, as {USUAL_LISTEN}")
+        return host.strip("[]"), int(port)
+
+    def store_address(self) -> str:
+        """The database."""
+        return self.store or f"sqlite:///{self.folder / 'dally.db'}"
+
+
+def usual_folder() -> Path:
+    """Where state is kept that nobody said where to keep."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(home) / "dally"
+
+
+def read_config(path: Path) -> Config:
+    """The configuration in a file: fields of Config and of Setup side by side, settings in tables."""
+    values = parse_toml(path, read_text(path))
+    plain = {item.name: item for item in fields(Config) if item.name != "setup"}
+    inner = {item.name: item for item in fields(Setup)}
+    given: dict[str, Any] = {}
+    scheduling: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in plain and name not in inner:
+            raise InputError(f"{path}: {name}: unknown; known: {', '.join([*plain, *inner])}")
+        usual = getattr(Config() if name in plain else Setup(), name)
+        (given if name in plain else scheduling)[name] = _fitting(path, name, value, usual)
+    return replace(Config(), **given, setup=Setup(**scheduling))
+
+
+def _fitting(path: Path, name: str, value: Any, usual: Any) -> Any:
+    """The value in the type of its default."""
+    if isinstance(usual, bool) and isinstance(value, bool):
+        return value
+    if isinstance(usual, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(usual, (str, Path)) and isinstance(value, str):
+        return type(usual)(value) if isinstance(usual, str) else Path(value)
+    if isinstance(usual, tuple) and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if isinstance(usual, dict) and isinstance(value, dict):
+        return {key: item if isinstance(item, str) else str(item) for key, item in value.items()}
+    kinds = {bool: "true or false", float: "a number", str: "a text", tuple: "a list of texts", dict: "a table"}
+    raise InputError(f"{path}: {name}: {shown(value)}: must be {kinds.get(type(usual), 'a text')}")

@@ -1,0 +1,117 @@
+"""The daemon: turn after turn on the wall clock, whatever fails in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from dally.live.backends.base import Backend, BackendError
+from dally.live.board import Board, board_of
+from dally.live.scheduler import Scheduler, Turn
+from dally.live.store.database import StoreError
+from dally.live.why_waiting import Reasons
+
+PAUSE_S: Final = 1.0  # between two looks at the backend, of the wall clock
+PRUNE_EVERY_S: Final = 3600.0
+KEEP_REASONS_S: Final = 7 * 86400.0  # of the engine's clock
+LOGGED: Final = ("job_id", "machine", "tier", "placement", "reason")  # of an event, where there is something to say
+
+log = structlog.get_logger("dally")
+
+
+class Daemon:
+    """Looks after one cluster until it is told to stop. `board` is how things stand; other threads only read it."""
+
+    def __init__(self, backend: Backend, begin: Callable[[], Scheduler], pause_s: float = PAUSE_S) -> None:
+        """`begin` makes a scheduler from what the store knows: at the start, and after a turn was not written."""
+        self.backend = backend
+        self.board = Board()
+        self.turns = 0
+        self.failing = ""  # why the latest turn did not come about
+        self.watchers: list[Callable[[Turn, float], None]] = []  # told of each turn, and its CPU seconds
+        self.lock = threading.Lock()  # held during a turn: whoever asks the backend for something takes it too
+        self._begin = begin
+        self._pause_s = pause_s
+        self._scheduler: Scheduler | None = None
+        self._reasons: Reasons | None = None
+        self._stop = threading.Event()
+        self._pruned_s = 0.0
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        """The engine's side; take `lock` before touching it."""
+        return self._scheduler
+
+    def run(self) -> None:
+        """Until `stop`. An error of the backend or the store costs a turn, never the daemon."""
+        while not self._stop.is_set():
+            pause_s = self._pause_s
+            try:
+                turn = self.turn()
+                if self._scheduler is not None:
+                    pause_s = min(pause_s, self._scheduler.clock.pause_s(turn.next_s))
+                self.backend.wait(max(0.01, pause_s))
+            except BackendError as error:
+                self._fails("backend", str(error))
+            except StoreError as error:
+                self._scheduler = None  # what it decided is not on the disk, so it did not happen
+                self._fails("store", str(error))
+        if self._scheduler is not None:
+            self._scheduler.store.close()
+        self.backend.close()
+        log.info("stopped", turns=self.turns)
+
+    def turn(self) -> Turn:
+        """One turn, and a new board."""
+        with self.lock:
+            began = time.thread_time()
+            if self._scheduler is None:
+                self._scheduler = self._begin()
+                self._reasons = Reasons(self._scheduler.roster.topology.tiers)
+            scheduler = self._scheduler
+            assert self._reasons is not None
+            turn = scheduler.turn()
+            self.turns += 1
+            self._reasons.learn(turn.decisions)
+            for row in turn.log:
+                if row["job_id"] and row["kind"] != "submit":
+                    self._reasons.forget(row["job_id"])
+            self.board = board_of(scheduler, self._reasons, turn, self.turns)
+            self._prune(scheduler, turn.now)
+            cpu_s = time.thread_time() - began
+        self._tell(turn, cpu_s)
+        return turn
+
+    def stop(self) -> None:
+        """After the present turn. Jobs run on."""
+        self._stop.set()
+
+    def _tell(self, turn: Turn, cpu_s: float) -> None:
+        if self.failing:
+            log.info("recovered", after=self.failing)
+        self.failing = ""
+        for row in turn.log:
+            if row["kind"] not in ("timer", "lease", "renew"):
+                facts = {
+                    name: row[name] for name in ("job_id", "machine", "tier", "placement", "reason") if row[name]
+                }
+                log.info(row["kind"], at_s=round(row["time_s"], 3), **facts)
+        for problem in turn.problems:
+            log.warning("problem", what=problem)
+        for watcher in self.watchers:
+            watcher(turn, cpu_s)
+
+    def _fails(self, what: str, why: str) -> None:
+        if self.failing != why:
+            log.error(f"{what}_failed", why=why)
+        self.failing = why
+        self._stop.wait(self._pause_s)
+
+    def _prune(self, scheduler: Scheduler, now: float) -> None:
+        if now - self._pruned_s > PRUNE_EVERY_S * scheduler.clock.speed:
+            self._pruned_s = now
+            scheduler.store.prune(now - KEEP_REASONS_S)

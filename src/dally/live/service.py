@@ -1,0 +1,82 @@
+"""Puts a daemon together from its configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dally.cluster.spec import read_topology
+from dally.errors import InputError
+from dally.live.backends.base import Backend, BackendError
+from dally.live.config import USUAL_CLUSTER, Config
+from dally.live.daemon import Daemon
+from dally.live.lock import ClusterLock
+from dally.live.scheduler import LATEST, ORIGIN, Scheduler
+from dally.live.store import Store, open_store
+from dally.live.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from dally.cluster.topology import Topology
+
+
+class Service:
+    """A daemon with everything it needs; closing it lets another one have the cluster."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.backend = open_backend(config)
+        self.lock = ClusterLock(_lock_path(self.backend), f"this {config.backend} cluster")
+        self.topology = _topology(config, self.backend)
+        self.store = open_store(config.store_address())
+        self.clock = _clock(self.store, config.speed)
+        self.daemon = Daemon(self.backend, self._begin)
+
+    def _begin(self) -> Scheduler:
+        """A scheduler that goes on from what the store knows."""
+        config = self.config
+        return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.store.close()
+        self.lock.release()
+
+
+def open_backend(config: Config) -> Backend:
+    """The cluster's own software."""
+    if config.backend == "slurm":
+        found: Backend = import_module("dally.live.backends.slurm").SlurmBackend(config.partitions)
+        return found
+    from dally.live.backends.local import LocalBackend
+
+    return LocalBackend(config.folder, read_topology(config.cluster or USUAL_CLUSTER), config.speed)
+
+
+def _topology(config: Config, backend: Backend) -> Topology:
+    if config.cluster:
+        return read_topology(config.cluster)
+    try:
+        return backend.topology()
+    except BackendError as error:
+        raise InputError(f"--backend {config.backend}: {error}") from None
+
+
+def _lock_path(backend: Backend) -> Path:
+    """One file per cluster on this host, whoever starts the daemon and wherever its store is."""
+    digest = hashlib.sha256(backend.identity().encode()).hexdigest()[:16]
+    return Path("/tmp") / f"dally-{backend.name}-{digest}.lock"
+
+
+def _clock(store: Store, speed: float) -> WallClock:
+    """Goes on where the last daemon's stopped, at whatever speed."""
+    origin_s, latest_s = store.fact(ORIGIN), store.fact(LATEST) or 0.0
+    if origin_s is None:
+        origin_s = time.time()
+        with store.transaction() as connection:
+            store.keep(connection, ORIGIN, origin_s)
+    if speed != 1.0:  # time that nobody saw pass does not count, or a night off would be weeks
+        origin_s = time.time() - latest_s / speed
+    return WallClock(origin_s, speed, latest_s)

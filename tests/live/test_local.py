@@ -1,0 +1,144 @@
+"""The local backend: jobs are processes that outlive the daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dally.cluster.topology import grid
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ClusterJob, SubmitRequest
+from dally.live.backends.local import LocalBackend
+
+ONE = {"rack0-m0": 4}
+
+
+def opened(folder: Path, grace_s: float = 5.0) -> LocalBackend:
+    return LocalBackend(folder, grid(1, 2, 4), grace_s=grace_s)
+
+
+def command(text: str) -> SubmitRequest:
+    return SubmitRequest(4, command=("sh", "-c", text))
+
+
+def told(backend: LocalBackend, job_id: str) -> ClusterJob:
+    return {job.job_id: job for job in backend.snapshot().jobs}[job_id]
+
+
+def until(backend: LocalBackend, job_id: str, state: str) -> ClusterJob:
+    for _ in range(100):
+        job = told(backend, job_id)
+        if job.state == state:
+            return job
+        backend.wait(0.1)
+    raise AssertionError(f"{job_id} is {job.state}, not {state}")
+
+
+def test_a_job_runs_where_it_is_put_and_knows_it(tmp_path: Path) -> None:
+    backend = opened(tmp_path)
+    job = backend.submit(command("echo $DALLY_NODES $DALLY_GPUS_PER_NODE; sleep 0.3"))
+    backend.start(job, {"rack0-m0": 3, "rack0-m1": 1})
+    assert until(backend, job, base.RUNNING).placement == {"rack0-m0": 3, "rack0-m1": 1}
+    assert until(backend, job, base.FINISHED).placement == {}
+    assert (tmp_path / "jobs" / job / "log").read_text() == "rack0-m0,rack0-m1 3,1\n"
+
+
+def test_an_exit_code_is_a_failure(tmp_path: Path) -> None:
+    backend = opened(tmp_path)
+    job = backend.submit(command("exit 3"))
+    backend.start(job, ONE)
+    assert until(backend, job, base.FAILED).reason == "exit code 3"
+
+
+def test_a_preempted_job_may_write_its_checkpoint_and_goes_on(tmp_path: Path) -> None:
+    backend = opened(tmp_path)
+    mark = tmp_path / "mark"
+    job = backend.submit(
+        command(f"trap 'echo saved >> {mark}; exit 0' TERM; echo $DALLY_RESTARTS >> {mark}; sleep 60 & wait")
+    )
+    backend.start(job, ONE)
+    until(backend, job, base.RUNNING)
+    wait_for(lambda: mark.exists() and "0" in mark.read_text())
+    backend.preempt(job)
+    until(backend, job, base.QUEUED)
+    backend.start(job, {"rack0-m1": 4})
+    until(backend, job, base.RUNNING)
+    wait_for(lambda: mark.read_text() == "0\nsaved\n1\n")
+    backend.cancel(job)
+    until(backend, job, base.CANCELLED)
+
+
+def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    backend = opened(tmp_path, grace_s=0.3)
+    job = backend.submit(command("trap '' TERM; while :; do sleep 0.1; done"))
+    backend.start(job, ONE)
+    until(backend, job, base.RUNNING)
+    backend.preempt(job)
+    until(backend, job, base.QUEUED)
+
+
+def test_jobs_outlive_the_daemon(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    runs, ends, waits = (
+        first.submit(command("sleep 60")),
+        first.submit(command("sleep 0.2")),
+        first.submit(command("true")),
+    )
+    first.start(runs, ONE)
+    first.start(ends, {"rack0-m1": 4})
+    until(first, runs, base.RUNNING)
+    time.sleep(0.5)
+    second = opened(tmp_path)
+    assert until(second, runs, base.RUNNING).placement == ONE
+    assert until(second, ends, base.FINISHED)
+    assert told(second, waits).state == base.QUEUED
+    second.cancel(runs)
+    until(second, runs, base.CANCELLED)
+    wait_for(lambda: told(first, runs).state in base.ENDED)  # it was the parent of these processes
+
+
+def test_a_process_that_was_killed_is_a_failure(tmp_path: Path) -> None:
+    backend = opened(tmp_path)
+    job = backend.submit(command("sleep 60"))
+    backend.start(job, ONE)
+    until(backend, job, base.RUNNING)
+    os.killpg(int((tmp_path / "jobs" / job / "pid").read_text()), signal.SIGKILL)
+    assert until(backend, job, base.FAILED).reason == "its process was killed"
+
+
+def test_a_job_without_a_command_takes_its_time(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path, grid(1, 2, 4), speed=100.0)
+    job = backend.submit(SubmitRequest(4, expected_s=30.0))
+    backend.start(job, ONE)
+    began = time.monotonic()
+    until(backend, job, base.FINISHED)
+    assert time.monotonic() - began < 5.0
+
+
+def test_what_it_refuses(tmp_path: Path) -> None:
+    backend = opened(tmp_path)
+    job, other = backend.submit(command("sleep 60")), backend.submit(command("sleep 60"))
+    backend.start(job, ONE)
+    backend.start(job, ONE)  # twice the same is one
+    with pytest.raises(BackendError, match="not enough GPUs free on rack0-m0"):
+        backend.start(other, ONE)
+    with pytest.raises(BackendError, match="no such job"):
+        backend.start("99", ONE)
+    until(backend, job, base.RUNNING)
+    backend.cancel(job)
+    until(backend, job, base.CANCELLED)
+    with pytest.raises(BackendError, match="it is cancelled"):
+        backend.start(job, ONE)
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to pass")
