@@ -71,8 +71,8 @@ def serve(
 
 def run(config: Any, json_logs: bool) -> None:
     """Until SIGTERM or SIGINT; jobs run on."""
+    from dally.live.assembly import Service
     from dally.live.logs import prepare
-    from dally.live.service import Service
 
     prepare(json_logs)
     service = Service(config)
