@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from dally.errors import PolicyError
 from dally.live.backends.base import Backend, BackendError
 from dally.live.board import Board, board_of
 from dally.live.scheduler import Scheduler, Turn
@@ -57,9 +58,9 @@ class Daemon:
                 self.backend.wait(max(0.01, pause_s))
             except BackendError as error:
                 self._fails("backend", str(error))
-            except StoreError as error:
+            except (StoreError, PolicyError) as error:
                 self._scheduler = None  # what it decided is not on the disk, so it did not happen
-                self._fails("store", str(error))
+                self._fails("store" if isinstance(error, StoreError) else "policy", str(error))
         if self._scheduler is not None:
             self._scheduler.store.close()
         self.backend.close()

@@ -6,10 +6,11 @@ import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from dally.errors import InputError
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.base import BackendError, ClusterJob, Placement
 from dally.whole_file import write_whole
 
 COME_UP_S: Final = 5.0  # a process that was started has told its number by then
@@ -32,28 +33,29 @@ class JobFolder:
     @classmethod
     def make(cls, path: Path, job: ClusterJob, command: tuple[str, ...], folder: str) -> JobFolder:
         """The folder of a new job."""
-        path.mkdir()
+        try:
+            path.mkdir()
+        except OSError as error:
+            raise BackendError(f"{path}: cannot be made: {error.strerror}") from None
         values = {
             "job": asdict(job), "command": command, "folder": folder, "since_s": time.time(), "ran_s": 0.0,
             "restarts": 0, "after": "",
         }  # fmt: skip
-        write_whole(path / "job.json", json.dumps(values).encode())
+        _write(path, values)
         return cls(path)
 
     def become(self, state: str, placement: Placement | None = None, reason: str = "", after: str = "") -> None:
         """Change the job's state, on the disk first."""
         now = time.time()
-        if self.job.state == base.RUNNING:
-            self.ran_s += now - self.since_s
-        if state == base.QUEUED:
-            self.restarts += 1
-        self.job = replace(self.job, state=state, placement=placement or {}, reason=reason)
-        self.since_s, self.after = now, after
+        ran_s = self.ran_s + (now - self.since_s if self.job.state == base.RUNNING else 0.0)
+        restarts = self.restarts + (state == base.QUEUED)
+        job = replace(self.job, state=state, placement=placement or {}, reason=reason)
         values = {
-            "job": asdict(self.job), "command": self.command, "folder": self.folder, "since_s": self.since_s,
-            "ran_s": self.ran_s, "restarts": self.restarts, "after": after,
+            "job": asdict(job), "command": self.command, "folder": self.folder, "since_s": now, "ran_s": ran_s,
+            "restarts": restarts, "after": after,
         }  # fmt: skip
-        write_whole(self.path / "job.json", json.dumps(values).encode())
+        _write(self.path, values)
+        self.job, self.since_s, self.ran_s, self.restarts, self.after = job, now, ran_s, restarts, after
 
     @property
     def ended_s(self) -> float:
@@ -93,3 +95,10 @@ class JobFolder:
         """Whether this machine was started after the job was."""
         uptime_s = float(Path("/proc/uptime").read_text().split()[0])
         return self.since_s < time.time() - uptime_s
+
+
+def _write(path: Path, values: dict[str, Any]) -> None:
+    try:
+        write_whole(path / "job.json", json.dumps(values).encode())
+    except InputError as error:
+        raise BackendError(str(error)) from None

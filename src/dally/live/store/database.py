@@ -106,10 +106,15 @@ class Store:
         self.engine.dispose()
 
 
-def open_store(address: str) -> Store:
-    """The store at that address (sqlite:///FILE, postgresql+psycopg://…), its tables brought up to date."""
+def open_store(address: str, patience_s: float = 5.0) -> Store:
+    """The store at that address (sqlite:///FILE, postgresql+psycopg://…), its tables brought up to date.
+
+    `patience_s`: how long to wait for a SQLite file that somebody else has locked.
+    """
     try:
-        engine = create_engine(address, connect_args={"timeout": 5.0} if address.startswith("sqlite") else {})
+        engine = create_engine(
+            address, connect_args={"timeout": patience_s} if address.startswith("sqlite") else {}
+        )
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _prepare_sqlite)
         migrate(engine)

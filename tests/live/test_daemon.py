@@ -1,0 +1,173 @@
+"""The daemon through bad days: a store that is full or locked, clocks that jump, kill -9."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dally.cluster.topology import grid
+from dally.errors import InputError
+from dally.live import wall_clock
+from dally.live.backends import base
+from dally.live.backends.base import SubmitRequest
+from dally.live.backends.local import LocalBackend
+from dally.live.daemon import Daemon
+from dally.live.lock import ClusterLock
+from dally.live.scheduler import Scheduler
+from dally.live.setup import Setup
+from dally.live.store import open_store
+from dally.live.wall_clock import WallClock
+from dally.testing.fake_backend import FakeBackend
+
+
+class Life:
+    """A daemon on a fake cluster, in a thread of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.backend = FakeBackend(1, 2, 8)
+        self.path = folder / "dally.db"
+        self.store = store = open_store(f"sqlite:///{self.path}", patience_s=0.1)
+        clock = WallClock(time.time())
+        self.daemon = Daemon(
+            self.backend,
+            lambda: Scheduler(self.backend, self.backend.topology(), Setup(), store, clock),
+            pause_s=0.05,
+        )
+        self.thread = threading.Thread(target=self.daemon.run)
+        self.thread.start()
+
+    def until(self, job_id: str, state: str) -> None:
+        for _ in range(200):
+            if self.backend.jobs[job_id].state == state:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{job_id} is {self.backend.jobs[job_id].state}; {self.daemon.failing}")
+
+    def until_failing(self, text: str) -> None:
+        for _ in range(200):
+            if text in self.daemon.failing:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"failing: {self.daemon.failing!r}")
+
+    def set_room(self, pages: int) -> None:
+        with self.daemon.lock, self.store.engine.connect() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    def end(self) -> None:
+        self.daemon.stop()
+        self.thread.join()
+
+
+@pytest.fixture
+def life(tmp_path: Path):  # type: ignore[no-untyped-def]
+    found = Life(tmp_path)
+    yield found
+    found.end()
+
+
+def test_a_locked_store_costs_time_and_nothing_else(life: Life) -> None:
+    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(first, base.RUNNING)
+    other = sqlite3.connect(life.path)
+    other.execute("BEGIN IMMEDIATE")
+    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until_failing("database is locked")
+    assert life.backend.jobs[second].state == base.QUEUED  # not written down, so not done
+    other.rollback()
+    other.close()
+    life.until(second, base.RUNNING)
+    assert [job_id for job_id, _ in life.backend.starts] == [first, second]
+
+
+def test_a_full_store_costs_time_and_nothing_else(life: Life) -> None:
+    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(first, base.RUNNING)
+    life.set_room(1)  # no page more than there are
+    second = life.backend.submit(SubmitRequest(8, name="x" * 200_000, expected_s=1e6))
+    life.until_failing("database or disk is full")
+    assert life.backend.jobs[second].state == base.QUEUED
+    life.set_room(1_000_000)
+    life.until(second, base.RUNNING)
+    assert len(life.backend.starts) == 2
+
+
+def test_the_backend_goes_away_and_comes_back(life: Life) -> None:
+    job = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(job, base.RUNNING)
+    life.backend.failing = "slurmctld does not answer"
+    life.until_failing("does not answer")
+    life.backend.failing = ""
+    other = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(other, base.RUNNING)
+    assert life.daemon.failing == ""
+
+
+def test_the_board_tells_why_a_job_waits(life: Life) -> None:
+    for _ in range(3):
+        life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until("2", base.RUNNING)
+    for _ in range(100):
+        if "3" in life.daemon.board.by_id:
+            break
+        time.sleep(0.02)
+    line = life.daemon.board.by_id["3"]
+    assert (line.state, line.place, line.why) == ("waiting", 1, "first in line; no GPUs free, it asks for 8")
+    assert [node.free for node in life.daemon.board.nodes] == [0, 0]
+
+
+def test_the_clock_does_not_jump_with_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = WallClock(time.time() - 100.0)
+    real = time.time
+    for jump_s in (-3600.0, 3600.0):
+        before = clock.now()
+        monkeypatch.setattr(wall_clock.time, "time", lambda jump_s=jump_s: real() + jump_s)
+        assert before <= clock.now() < before + 1.0
+        assert clock.moment_s(real() + jump_s) <= clock.now()  # nothing was submitted in the future
+
+
+def test_the_clock_goes_on_after_a_restart_even_if_the_wall_went_back() -> None:
+    assert WallClock(time.time() + 500.0, at_least_s=42.0).now() >= 42.0
+
+
+def test_one_daemon_per_cluster(tmp_path: Path) -> None:
+    lock = ClusterLock(tmp_path / "lock", "this cluster")
+    with pytest.raises(InputError, match="another `dally serve`"):
+        ClusterLock(tmp_path / "lock", "this cluster")
+    lock.release()
+    ClusterLock(tmp_path / "lock", "this cluster").release()
+
+
+def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
+    """Twenty jobs, a daemon that is killed again and again: each runs once from its beginning to its end."""
+    chance = random.Random(4)
+    backend = LocalBackend(tmp_path, grid(2, 2, 4))
+    marks = tmp_path / "marks"
+    for number in range(20):
+        text = f"echo begin {number} >> {marks}; sleep 0.2; echo end {number} >> {marks}"
+        backend.submit(SubmitRequest(chance.choice((1, 2, 4, 8)), command=("sh", "-c", text)))
+    command = [sys.executable, "-m", "dally", "serve", "--folder", str(tmp_path), "--cluster", "2x2x4"]
+    command += ["--listen", "127.0.0.1:0"]
+    for _ in range(6):
+        daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.8, 2.2))
+        daemon.send_signal(signal.SIGKILL)
+        daemon.wait()
+    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(300):
+        if marks.exists() and marks.read_text().count("end") == 20:
+            break
+        time.sleep(0.1)
+    time.sleep(0.3)
+    daemon.terminate()
+    assert daemon.wait(20) == 0
+    lines = marks.read_text().splitlines()
+    assert sorted(lines) == sorted(f"{word} {number}" for word in ("begin", "end") for number in range(20))

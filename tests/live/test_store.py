@@ -1,0 +1,71 @@
+"""The store: migrations make the tables that the code expects, and rows come back as they went in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import insert
+from sqlalchemy.dialects import postgresql
+
+from dally.errors import InputError
+from dally.live.backends import base
+from dally.live.backends.base import ClusterJob
+from dally.live.facts import job_of
+from dally.live.store import open_store
+from dally.live.store.job_rows import CLOCKS, COUNTS, job_row, restore_clocks, told_of
+from dally.live.store.schema import METADATA
+from dally.live.wanted import Wanted
+from dally.model import INFINITY, Job
+
+
+def test_migrations_make_the_tables_of_the_schema(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/a.db")
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    store.close()
+    open_store(f"sqlite:///{tmp_path}/a.db").close()  # nothing is left to do
+
+
+@pytest.mark.parametrize("table", METADATA.sorted_tables, ids=lambda table: str(table.name))
+def test_the_tables_can_be_written_in_postgresql(table: object) -> None:
+    assert str(insert(table).compile(dialect=postgresql.dialect())).startswith("INSERT INTO")  # type: ignore[arg-type]
+
+
+def test_a_job_comes_back_as_it_went() -> None:
+    told = ClusterJob("7", base.RUNNING, 8, 10.0, {"n1": 8}, name="a", user="u", model="bert", limit_s=60.0)
+    job = job_of(told, 3, 10.0, "resnet50")
+    for place, name in enumerate(CLOCKS):
+        setattr(job, name, 1.5 + place)
+    for place, name in enumerate(COUNTS):
+        setattr(job, name, place)
+    row = job_row(job, told, {"n1": 8})
+    assert told_of(row) == told
+    other = Job(3, "7", 10.0, 8, -1.0)
+    restore_clocks(other, row["clocks"])
+    assert {name: getattr(other, name) for name in (*CLOCKS, *COUNTS)} == {
+        name: getattr(job, name) for name in (*CLOCKS, *COUNTS)
+    }
+    assert other.lease_end_s == INFINITY
+
+
+def test_nothing_of_a_turn_that_fails_is_kept(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/a.db")
+    with pytest.raises(ZeroDivisionError), store.transaction() as connection:
+        store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0)], [])
+        raise ZeroDivisionError
+    assert store.wanted() == []
+    with store.transaction() as connection:
+        store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0), Wanted("2", None, 6.0)], [])
+    with store.transaction() as connection:
+        store.write_wanted(connection, [Wanted("2", {"n2": 4}, 7.0)], ["1"])
+    assert store.wanted() == [Wanted("2", {"n2": 4}, 7.0)]
+    store.close()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "sqlite:////no/such/folder/a.db", "oracle://x"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(InputError, match=f"--store {address}"):
+        open_store(address)
