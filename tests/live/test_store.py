@@ -53,9 +53,14 @@ def test_a_job_comes_back_as_it_went() -> None:
 
 def test_nothing_of_a_turn_that_fails_is_kept(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/a.db")
-    with pytest.raises(ZeroDivisionError), store.transaction() as connection:
-        store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0)], [])
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with store.transaction() as connection:
+            store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0)], [])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert store.wanted() == []
     with store.transaction() as connection:
         store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0), Wanted("2", None, 6.0)], [])
