@@ -51,7 +51,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
     wrong: list[str] = []
     contexts = []
 
-    def show(path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Page:
+    def show(path: Path, width: int = 1280, height: int = 900, scheme: str = "light", at: str = "") -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if scheme == "dark" else "light"
         )
@@ -60,8 +60,10 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page = context.new_page()
         page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda asked: wrong.append(asked.url) if asked.url != path.as_uri() else None)
-        page.goto(path.as_uri())
+        page.on(
+            "request", lambda asked: wrong.append(asked.url) if asked.url.split("#")[0] != path.as_uri() else None
+        )
+        page.goto(path.as_uri() + at)
         page.wait_for_function("window.dally && window.dally.ready")
         return page
 

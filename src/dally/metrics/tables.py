@@ -33,6 +33,7 @@ JOB_COLUMNS = (
     "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
     "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
+USER = "user"  # the last column of jobs.csv, where the trace says whose jobs they are
 # Columns of the other tables.
 COLUMNS = {
     "events": ("time_s", "kind", "job_id", "machine", "tier", "machines", "machine_gpus", "link", "load"),
@@ -59,9 +60,11 @@ def jobs_csv(record: Simulated) -> Iterator[str]:
     """The text of jobs.csv, piece by piece."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(JOB_COLUMNS)
+    owned = any(job.user for job in record.outcomes)
+    writer.writerow((*JOB_COLUMNS, USER) if owned else JOB_COLUMNS)
     for place, job in enumerate(record.outcomes, start=1):
-        writer.writerow(_job_row(job, record))
+        row = _job_row(job, record)
+        writer.writerow((*row, job.user) if owned else row)
         if place % ROWS_PER_PIECE == 0:
             yield buffer.getvalue()
             buffer.seek(0)
@@ -107,7 +110,7 @@ def read_jobs(source: Path | IO[bytes]) -> pl.DataFrame:
     """The table that the text of jobs.csv holds."""
     import polars as pl
 
-    texts = {"job_id": pl.String, "model": pl.String, "tier": pl.String}
+    texts = {"job_id": pl.String, "model": pl.String, "tier": pl.String, USER: pl.String}
     return pl.read_csv(source, schema_overrides={**texts, **dict.fromkeys(SECONDS, pl.Float64)})
 
 

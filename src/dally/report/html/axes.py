@@ -27,6 +27,7 @@ class Axis:
     high: float
     ticks: list[tuple[float, str]]
     reads: str
+    epoch_s: float | None = None  # when its 0 was, if it has dates; the unit is their zone then
 
     def full_title(self) -> str:
         """The title with its unit."""

@@ -59,7 +59,10 @@ class Chart:
         for axis, source in (("x", self.x), ("y", self.y), ("z", self.z)):
             if source is not None:
                 told[axis] = {**told[axis], "title": source.full_title()}
-        return {key: _cut(value) for key, value in told.items() if value not in ([], {}, None)}
+        shown = {key: _cut(value) for key, value in told.items() if value not in ([], {}, None)}
+        if self.x.epoch_s is not None:
+            shown["x"] |= {"epoch_s": self.x.epoch_s, "zone": self.x.unit}  # whole: digits cut off would be days
+        return shown
 
 
 def _cut(value: Any) -> Any:
@@ -68,7 +71,7 @@ def _cut(value: Any) -> Any:
         short = float(f"{value:.5g}")
         return int(short) if short.is_integer() else short
     if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items() if item != []}
+        return {key: _cut(item) for key, item in value.items() if item not in ([], None)}
     if isinstance(value, (list, tuple)):
         return [_cut(item) for item in value]
     return value

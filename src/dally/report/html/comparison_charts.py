@@ -26,11 +26,10 @@ from dally.report.html.axes import (
     log_span_axis,
     share_axis,
     span_axis,
-    time_axis,
 )
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series, Total
+from dally.report.html.dated_axis import clock_axis
 from dally.report.html.run_charts import (
-    CLOCK,
     JOBS_SHARE,
     PART_COLOURS,
     SHORTEST_S,
@@ -242,7 +241,7 @@ def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
     ends = [float(run.all_events["time_s"].max() or 0.0) for _, run in firsts]  # type: ignore[arg-type]
     start_s = min(float(run.events["time_s"][0]) for _, run in firsts)
     edges_s = time_edges(start_s, max(ends), SPANS)
-    clock = time_axis(CLOCK, edges_s[0], edges_s[-1])
+    clock = clock_axis(firsts[0][1], edges_s[0], edges_s[-1])
     gpus = firsts[0][1].topology.total_gpus()
     held, broken, waits = [], [], []
     for one, run in firsts:
@@ -290,7 +289,7 @@ def _load_charts(firsts: Sequence[tuple[Contender, Record]], edges_s: list[float
         Chart(
             "link-load", "Load of uplinks",
             f"Mean over all of them, by policy; each run's own report has them one by one.{first}",
-            HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]),
+            HEAT, clock_axis(firsts[0][1], edges_s[0], edges_s[-1]),
             category_axis("policy", "name", [one.label for one, _ in firsts]),
             edges=edges_s, cells=[[round(load, 3) for load in row] for row in rows],
             z=share_axis("load", max(largest, 0.01), unit="% of capacity"),

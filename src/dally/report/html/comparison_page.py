@@ -86,13 +86,15 @@ def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: s
         bound = contest.bounds.get(JCT_MEAN.key)
         page.headline(run_headline(contest.baseline, contenders[0].jobs, bound.mean if bound else 0.0))
     page.section(f"table{suffix}", f"Figures {name}".strip())
-    page.add(comparison_table(contest, _links(folder, contest), subject.label if subject else ""))
+    links = _links(folder, contest)
+    page.add(comparison_table(contest, links, subject.label if subject else ""))
     page.note(_how_to_read(contest))
     page.section(f"charts{suffix}", f"Charts {name}".strip())
     page.note(_colours(contest, subject))
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
     shown = next(one for one in contenders if one.label == (subject.label if subject else contest.baseline))
-    add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", f"Jobs that lost most time under {shown.label}")
+    title = f"Jobs that lost most time under {shown.label}"
+    add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", title, links.get(shown.label))
 
 
 def _how_to_read(contest: Contest) -> str:

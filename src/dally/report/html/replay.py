@@ -8,7 +8,10 @@ from typing import Any
 import polars as pl
 
 from dally.metrics.record import Record
+from dally.metrics.tables import USER
 from dally.report.html.pack import pack
+from dally.report.html.reasons import ASCENDING, reasons_of
+from dally.report.html.uplinks import uplinks_of
 
 MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
 TICKS = 2**31
@@ -34,8 +37,9 @@ def replay_of(run: Record, end_s: float) -> Replay:
     waits = _waits(events, end_s)
     kept, left_out, hidden = _longest(held)
     kept_waits, waits_left_out, _ = _longest(waits.with_columns(pl.lit(1).alias("gpus")))
-    models = sorted({model or "" for model in run.jobs["model"].to_list()})
-    places = {model: place for place, model in enumerate(models)}
+    jobs, names = _jobs(run)
+    loads, links = uplinks_of(run, tick_s)
+    reasons, told = reasons_of(run, tick_s)
     columns = {
         "start": _ticks(kept["from_s"], tick_s),
         "end": _lengths(kept, tick_s),
@@ -46,10 +50,10 @@ def replay_of(run: Record, end_s: float) -> Replay:
         "wait_start": _ticks(kept_waits["from_s"], tick_s),
         "wait_end": _lengths(kept_waits, tick_s),
         "wait_job": kept_waits["job"].to_list(),
-        "job_gpus": run.jobs["gpus"].to_list(),
-        "job_model": [places[model or ""] for model in run.jobs["model"].to_list()],
-        "job_slowdown": [round(100 * (value or 0.0)) for value in run.jobs["slowdown"].to_list()],
+        **jobs,
         **_outages(run, end_s, tick_s),
+        **loads,
+        **reasons,
     }
     topology = run.topology
     facts = {
@@ -60,14 +64,38 @@ def replay_of(run: Record, end_s: float) -> Replay:
         "machines": topology.names[0],
         "machine_gpus": [int(gpus) for gpus in topology.gpus[0]],
         "groups": _groups(run),
-        "models": models,
         "left_out": left_out,
         "hidden_share": round(hidden, 4),
         "waits_left_out": waits_left_out,
         "network": run.summary.get("comm_s", 0.0) > 0.0,
+        "epoch_s": run.summary.get("epoch_s"),
+        "zone": run.scenario.zone,
+        **names,
+        **links,
+        **told,
     }
-    ascending = ("start", "wait_start", "down_start")
+    ascending = ("start", "wait_start", "down_start", "load_time", *ASCENDING)
     return Replay(pack(columns, ascending, {"job_id": run.jobs["job_id"].to_list()}), facts)
+
+
+def _jobs(run: Record) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    """What is to be known of each job, and the names of models and users, where the trace has them."""
+    models, of_model = _numbered(run.jobs["model"].to_list())
+    users, of_user = _numbered(run.jobs[USER].to_list() if USER in run.jobs.columns else [])
+    columns = {
+        "job_gpus": run.jobs["gpus"].to_list(),
+        "job_model": of_model,
+        "job_slowdown": [round(100 * (value or 0.0)) for value in run.jobs["slowdown"].to_list()],
+        "job_user": of_user,
+    }
+    return columns, {"models": models, "users": users}
+
+
+def _numbered(words: list[str | None]) -> tuple[list[str], list[int]]:
+    """The words without repeats, and the place of each in them."""
+    names = sorted({word or "" for word in words})
+    places = {name: place for place, name in enumerate(names)}
+    return names, [places[word or ""] for word in words]
 
 
 def _held(events: pl.DataFrame, end_s: float, run: Record) -> pl.DataFrame:

@@ -26,13 +26,13 @@ from dally.metrics.over_time import (
     waiting_jobs,
 )
 from dally.metrics.record import Record
-from dally.report.html.axes import Axis, category_axis, count_axis, log_span_axis, share_axis, span_axis, time_axis
+from dally.report.html.axes import Axis, category_axis, count_axis, log_span_axis, share_axis, span_axis
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
+from dally.report.html.dated_axis import clock_axis
 
 SPANS = 240  # of time, in charts over time
 SHORTEST_S = 1.0  # on logarithmic scales
 MOST_LINKS = 64
-CLOCK = "time since the trace's start"
 JOBS_SHARE = "jobs at or below that time"
 
 
@@ -179,7 +179,7 @@ def busy_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     held = held_gpus(run.events, run.jobs)
     shares = [level / gpus for level in step_means(held["time_s"], held["level"], edges_s)]
     sampled = fragmentation(run.slots)
-    clock = time_axis(CLOCK, edges_s[0], edges_s[-1])
+    clock = clock_axis(run, edges_s[0], edges_s[-1])
     series = [over_time("held by jobs", 0, shares, edges_s)]
     if sampled.is_empty():
         return [Chart("utilization", "GPUs held", "", STEPS, clock, share_axis("GPUs", unit="% of all"), series)]
@@ -210,7 +210,7 @@ def waiting_chart(run: Record, edges_s: list[float]) -> Chart:
     values = step_means(level["time_s"], level["level"], edges_s)
     return Chart(
         "waiting", "Jobs that wait", "Mean over each span of time.", STEPS,
-        time_axis(CLOCK, edges_s[0], edges_s[-1]), count_axis("waiting jobs", max(values), "jobs"),
+        clock_axis(run, edges_s[0], edges_s[-1]), count_axis("waiting jobs", max(values), "jobs"),
         [over_time("waiting jobs", 0, values, edges_s)],
     )  # fmt: skip
 
@@ -230,7 +230,7 @@ def load_charts(run: Record, edges_s: list[float]) -> list[Chart]:
         links, loads = [links[row] for row in busiest], [loads[row] for row in busiest]
     return [
         Chart(
-            "link-load", "Load of uplinks", note, HEAT, time_axis(CLOCK, edges_s[0], edges_s[-1]),
+            "link-load", "Load of uplinks", note, HEAT, clock_axis(run, edges_s[0], edges_s[-1]),
             category_axis("uplink", "name", [short_link(link) for link in links]), edges=edges_s,
             cells=[[round(min(load, 1.0), 2) for load in row] for row in loads],
             z=share_axis("load", unit="% of capacity"),
@@ -257,7 +257,7 @@ def timer_charts(run: Record, edges_s: list[float]) -> list[Chart]:
             Chart(
                 f"timers-{run.tiers[tier]}", f"Patience before a gang spreads {where}",
                 "The policy's delay timers by gang size; sizes whose timers never differed share a line.",
-                STEPS, time_axis(CLOCK, edges_s[0], edges_s[-1]),
+                STEPS, clock_axis(run, edges_s[0], edges_s[-1]),
                 span_axis("timer", max(max(one.ys) for one in series)), series,
             )
         )  # fmt: skip

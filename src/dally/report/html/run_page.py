@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 
@@ -12,13 +13,14 @@ from dally.metrics.comparison import lost_to_network
 from dally.metrics.distribution import most_delayed
 from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
+from dally.metrics.tables import USER
 from dally.report.explain import Stories
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
 from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
-from dally.report.time_text import brief
+from dally.report.time_text import brief, run_stamp
 
 STORIES = 10
 JUMPS = 12  # of each kind of moment
@@ -51,8 +53,17 @@ def facts_of(run: Record) -> str:
         f"network at {scenario.network_at}" if scenario.network_at else "",
         ", ".join(f"{key}={value}" for key, value in scenario.settings.items()),
         f"seed {scenario.seed}",
+        _dates(run),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _dates(run: Record) -> str:
+    """From which day to which, where the trace has dates."""
+    if run.summary.get("epoch_s") is None or run.events.is_empty():
+        return ""
+    first, last = (run_stamp(run, time_s)[:10] for time_s in (float(run.events["time_s"][0]), run.end_s))
+    return f"{first} to {last} ({run.scenario.zone})"
 
 
 def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -89,6 +100,7 @@ def add_replay(page: Page, run: Record, end_s: float) -> None:
     tier = run.tiers[1]
     network = replay.facts["network"]
     ways = [("job", "job"), *([("slowdown", "slowdown")] if network else []), ("tier", "how far it is spread")]
+    ways += [("user", "user")] if len(replay.facts["users"]) > 1 else []
     colours = "".join(f'<option value="{value}">{words}</option>' for value, words in ways)
     left_out = ""
     if replay.facts["left_out"]:
@@ -144,8 +156,9 @@ def add_stories(
     count: int = STORIES,
     anchor: str = "slowest",
     title: str = "Jobs that lost most time",
+    replay: str | None = "",
 ) -> None:
-    """The jobs that lost most time, each with its story."""
+    """The jobs that lost most time, each with its story; `replay`: the page that has one, None if none does."""
     jobs = most_delayed(run.jobs, count)
     if jobs.is_empty():
         return
@@ -157,22 +170,31 @@ def add_stories(
     page.add('<div class="card">')
     stories = Stories(run)
     for job in jobs.iter_rows(named=True):
-        page.add(story_html(stories, job))
+        page.add(story_html(stories, job, replay))
     page.add("</div>")
 
 
-def story_html(stories: Stories, job: dict[str, Any]) -> str:
-    """One job: what it lost in a line, and its story behind it."""
+def story_html(stories: Stories, job: dict[str, Any], replay: str | None = "") -> str:
+    """One job: what it lost in a line, and its story behind it, each time a link into the replay."""
     often = f", preempted {job['preemptions']:,}×" if job["preemptions"] else ""
     slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
     model = f" {job['model']}" if job["model"] else ""
+    user = f"{job[USER]}, " if job.get(USER) else ""
     words = (
-        f"{job['gpus']} GPUs{model}, lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: "
+        f"{user}{job['gpus']} GPUs{model}, lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: "
         f"waited {brief(job['queue_s'])}{slow}{often}"
     )
     lines = "".join(
-        f"<dt>{escape(stories.stamp(line.time_s).split(' (')[0])}</dt><dd>{escape(line.text)}</dd>"
+        f"<dt>{_moment(stories.stamp(line.time_s).split(' (')[0], line.time_s, job['job_id'], replay)}</dt>"
+        f"<dd>{escape(line.text)}</dd>"
         for line in stories.story(job["job_id"])
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
     return f'<details class="job">{summary}<dl>{lines}</dl></details>'
+
+
+def _moment(words: str, time_s: float, job_id: str, replay: str | None) -> str:
+    """A time that leads to its moment in the replay."""
+    if replay is None:
+        return escape(words)
+    return f'<a href="{escape(replay)}#t={time_s:.3f}&amp;job={quote(job_id, safe="")}">{escape(words)}</a>'

@@ -132,7 +132,7 @@ function drawLines(svg, chart, box, shown) {
     const value = inverse(chart.x, (x - box.left) / (box.right - box.left));
     cursor.setAttribute("d", `M${x} ${box.top}V${box.bottom}`);
     const rows = shown.map((one) => `${one.name}: ${read(valueAt(one, value, stepped), chart.y.reads)}`);
-    tip.show(event, [(chart.x.scale === "linear" && chart.x.reads === "span" ? clock : span)(value), ...rows].join("\n"));
+    tip.show(event, [(chart.x.scale === "linear" && chart.x.reads === "span" ? clock(value, chart.x) : span(value)), ...rows].join("\n"));
   }, () => cursor.setAttribute("d", ""));
 }
 
@@ -274,7 +274,7 @@ function drawHeat(svg, chart, box) {
     const row = Math.min(chart.cells.length - 1, Math.max(0, Math.floor((y - box.top) / tall)));
     let at = chart.edges.findIndex((edge) => edge > value) - 1;
     if (at < 0) at = chart.cells[row].length - 1;
-    const when = chart.x.reads === "span" ? clock(value) : chart.x.ticks[at] ? chart.x.ticks[at][1] : "";
+    const when = chart.x.reads === "span" ? clock(value, chart.x) : chart.x.ticks[at] ? chart.x.ticks[at][1] : "";
     tip.show(event, `${chart.y.ticks[row][1]}\n${when}\n${chart.z.title}: ${read(chart.cells[row][at], chart.z.reads)}`);
   }, () => {});
 }

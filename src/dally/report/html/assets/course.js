@@ -34,6 +34,8 @@ class Course {
     for (let row = 0; row < this.start.length; row++) this.end[row] += this.start[row];
     for (let row = 0; row < this.wait_start.length; row++) this.wait_end[row] += this.wait_start[row];
     for (let row = 0; row < this.down_start.length; row++) this.down_end[row] += this.down_start[row];
+    this.dated = this.epoch_s == null ? null : { epoch_s: this.epoch_s, zone: this.zone };
+    this.readLoads();
     this.number = new Map(this.job_id.map((name, place) => [name, place]));
     this.chooseGpus();
   }
@@ -55,6 +57,47 @@ class Course {
       }
       next = this.cells[row + 1];
     }
+  }
+
+  // The changes of each link's load, in order.
+  readLoads() {
+    this.changes = this.links.map(() => []);
+    this.load_link.forEach((link, row) => this.changes[link].push(row));
+  }
+
+  // The load of a link at an instant, 0 to 1.
+  load(link, tick) {
+    const rows = this.changes[link];
+    let low = 0, high = rows.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.load_time[rows[middle]] <= tick) low = middle + 1; else high = middle;
+    }
+    return low ? this.load_value[rows[low - 1]] / 1000 : 0;
+  }
+
+  clock(tick) { return clock(tick * this.tick_s, this.dated); }
+
+  // What happens to a job at an instant: { doing: "runs", "waits", "before" or "after", from, to, rows }.
+  stateOf(job, tick) {
+    const pieces = [];
+    for (let row = 0; row < this.job.length; row++) if (this.job[row] === job) pieces.push([this.start[row], this.end[row], row]);
+    const now = pieces.filter(([from, to]) => from <= tick && tick < to);
+    if (now.length) return { doing: "runs", from: now[0][0], to: now[0][1], rows: now.map(([, , row]) => row) };
+    const waits = [];
+    for (let row = 0; row < this.wait_job.length; row++) if (this.wait_job[row] === job) waits.push([this.wait_start[row], this.wait_end[row]]);
+    const wait = waits.find(([from, to]) => from <= tick && tick < to);
+    if (wait) return { doing: "waits", from: wait[0], to: wait[1], rows: [] };
+    const all = [...pieces, ...waits];
+    const first = Math.min(...all.map(([from]) => from)), last = Math.max(...all.map(([, to]) => to));
+    return { doing: tick < first ? "before" : "after", from: last, to: first, rows: [] };
+  }
+
+  userOf(job) { return this.job_user.length ? this.users[this.job_user[job]] : ""; }
+
+  about(job) {
+    const gpus = this.job_gpus[job];
+    return [this.userOf(job), this.models[this.job_model[job]], `${gpus} GPU${gpus === 1 ? "" : "s"}`].filter(Boolean).join(" · ");
   }
 
   static before(column, tick) {
@@ -99,9 +142,8 @@ class Course {
 
   tell(row) {
     const job = this.job[row];
-    const model = this.models[this.job_model[job]];
     const slow = this.job_slowdown[job] / 100;
-    return `job ${this.job_id[job]}${model ? ", " + model : ""}, ${this.job_gpus[job]} GPUs\n` +
+    return `job ${this.job_id[job]}\n${this.about(job)}\n` +
       `placed: ${this.tierWords(this.tier[row])}\nslowdown over its life: ${slow ? slow.toFixed(2) + "×" : "unknown"}`;
   }
 
@@ -126,6 +168,19 @@ class Paint {
     this.jobs = new Map();
   }
 
+  one(number) {
+    let found = this.jobs.get(number);
+    if (!found) {
+      const hue = (number * 137.508) % 360, wave = (number * 29) % 3;
+      found = this.dark ? `hsl(${hue} 52% ${52 + 6 * wave}%)` : `hsl(${hue} 55% ${50 + 7 * wave}%)`;
+      this.jobs.set(number, found);
+    }
+    return found;
+  }
+
+  // The colour of a link: from hardly used to full.
+  load(share) { return share > 0 ? this.ramp[Math.min(9, 1 + Math.floor(share * 9))] : this.free; }
+
   of(course, row, how) {
     const job = course.job[row];
     if (how === "tier") return this.series[TIER_COLOURS[course.tier[row] % 5]];
@@ -133,13 +188,7 @@ class Paint {
       const slow = course.job_slowdown[job] / 100;
       return this.ramp[SLOW.filter((limit) => slow >= limit).length];
     }
-    let found = this.jobs.get(job);
-    if (!found) {
-      const hue = (job * 137.508) % 360, wave = (job * 29) % 3;
-      found = this.dark ? `hsl(${hue} 52% ${52 + 6 * wave}%)` : `hsl(${hue} 55% ${50 + 7 * wave}%)`;
-      this.jobs.set(job, found);
-    }
-    return found;
+    return this.one(how === "user" ? course.job_user[job] : job);
   }
 }
 
@@ -168,6 +217,14 @@ function colourLegend(host, course, how, paint) {
     paint.ramp.forEach((colour) => make(bar, "i", { style: `background:${colour}` }));
     make(item, "span", {}, "3× and more, against alone at its closest");
   } else {
-    make(host, "li", { class: "soft" }, "One colour per job. Choose a job to see its gang alone.");
+    make(host, "li", { class: "soft" }, how === "user" ? "One colour per user." : "One colour per job. Choose a job to see its gang alone.");
   }
+}
+
+function loadLegend(host, paint) {
+  const item = make(host, "li", { class: "ramp" });
+  make(item, "span", {}, "uplinks 0");
+  const bar = make(item, "span", { class: "bar" });
+  for (let level = 1; level < 10; level++) make(bar, "i", { style: `background:${paint.ramp[level]}` });
+  make(item, "span", {}, "100 % of capacity");
 }

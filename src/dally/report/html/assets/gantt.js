@@ -202,19 +202,28 @@ class Gantt {
   drawTicks() {
     const { course, pen, paint } = this;
     const [low, high] = [this.from * course.tick_s, this.to * course.tick_s];
+    pen.font = "12px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.fillStyle = paint.soft;
+    if (course.dated && high - low >= 120) {
+      for (const [time_s, label] of dateTicks(low, high, Math.max(2, Math.min(10, this.width / 90)), course.dated)) this.drawTick(time_s, label);
+      this.box.querySelector(".axis-title.x").textContent = `date from ${course.clock(this.from).slice(0, 10)} (${course.zone})`;
+      return;
+    }
     const [unit, size] = [["days", 86400], ["hours", 3600], ["minutes", 60], ["seconds", 1]].find(([, one]) => high - low >= 2 * one) || ["seconds", 1];
     const rough = (high - low) / size / Math.max(2, Math.min(10, this.width / 90));
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough * 0.999);
-    pen.font = "12px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.fillStyle = paint.soft;
     for (let place = Math.ceil(low / size / step); place * step * size <= high; place++) {
-      const at = this.x(place * step * size / course.tick_s);
-      pen.fillRect(at, this.bottom, 1, 5);
-      if (at < this.width - 10) pen.fillText(String(Math.round(place * step * 1e6) / 1e6), at, this.bottom + 18);
+      this.drawTick(place * step * size, String(Math.round(place * step * 1e6) / 1e6));
     }
     this.box.querySelector(".axis-title.x").textContent = `time since the trace's start (${unit})`;
+  }
+
+  drawTick(time_s, label) {
+    const at = this.x(time_s / this.course.tick_s);
+    this.pen.fillRect(at, this.bottom, 1, 5);
+    if (at < this.width - 10) this.pen.fillText(label, at, this.bottom + 18);
   }
 
   tickAt(event) {
@@ -248,7 +257,7 @@ class Gantt {
     const row = this.rowAt(event);
     if (row < 0) return tip.hide();
     const { course } = this;
-    tip.show(event, `${course.tell(row)}\non ${course.machines[course.machine[row]]} from ${clock(course.start[row] * course.tick_s)}` +
+    tip.show(event, `${course.tell(row)}\non ${course.machines[course.machine[row]]} from ${course.clock(course.start[row])}` +
       ` for ${span((course.end[row] - course.start[row]) * course.tick_s)}`);
   }
 

@@ -69,6 +69,7 @@ function showColours() {
   for (const part of [dally.replay, dally.gantt]) {
     colourLegend(part.box.querySelector(".legend"), dally.course, part.how.value, dally.paint);
   }
+  if (dally.course.links.length) loadLegend(dally.replay.box.querySelector(".legend"), dally.paint);
 }
 
 async function startCourse() {
@@ -86,6 +87,9 @@ async function startCourse() {
     showColours();
     const busiest = document.querySelector(".replay .jump option[data-first]");
     if (busiest) dally.replay.seek(Number(busiest.value) / dally.course.tick_s);
+    const visit = () => { if (dally.replay.visit(location.hash)) document.getElementById("replay").scrollIntoView(); };
+    addEventListener("hashchange", visit);
+    visit();
   }
   dally.ready = true;
 }
