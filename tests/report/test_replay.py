@@ -16,7 +16,8 @@ from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from tests.report.conftest import Open
 from tests.report.folders import ROOT, make_run
-from tests.report.test_reasons import BUSY, trace_of
+from tests.report.test_explain import trace_of
+from tests.report.test_reasons import BUSY
 
 SLURM = ROOT / "examples" / "slurm"
 SECONDS = re.compile(r" \(\d+ s\)")
