@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dally.report.explain import Stories
-from dally.report.html import reasons, uplinks
+from dally.report.html import uplinks, wait_reasons
 from dally.report.html.build import build_page, write_page
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
@@ -121,7 +121,7 @@ def test_too_much_to_tell_is_thinned_or_left_out(slurm: Path, monkeypatch: pytes
     columns, facts = uplinks.uplinks_of(run, 1.0)
     assert 5 < len(columns["load_time"]) <= 20
     assert facts["load_step_s"] > 0
-    monkeypatch.setattr(reasons, "MOST_RECORDS", 5)
-    columns, facts = reasons.reasons_of(run, 1.0)
+    monkeypatch.setattr(wait_reasons, "MOST_RECORDS", 5)
+    columns, facts = wait_reasons.reasons_of(run, 1.0)
     assert not any(columns.values())
     assert facts["reasons"] is False

@@ -10,8 +10,8 @@ import polars as pl
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.report.html.pack import pack
-from dally.report.html.reasons import ASCENDING, reasons_of
 from dally.report.html.uplinks import uplinks_of
+from dally.report.html.wait_reasons import ASCENDING, reasons_of
 
 MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
 TICKS = 2**31
