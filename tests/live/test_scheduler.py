@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.history import history_csv
 from dally.live.scheduler import Scheduler
 from dally.live.setup import Setup
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES
 from dally.testing.fake_backend import FakeBackend
+from dally.traces import read_trace
 
 
 class SetClock(WallClock):
@@ -31,7 +34,8 @@ class SetClock(WallClock):
 class Bench:
     """A scheduler on a fake cluster that can die and come back."""
 
-    def __init__(self, folder: Path, backend: FakeBackend, policy: str = "dally") -> None:
+    def __init__(self, folder: Path, backend: FakeBackend, policy: str = "dally", dry_run: bool = False) -> None:
+        self.dry_run = dry_run
         self.backend = backend
         self.setup = Setup(policy)
         self.address = f"sqlite:///{folder}/store.db"
@@ -40,7 +44,7 @@ class Bench:
 
     def _begin(self) -> Scheduler:
         clock = SetClock(self.backend)
-        return Scheduler(self.backend, self.backend.topology(), self.setup, self.store, clock)
+        return Scheduler(self.backend, self.backend.topology(), self.setup, self.store, clock, self.dry_run)
 
     def die(self) -> None:
         """Only what is in the store and in the backend survives."""
@@ -279,6 +283,37 @@ def test_the_store_tells_what_happened(bench: Bench) -> None:
     assert [row["kind"] for row in events(bench.store) if row["job_id"] == job] == ["submit", "start", "finish"]
     assert bench.store.wanted() == []
     assert bench.store.live_jobs() == []
+
+
+def test_a_dry_run_says_what_it_would_do_and_follows_what_others_do(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), dry_run=True)
+    first, second = bench.submit(8, 100.0), bench.submit(16, 100.0)
+    bench.go_on(100.0)
+    assert bench.backend.starts == []
+    would = [(row["job_id"], row["reason"]) for row in events(bench.store) if row["kind"] == "would"]
+    assert would[0] == (first, "run on rack0-m0:8")
+    assert len(would) == len(set(would))  # said once
+    bench.backend.put(second, {"rack0-m0": 8, "rack0-m1": 8})
+    bench.go_on(10.0)
+    assert bench.books() == {first: "waiting", second: "running"}
+    bench.go_on(100.0)
+    assert bench.books() == {first: "waiting"}
+
+
+def test_what_was_seen_is_a_trace(bench: Bench, tmp_path: Path) -> None:
+    for gpus in (8, 16, 4):
+        bench.submit(gpus, 60.0)
+    bench.go_on(100.0)
+    path = tmp_path / "history.csv"
+    path.write_text(history_csv(bench.store, 0.0, 1000.0))
+    jobs = read_trace(path, 128).jobs
+    assert [(job.job_id, int(job.gpus), job.duration_s) for job in jobs] == [
+        ("1", 8, 60.0),
+        ("2", 16, 60.0),
+        ("3", 4, 60.0),
+    ]
+    with pytest.raises(InputError, match="no job has ended"):
+        history_csv(bench.store, 5000.0, 6000.0)
 
 
 def events(store: Store) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from dally.live.roster import Roster
 from dally.live.wanted import PREEMPT, START, Wanted
 from dally.model import Action, Preempt
 
+DRY_RUN = "dry run: nothing is done"
 ASK_AGAIN_S = 20.0  # of the wall clock: before a backend that took an order is asked for the same again
 
 
@@ -19,7 +20,8 @@ class Orders(Executor):
     def __init__(self, roster: Roster, dry_run: bool = False) -> None:
         super().__init__()
         self.dry_run = dry_run
-        self.would: list[tuple[float, str, str]] = []  # in a dry run: (moment, job, what)
+        self._would: dict[str, str] = {}  # in a dry run: what was last to become of which job
+        self._news: list[tuple[str, str]] = []
         self._roster = roster
 
     def apply(self, action: Action, now: float) -> str:
@@ -28,8 +30,8 @@ class Orders(Executor):
         told = self._roster.told[job.job_id]
         target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
         if self.dry_run:
-            self.would.append((now, job.job_id, _in_words(target)))
-            return "dry run: nothing is done"
+            self._note_would(job.job_id, _in_words(target))
+            return DRY_RUN
         if not told.managed:
             return "another scheduler looks after this job"
         closed = [name for name in target or () if name in self._closed()]
@@ -37,6 +39,17 @@ class Orders(Executor):
             return f"{closed[0]} takes no new jobs"
         self._roster.want(job.job_id, target, now)
         return ""
+
+    def _note_would(self, job_id: str, what: str) -> None:
+        if self._would.get(job_id) != what:
+            self._would[job_id] = what
+            self._news.append((job_id, what))
+
+    def news(self) -> list[tuple[str, str]]:
+        """In a dry run: jobs, and what would have become of them, as far as that is new."""
+        self._would = {job_id: what for job_id, what in self._would.items() if job_id in self._roster.jobs}
+        found, self._news = self._news, []
+        return found
 
     def _closed(self) -> set[str]:
         return {machine.name for machine in self._roster.latest.machines if machine.state != base.UP}

@@ -12,12 +12,12 @@ from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
 from dally.live.facts import placement_of
-from dally.live.orders import Orders, carry_out
+from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
 from dally.live.store import Store
 from dally.live.store.job_rows import job_row
-from dally.live.store.log_rows import decision_rows, event_rows
+from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
 from dally.model import FINISH, Job
@@ -82,7 +82,8 @@ class Scheduler:
 
     def _write(self, turn: Turn, seen: Comparison) -> None:
         topology, log = self.roster.topology, self.state.log
-        turn.log = event_rows(log, topology, self._name)
+        turn.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
+        turn.log += [would_row(turn.now, job_id, what) for job_id, what in self.orders.news()]
         turn.decisions = decision_rows(log, topology, self._name)
         rows = [self._row(job, seen) for job in self._touched(log)]
         wanted = self.roster.wanted

@@ -9,6 +9,7 @@ from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.model import ACCEPT, DECISION_NAMES, INFINITY, KIND_NAMES, OFFER, RANK, RESERVE, ROUND, WAITS
 
+WOULD = "would"  # the kind of event that a dry run leaves instead of what it would have done
 Named = Callable[[int], str | None]  # a job's id by its number
 
 
@@ -30,6 +31,12 @@ def event_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str
             }
         )
     return rows
+
+
+def would_row(now: float, job_id: str, what: str) -> dict[str, Any]:
+    """What a dry run would have done."""
+    none = dict.fromkeys(("machine", "tier", "placement"))
+    return {"time_s": now, "kind": WOULD, "job_id": job_id, **none, "reason": what}
 
 
 def decision_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str, Any]]:

@@ -1,0 +1,55 @@
+"""What the daemon has seen, as a trace: for `whatif`, `simulate`, `learn` and everything else that reads one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from sqlalchemy import select
+
+from dally.errors import InputError
+from dally.live.store import Store
+from dally.live.store.schema import EVENTS, JOBS
+
+COLUMNS = (
+    "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
+    "qos", "limit_s", "nodes",
+)  # fmt: skip
+PLACED = ("start", "migrate", "adopt")
+
+
+def history_csv(store: Store, from_s: float, to_s: float) -> str:
+    """Jobs that ended in that part of the engine's clock, after they had run, as a trace with recorded places."""
+    ended = select(JOBS).where(JOBS.c.finish_s >= from_s, JOBS.c.finish_s < to_s).order_by(JOBS.c.number)
+    jobs = [row for row in store.rows(ended) if row["clocks"]["start_s"] >= 0.0]
+    if not jobs:
+        raise InputError("no job has ended in that time: there is nothing to tell yet")
+    places = _last_places(store)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_row(row, places.get(row["job_id"], "")) for row in jobs)
+    return text.getvalue()
+
+
+def _row(row: dict[str, Any], nodes: str) -> dict[str, Any]:
+    told, clocks = row["told"], row["clocks"]
+    held_s = max(clocks["held_s"], 0.001)
+    return {
+        "job_id": row["job_id"],
+        "submit_s": f"{row['submit_s']:.3f}",
+        "gpus": told["gpus"],
+        "duration_s": f"{held_s:.3f}",
+        "wait_s": f"{max(0.0, row['finish_s'] - row['submit_s'] - held_s):.3f}",
+        "status": row["outcome"],
+        "limit_s": "" if told["limit_s"] is None else f"{told['limit_s']:g}",
+        "nodes": nodes,
+        **{name: told[name] for name in ("model", "user", "name", "account", "partition", "qos")},
+    }
+
+
+def _last_places(store: Store) -> dict[str, str]:
+    """Where each job sat last."""
+    query = select(EVENTS.c.job_id, EVENTS.c.placement).where(EVENTS.c.kind.in_(PLACED)).order_by(EVENTS.c.id)
+    return {row["job_id"]: ",".join(row["placement"] or ()) for row in store.rows(query)}
