@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dally.errors import InputError
+from dally.live.as_trace import history_csv
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
-from dally.live.as_trace import history_csv
 from dally.live.scheduler import Scheduler
 from dally.live.setup import Setup
 from dally.live.store import Store, open_store
