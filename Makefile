@@ -6,7 +6,7 @@ WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.html' -o -name '*.css' -o -name '*.js')
 
-.PHONY: install demo browser test uncompiled lint bench docs clean
+.PHONY: install demo browser test uncompiled lint bench docs site clean
 
 install: $(VENV)/installed
 
@@ -52,6 +52,8 @@ uncompiled: lint
 # The compiler takes one core for minutes: meanwhile the other one checks what needs no compiled code.
 test: browser $(VENV)/packages
 	$(MAKE) -j 2 install uncompiled
+	@echo "== the documentation's site"
+	$(MAKE) site
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
@@ -69,5 +71,9 @@ docs: install
 	$(BIN)/python scripts/architecture_figure.py > docs/images/architecture.svg
 	$(BIN)/python scripts/api_page.py > docs/api.md
 
+# The documentation as pages for a web server, in site/; a link that leads nowhere is an error.
+site: $(VENV)/packages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) build artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build artifacts site .mypy_cache .ruff_cache .pytest_cache .hypothesis
