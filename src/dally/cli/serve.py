@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,24 +74,43 @@ def run(config: Any, json_logs: bool) -> None:
     """Until SIGTERM or SIGINT; jobs run on."""
     from dally.live.assembly import Service
     from dally.live.logs import prepare
+    from dally.web.server import ApiServer
 
     prepare(json_logs)
     service = Service(config)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.daemon.stop())
     try:
-        typer.echo(told_at_start(service))
-        service.daemon.run()
+        server = ApiServer(service)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: service.daemon.stop())
+        server.start()
+        typer.echo(told_at_start(service, server))
+        sys.stdout.flush()
+        try:
+            service.daemon.run()
+        finally:
+            server.stop()
     finally:
         service.close()
 
 
-def told_at_start(service: Any) -> str:
-    """What is scheduled here, and what to try."""
+def told_at_start(service: Any, server: Any) -> str:
+    """What is scheduled here, where it answers, and what to try."""
+    from dally.live.config import USUAL_LISTEN
+
     config, topology = service.config, service.topology
     where = "dry run, nothing is touched" if config.dry_run else f"policy {config.setup.policy}"
-    return (
-        f"Scheduling {topology.total_gpus()} GPUs on {topology.machine_count()} machines "
-        f"({config.backend}, {where}).\n"
-        f"State: {config.folder}"
+    elsewhere = "" if config.listen == USUAL_LISTEN else f" --server {server.url}"
+    access = "open to everybody on this machine; `dally token add` makes it ask for tokens"
+    size = f"{topology.total_gpus()} GPUs on {topology.machine_count()} machines"
+    lines = [
+        f"Scheduling {size} ({config.backend}, {where}).",
+        f"State:   {config.folder}",
+        f"API:     {server.url}/docs",
+        f"Access:  {access if server.keys.open else 'by token'}",
+    ]
+    if config.backend == "local":
+        lines.append(f"Try:     dally submit --gpus 8{elsewhere} -- sleep 60")
+    lines.append(
+        f"         dally queue{elsewhere}" if config.backend == "local" else f"Try:     dally queue{elsewhere}"
     )
+    return "\n".join([*lines, "Ctrl-C stops the scheduler; jobs run on."])

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class Service:
     """A daemon with everything it needs; closing it lets another one have the cluster."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, backend: Backend | None = None) -> None:
+        """`backend`: instead of the one that the configuration names."""
         self.config = config
-        self.backend = open_backend(config)
+        self.backend = backend or open_backend(config)
         self.lock = ClusterLock(_lock_path(self.backend), f"this {config.backend} cluster")
         self.topology = _topology(config, self.backend)
         self.store = open_store(config.store_address())

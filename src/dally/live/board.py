@@ -9,8 +9,9 @@ from dally.live.backends import base
 from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.wall_clock import WallClock
-from dally.live.why_waiting import Reasons
+from dally.live.why_waiting import Offer, Reasons, Why
 from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
+from dally.policies.tuning import Timers
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class JobLine:
     preemptions: int
     migrations: int
     why: str  # it waits
+    reason: str  # of `why`, as why_waiting.py names them
     next_s: float | None  # when it takes a farther place
 
 
@@ -65,6 +67,9 @@ class Board:
     tiers: tuple[str, ...] = ()
     gpus: int = 0
     free_gpus: int = 0
+    free: tuple[tuple[int, ...], ...] = ()  # GPUs of every domain, by tier
+    offers: tuple[Offer, ...] = ()
+    timers_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of the tuner: by GPUs, then by tier
     problems: tuple[str, ...] = ()  # of the latest turn
     by_id: dict[str, JobLine] = field(default_factory=dict)
 
@@ -89,9 +94,23 @@ def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) ->
         tiers=tuple(roster.topology.tiers),
         gpus=int(roster.topology.total_gpus()),
         free_gpus=free,
+        free=tuple(tuple(int(gpus) for gpus in tier) for tier in state.cluster.free),
+        offers=tuple(reasons.offers()),
+        timers_s=_timers(state, {line.gpus for line in lines}, now),
         problems=tuple(turn.problems),
         by_id={line.job_id: line for line in lines},
     )
+
+
+def _timers(state: State, sizes: set[int], now: float) -> dict[int, tuple[float, ...]]:
+    """How long gangs of each size hold out for closer than each tier above the machine; {}: no such timers."""
+    timers = getattr(getattr(state.policy, "placement", None), "timers", None)
+    if not isinstance(timers, Timers):
+        return {}
+    last = state.cluster.root
+    return {
+        gpus: tuple(timers.wait_s(tier, last, gpus, now) for tier in range(1, last + 1)) for gpus in sorted(sizes)
+    }
 
 
 def _line(
@@ -99,7 +118,7 @@ def _line(
 ) -> JobLine:
     told = roster.told[job.job_id]
     running = job.status == RUNNING
-    why, next_s = reasons.why(job, place, free, now) if place is not None else (told.reason, None)
+    why = reasons.why(job, place, free, now) if place is not None else Why(told.reason, "")
     return JobLine(
         job_id=job.job_id,
         name=told.name,
@@ -120,8 +139,9 @@ def _line(
         slowdown=1.0 / job.rate if running and job.rate > 0.0 else None,
         preemptions=int(job.preemptions),
         migrations=int(job.migrations),
-        why=why,
-        next_s=None if next_s is None else clock.wall_s(next_s),
+        why=why.text,
+        reason=why.reason,
+        next_s=None if why.next_s is None else clock.wall_s(why.next_s),
     )
 
 

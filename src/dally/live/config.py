@@ -28,6 +28,7 @@ class Config:
     listen: str = USUAL_LISTEN
     tls_certificate: str = ""
     tls_key: str = ""
+    requests_per_s: float = 200.0  # of one client, or one token
     speed: float = 1.0  # of the clock: 60 makes a minute of a second
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
@@ -42,6 +43,8 @@ class Config:
         if self.speed != 1.0 and self.backend != "local":
             raise InputError(f"--speed {self.speed:g}: only the local backend's clock can run faster")
         self.address()
+        if not 0.0 < self.requests_per_s < float("inf"):
+            raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise InputError("--tls-certificate and --tls-key: give both, or none")
         return self

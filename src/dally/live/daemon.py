@@ -33,6 +33,7 @@ class Daemon:
         self.board = Board()
         self.turns = 0
         self.failing = ""  # why the latest turn did not come about
+        self.failures = {"backend": 0, "store": 0}  # turns that did not come about
         self.watchers: list[Callable[[Turn, float], None]] = []  # told of each turn, and its CPU seconds
         self.lock = threading.Lock()  # held during a turn: whoever asks the backend for something takes it too
         self._begin = begin
@@ -107,6 +108,7 @@ class Daemon:
             watcher(turn, cpu_s)
 
     def _fails(self, what: str, why: str) -> None:
+        self.failures[what] += 1
         if self.failing != why:
             log.error(f"{what}_failed", why=why)
         self.failing = why

@@ -35,6 +35,9 @@ class Turn:
     events: int = 0
     decisions: list[dict[str, Any]] = field(default_factory=list)
     log: list[dict[str, Any]] = field(default_factory=list)
+    loads: dict[str, float] = field(
+        default_factory=dict
+    )  # links whose load changed: share of time busy with our jobs
     problems: list[str] = field(default_factory=list)
 
 
@@ -85,6 +88,10 @@ class Scheduler:
         turn.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
         turn.log += [would_row(turn.now, job_id, what) for job_id, what in self.orders.news()]
         turn.decisions = decision_rows(log, topology, self._name)
+        turn.loads = {
+            self.state.speed.link_name(int(link)): load
+            for link, load in zip(log.link_numbers, log.link_loads, strict=True)
+        }
         rows = [self._row(job, seen) for job in self._touched(log)]
         wanted = self.roster.wanted
         with self.store.transaction() as connection:

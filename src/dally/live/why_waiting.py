@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from dally.model import INFINITY, Job
+
+# Why.reason
+GPUS: Final = "gpus"  # too few are free
+PLACE: Final = "place"  # enough are free, but not where it takes them
+PATIENCE: Final = "patience"  # it holds out for a closer place
+TURN: Final = "turn"  # others are first
+HEAD: Final = "head"  # nobody behind the first in line is offered GPUs, and that one does not fit
+REASONS: Final = (GPUS, PLACE, PATIENCE, TURN, HEAD)
+
+
+class Why(NamedTuple):
+    """Why a job waits: a sentence, one of REASONS, and when it will take a farther place."""
+
+    text: str
+    reason: str
+    next_s: float | None = None
+
+
+class Offer(NamedTuple):
+    """What was last offered to a job, or to all jobs of a demand, and how long they hold out for closer."""
+
+    job_id: str  # empty: to all of the demand
+    gpus: int
+    group: int
+    tier: str  # the closest with room; empty: none
+    timers_s: tuple[float, ...]  # by tier above the machine; infinity: never
 
 
 class Reasons:
@@ -35,26 +61,35 @@ class Reasons:
         if self._first == job_id:
             self._first = ""
 
-    def why(self, job: Job, place: int, free_gpus: int, now: float) -> tuple[str, float | None]:
-        """Why the job at that place of the order waits, and when it will take a farther place."""
+    def offers(self) -> list[Offer]:
+        """What is on offer, by demand and then by job."""
+        found = []
+        for key, told in self._offers.items():
+            timers_s = tuple(float(seconds) for seconds in told["timers_s"])
+            name = key if isinstance(key, str) else ""
+            found.append(Offer(name, told["gpus"], told["group"], told["tier"] or "", timers_s))
+        return sorted(found, key=lambda offer: (offer.job_id, offer.gpus, offer.group))
+
+    def why(self, job: Job, place: int, free_gpus: int, now: float) -> Why:
+        """Why the job at that place of the order waits. It names no other job: not everybody may see those."""
         ahead = "first in line" if place == 1 else f"{place - 1} ahead of it"
         if self._first and self._first != job.job_id and self._first_from_s is None and free_gpus >= job.gpus:
-            return f"{ahead}; {self._first} does not fit, and nobody behind it is offered GPUs", None
+            return Why(f"{ahead}; the first in line does not fit, and nobody behind it is offered GPUs", HEAD)
         if free_gpus < job.gpus:
-            return f"{ahead}; {free_gpus or 'no'} GPUs free, it asks for {int(job.gpus)}", None
+            return Why(f"{ahead}; {free_gpus or 'no'} GPUs free, it asks for {int(job.gpus)}", GPUS)
         offer = self._offers.get(job.job_id) or self._offers.get((int(job.gpus), int(job.group), int(job.kind)))
         if offer is None:
-            return f"{ahead}; {free_gpus} GPUs free, but not where it takes them", None
+            return Why(f"{ahead}; {free_gpus} GPUs free, but not where it takes them", PLACE)
         return self._declined(job, offer, ahead, now)
 
-    def _declined(self, job: Job, offer: dict[str, Any], ahead: str, now: float) -> tuple[str, float | None]:
+    def _declined(self, job: Job, offer: dict[str, Any], ahead: str, now: float) -> Why:
         if offer["tier"] is None:
-            return f"{ahead}; its GPUs are not free in one place", None
+            return Why(f"{ahead}; its GPUs are not free in one place", PLACE)
         timers_s = [float(seconds) for seconds in offer["timers_s"]]
         number = self._tiers.index(offer["tier"])
         until_s = job.lost_s + (timers_s[number - 1] if 0 < number <= len(timers_s) else 0.0)
         if now < until_s < INFINITY:
-            return f"{ahead}; holds out for closer than one {offer['tier']}", until_s
+            return Why(f"{ahead}; holds out for closer than one {offer['tier']}", PATIENCE, until_s)
         if until_s == INFINITY:
-            return f"{ahead}; never takes as far apart as the {offer['tier']}", None
-        return f"{ahead}; takes the {offer['tier']} when its turn comes", None
+            return Why(f"{ahead}; never takes as far apart as the {offer['tier']}", PLACE)
+        return Why(f"{ahead}; takes the {offer['tier']} when its turn comes", TURN)

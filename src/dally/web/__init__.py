@@ -1,0 +1,1 @@
+"""The live scheduler's REST API: how things stand and why, submitting and cancelling, metrics."""

@@ -1,0 +1,65 @@
+"""The API put together."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from dally import __version__
+from dally.live.assembly import Service
+from dally.web import cluster_routes, health_routes, outlook_routes, queue_routes
+from dally.web.doorman import Doorman
+from dally.web.keys import Keys
+from dally.web.rate import Rate
+from dally.web.site import Site
+
+LONGEST: Final = 500  # characters of a problem
+ABOUT: Final = (
+    "Who waits, why and until when; who runs where; submitting and cancelling. Times are seconds since 1970."
+)
+
+log = structlog.get_logger("dally")
+
+
+def make_app(service: Service, keys: Keys) -> FastAPI:
+    """The application over a daemon."""
+    app = FastAPI(title="Dally", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
+    app.state.site = Site(service)
+    for module in (queue_routes, outlook_routes, cluster_routes, health_routes):
+        app.include_router(module.router)
+    app.add_middleware(Doorman, keys=keys, rate=Rate(service.config.requests_per_s))
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
+    return app
+
+
+def _problem(status: int, detail: str, headers: Any = None) -> JSONResponse:
+    text = detail.encode("utf-8", "backslashreplace").decode()  # halves of characters are not JSON
+    return JSONResponse({"detail": text[:LONGEST]}, status, headers)
+
+
+async def _refused(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return _problem(error.status_code, error.detail, error.headers)
+
+
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    """Which value is wrong and why; what was sent is not repeated."""
+    assert isinstance(error, RequestValidationError)
+    told = []
+    for one in error.errors():
+        where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
+        told.append(f"{where}: {one['msg']}" if where else str(one["msg"]))
+    return _problem(422, "; ".join(told))
+
+
+async def _failed(_request: Request, error: Exception) -> JSONResponse:
+    """A bug of ours: told in the log, not to the client."""
+    log.error("api_failed", why=repr(error))
+    return _problem(500, "an error of the server; its log says more")

@@ -1,0 +1,81 @@
+"""What routes share: who asks, and which answers there can be besides the right one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, HTTPException, Request, Response
+from fastapi.security import HTTPBearer
+
+from dally.live.board import JobLine
+from dally.web.bodies import Problem
+from dally.web.site import Site
+from dally.web.tokens import OPERATOR, Caller
+
+TOLD: Final = {
+    400: "The request is not JSON.",
+    401: "A token is needed, and there was none that is known.",
+    403: "The token does not allow this, or a page of another site asked.",
+    404: "There is no such job, or it is not the caller's.",
+    408: "The request did not come in time.",
+    409: "The cluster does not do that now; `detail` says why.",
+    413: "The request is too large.",
+    422: "A value is not as it must be; `detail` says which.",
+    429: "Too many requests; Retry-After says when to ask again.",
+    501: "This server does not do that.",
+    503: "The server is not ready, or too busy.",
+}
+ALWAYS: Final = (401, 403, 408, 413, 422, 429, 503)
+
+# The Doorman has looked at the token already: this is for the documentation.
+BEARER: Final = Depends(HTTPBearer(auto_error=False, description="From `dally token add`; none is needed without."))
+
+
+def answers(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """The documentation of these statuses and of those that every route has."""
+    return {code: {"model": Problem, "description": TOLD[code]} for code in sorted({*ALWAYS, *codes})}
+
+
+def site_of(request: Request) -> Site:
+    """What to answer from."""
+    found: Site = request.app.state.site
+    return found
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks."""
+    found: Caller = request.state.caller
+    return found
+
+
+def actor_of(request: Request) -> Caller:
+    """Who asks, if he may submit and cancel."""
+    caller = caller_of(request)
+    if not caller.may_act:
+        raise HTTPException(403, "this token may only look")
+    return caller
+
+
+AnySite = Annotated[Site, Depends(site_of)]
+AnyCaller = Annotated[Caller, Depends(caller_of)]
+AnyActor = Annotated[Caller, Depends(actor_of)]
+
+
+def json_of(content: bytes) -> Response:
+    """A page that is JSON already."""
+    return Response(content, media_type="application/json")
+
+
+def visible(lines: tuple[JobLine, ...], caller: Caller) -> tuple[JobLine, ...]:
+    """The jobs that are the caller's business."""
+    return lines if caller.sees("") else tuple(line for line in lines if caller.sees(line.user))
+
+
+def scope_of(caller: Caller) -> tuple[str, ...]:
+    """What tells callers apart who see different things; for keys of kept pages."""
+    return ("",) if caller.sees("") else ("user", caller.user)
+
+
+def is_operator(caller: Caller) -> bool:
+    """Whether it may see what goes wrong inside."""
+    return caller.role == OPERATOR

@@ -1,0 +1,207 @@
+"""What goes in and out of the API. Times are seconds since 1970, lengths seconds of the scheduler's clock."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+NO_CONTROL = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+NO_NUL = r"^[^\x00]*$"
+MOST_GPUS = 1_000_000
+MOST_S = 1e10
+
+LiveState = Literal["waiting", "held", "starting", "running", "stopping"]
+EndState = Literal["finished", "failed", "cancelled", "unknown"]
+AnyState = Literal[
+    "waiting", "held", "starting", "running", "stopping", "finished", "failed", "cancelled", "unknown"
+]  # fmt: skip
+Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]
+Word = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
+Seconds = Annotated[float, Field(gt=0.0, le=MOST_S, allow_inf_nan=False)]
+
+
+def _sound(text: str) -> str:
+    """The text without halves of characters, which a cluster's tools may tell and JSON cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+Text = Annotated[str, BeforeValidator(_sound)]
+
+
+class Body(BaseModel):
+    """Common to all."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True, extra="forbid")
+
+
+class Problem(Body):
+    """Why there is no other answer."""
+
+    detail: str
+
+
+class Job(Body):
+    """A job."""
+
+    job_id: Text
+    name: Text
+    user: Text
+    account: Text
+    partition: Text
+    gpus: int
+    model: Text = Field(description="What it trains, as its user says.")
+    state: AnyState
+    managed: bool = Field(description="Whether it is ours to start and to stop.")
+    submit_s: float
+    since_s: float = Field(description="Since when it waits or runs; when it ended.")
+    place: int | None = Field(description="In the order of those who wait; 1 is first.")
+    placement: dict[str, int] = Field(description="GPUs by machine.")
+    tier: Text = Field(description="The closest tier whose one domain holds all of them.")
+    work_s: float = Field(description="Done so far, in seconds at full speed.")
+    expected_s: float | None = Field(description="How long it runs, as its user says.")
+    slowdown: float | None = Field(description="At present, against the closest place alone.")
+    preemptions: int
+    migrations: int
+    why: Text = Field(description="Why it waits, is held, or ended as it did.")
+    reason: Text = Field(
+        description="The same in a word: gpus, place, patience, turn, head; empty if it does not wait."
+    )
+    next_s: float | None = Field(description="When it takes a farther place than it does now.")
+
+
+class JobPage(Body):
+    """Some of the jobs: those that wait in their order, then the others."""
+
+    at_s: float = Field(description="When things stood so.")
+    total: int = Field(description="Jobs that fit the filters, on all pages.")
+    offset: int
+    jobs: list[Job]
+
+
+class Submission(Body):
+    """A job that somebody asks for."""
+
+    gpus: int = Field(ge=1, le=MOST_GPUS)
+    command: list[Word] = Field(
+        default=[], max_length=1000, description="Empty: a job that only takes `expected_s` of time."
+    )
+    name: Name = ""
+    user: Name = Field(default="", description="Operators may submit for others.")
+    account: Name = ""
+    model: Name = Field(default="", description="What it trains, as in `dally models`.")
+    limit_s: Seconds | None = None
+    expected_s: Seconds | None = None
+    checkpoint_every_s: Seconds | None = None
+    folder: Annotated[str, StringConstraints(max_length=4000, pattern=NO_NUL)] = Field(
+        default="", description="Where the command runs."
+    )
+
+
+class Submitted(Body):
+    """A job that was taken in."""
+
+    job_id: Text
+
+
+class Cancelled(Body):
+    """A job that was told to end; it has ended once its state says so."""
+
+    job_id: Text
+
+
+class StoryLine(Body):
+    """One thing that happened to a job."""
+
+    at_s: float
+    kind: str
+    text: Text
+
+
+class Explanation(Body):
+    """What happened to a job, and what it waits for."""
+
+    job: Job
+    story: list[StoryLine]
+    slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
+
+
+class Node(Body):
+    """A machine."""
+
+    name: Text
+    domains: list[Text] = Field(description="Above it, closest first.")
+    gpus: int
+    free: int
+    state: Literal["up", "draining", "down"]
+    reason: Text
+    jobs: list[Text] = Field(description="Those that the caller may see.")
+
+
+class Nodes(Body):
+    """All machines."""
+
+    at_s: float
+    nodes: list[Node]
+
+
+class Timer(Body):
+    """What a demand, or one job, is offered, and how long it holds out for closer."""
+
+    job_id: Text = Field(description="Empty: all jobs of the demand.")
+    gpus: int
+    group: int = Field(description="GPUs that must share a machine.")
+    offered: str = Field(description="The closest tier with room; empty: none.")
+    holds_out_s: dict[str, float | None] = Field(
+        description="By tier: seconds of waiting after which it takes that; null: it never does."
+    )
+
+
+class Holding(Body):
+    """A job that holds out for a closer place, and until when."""
+
+    job_id: Text
+    gpus: int
+    why: Text
+    next_s: float
+
+
+class Timers(Body):
+    """Offers, those who hold out, and the tuner's timers where the policy has one."""
+
+    at_s: float
+    offers: list[Timer]
+    holding: list[Holding]
+    tuned: dict[int, dict[str, float | None]] = Field(description="By GPUs, then by tier: seconds.")
+
+
+class Slots(Body):
+    """How many gangs of a size could start now, each inside one domain of a tier."""
+
+    at_s: float
+    gpus: int
+    slots: dict[str, int] = Field(description="By tier, closest first.")
+
+
+class Status(Body):
+    """The scheduler."""
+
+    version: str
+    backend: str
+    policy: str
+    dry_run: bool
+    speed: float = Field(description="Of its clock: 60 makes a minute of a second.")
+    machines: int
+    gpus: int
+    free_gpus: int
+    jobs: dict[str, int] = Field(description="By state, as far as the caller may see them.")
+    turn: int
+    at_s: float = Field(description="The latest turn.")
+    failing: Text = Field(description="Why the latest turn did not come about; empty: it did.")
+    problems: list[Text] = Field(description="Of the latest turn; for operators.")
+
+
+class Health(Body):
+    """Whether it works."""
+
+    status: str

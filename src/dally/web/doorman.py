@@ -1,0 +1,153 @@
+"""What every request passes before it is answered: how often, who, from where, how large."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from math import ceil
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from dally.web.keys import Keys
+from dally.web.rate import Rate
+
+MOST_BYTES: Final = 1 << 20  # of a request's body
+READ_WITHIN_S: Final = 10.0
+OPEN_PATHS: Final = frozenset(
+    ("/", "/healthz", "/readyz", "/docs", "/openapi.json")
+)  # they tell nothing of the cluster
+LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Refused(Exception):  # noqa: N818 - an answer
+    """The request goes no further: status, what is said, and headers that come with it."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = headers or {}
+
+
+class Doorman:
+    """In front of the application; `scope["state"]["caller"]` says who asks."""
+
+    def __init__(self, app: Any, keys: Keys, rate: Rate) -> None:
+        self._app = app
+        self._keys = keys
+        self._rate = rate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it in, or say why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+            await send(message)
+
+        try:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            await self._admit(scope, headers)
+            body = await _body(receive)
+        except Refused as refused:
+            await _answer(refused, with_headers)
+            return
+        await self._app(scope, _again(body, receive), with_headers)
+
+    async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
+        text = _bearer(headers)
+        if self._keys.stale(text):
+            await asyncio.to_thread(self._keys.read)
+        caller = self._keys.caller(text)
+        client = scope.get("client")
+        wait_s = self._rate.take(caller.name if caller and caller.name else str(client[0] if client else ""))
+        if wait_s > 0.0:
+            raise Refused(429, "too many requests", {"retry-after": str(ceil(wait_s))})
+        if scope["path"] in OPEN_PATHS:
+            return
+        if caller is None:
+            problem = "this needs a token" if text is None else "this token is not known here"
+            raise Refused(401, f"{problem}: Authorization: Bearer …", {"www-authenticate": "Bearer"})
+        _check_origin(headers, self._keys.open)
+        scope.setdefault("state", {})["caller"] = caller
+
+
+def _bearer(headers: dict[str, str]) -> str | None:
+    kind, _, text = headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" and text.strip() else None
+
+
+def _check_origin(headers: dict[str, str], is_open: bool) -> None:
+    """Pages of other sites that somebody has open in a browser must not act for him.
+
+    Without tokens the server must also be called by its own name: a name of the page's that was made to lead here
+    would make it the same site.
+    """
+    host = headers.get("host", "")
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        raise Refused(403, "pages of other sites may not ask this server")
+    if is_open and host and _hostname(host) not in LOOPBACK:
+        raise Refused(403, "without tokens, this server is called localhost or 127.0.0.1")
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+async def _body(receive: Receive) -> bytes:
+    """All of the body, if it is not too large and comes in time."""
+    pieces: list[bytes] = []
+    size, kept = 0, 0
+    try:
+        async with asyncio.timeout(READ_WITHIN_S):
+            while True:
+                message = await receive()
+                piece: bytes = message.get("body", b"")
+                size += len(piece)
+                if size <= MOST_BYTES:
+                    pieces.append(piece)
+                    kept = size
+                if size > 16 * MOST_BYTES or not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        raise Refused(408, f"the request did not come within {READ_WITHIN_S:g} s") from None
+    if size > kept:  # it was read to its end, or clients would not listen to the answer
+        raise Refused(413, f"the request is larger than {MOST_BYTES >> 20} MiB")
+    return b"".join(pieces)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body once more, in one piece."""
+    left = [body]
+
+    async def replay() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return replay
+
+
+async def _answer(refused: Refused, send: Send) -> None:
+    content = json.dumps({"detail": str(refused)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in refused.headers.items()]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

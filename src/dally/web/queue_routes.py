@@ -1,0 +1,124 @@
+"""Jobs: who waits and runs, one of them, submitting and cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Annotated, Final, TypeVar, get_args
+
+import structlog
+from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.board import Board
+from dally.web.asking import BEARER, AnyActor, AnyCaller, AnySite, answers, json_of, scope_of, visible
+from dally.web.bodies import AnyState, Cancelled, EndState, Job, JobPage, Submission, Submitted
+from dally.web.ended import ended_job, ended_jobs, whose
+from dally.web.site import Site
+from dally.web.tokens import USER, Caller
+
+ON_BOARD_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
+TURN_WITHIN_S: Final = 20.0  # the present turn ends; if not, the backend is slow and the client may ask again
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
+log = structlog.get_logger("dally")
+Found = TypeVar("Found")
+
+
+@router.get("/jobs", response_model=JobPage, responses=answers())
+async def jobs(
+    site: AnySite,
+    caller: AnyCaller,
+    state: Annotated[AnyState | None, Query(description="Only these; without: all that have not ended.")] = None,
+    user: Annotated[str | None, Query(max_length=200, description="Only jobs of this user.")] = None,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The queue in its order, then the jobs that run; or those that ended so, the latest first."""
+    board = site.board
+    if state is not None and state in get_args(EndState):
+        total, rows = await run_in_threadpool(
+            ended_jobs, site.service.store, site.service.clock, site.service.topology.tiers, state,
+            whose(caller, user), offset, limit,
+        )  # fmt: skip
+        page = JobPage(at_s=board.wall_s, total=total, offset=offset, jobs=rows)
+        return json_of(page.model_dump_json().encode())
+    key = ("jobs", *scope_of(caller), state, user, offset, limit)
+    return json_of(site.page(board, key, lambda: _page(board, caller, state, user, offset, limit)))
+
+
+def _page(board: Board, caller: Caller, state: str | None, user: str | None, offset: int, limit: int) -> JobPage:
+    lines = [
+        line
+        for line in visible(board.jobs, caller)
+        if (state is None or line.state == state) and (user is None or line.user == user)
+    ]
+    shown = [Job.model_validate(line) for line in lines[offset : offset + limit]]
+    return JobPage(at_s=board.wall_s, total=len(lines), offset=offset, jobs=shown)
+
+
+@router.get("/jobs/{job_id}", response_model=Job, responses=answers(404))
+async def job(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
+    """One job, ended or not."""
+    found = await find(site, caller, job_id)
+    return json_of(found.model_dump_json().encode())
+
+
+async def find(site: Site, caller: Caller, job_id: str) -> Job:
+    """The job, if there is one and the caller may see it; otherwise one answer for both."""
+    line = site.board.by_id.get(job_id)
+    found: Job | None
+    if line is not None:
+        found = Job.model_validate(line)
+    else:
+        service = site.service
+        found = await run_in_threadpool(ended_job, service.store, service.clock, service.topology.tiers, job_id)
+    if found is None or not caller.sees(found.user):
+        raise HTTPException(404, f"job {job_id!r}: there is no such job")
+    return found
+
+
+@router.post("/jobs", status_code=201, response_model=Submitted, responses=answers(400, 409))
+async def submit(site: AnySite, caller: AnyActor, asked: Submission) -> Submitted:
+    """Take in a job; when this answers, it is in the queue."""
+    gpus = site.service.topology.total_gpus()
+    if asked.gpus > gpus:
+        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
+    if not asked.command and asked.expected_s is None:
+        raise HTTPException(422, "command: must be given, or expected_s for a job that only takes time")
+    if caller.role == USER and asked.user not in ("", caller.user):
+        raise HTTPException(403, f"this token submits for {caller.user!r} only")
+    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
+    request = SubmitRequest(**fields)
+    job_id = await run_in_threadpool(_ask, site, lambda: site.service.backend.submit(request))
+    log.info("submitted", job_id=job_id, gpus=asked.gpus, by=caller.name or "anybody", user=request.user)
+    until = time.monotonic() + ON_BOARD_WITHIN_S
+    while job_id not in site.board.by_id and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+    return Submitted(job_id=job_id)
+
+
+@router.delete("/jobs/{job_id}", status_code=202, response_model=Cancelled, responses=answers(404, 409))
+async def cancel(site: AnySite, caller: AnyActor, job_id: str) -> Cancelled:
+    """End a job, wherever it is. It has ended once its state says so."""
+    found = await find(site, caller, job_id)
+    if found.state in get_args(EndState):
+        raise HTTPException(409, f"job {job_id!r} has ended already: {found.state}")
+    await run_in_threadpool(_ask, site, lambda: site.service.backend.cancel(job_id))
+    log.info("cancel_asked", job_id=job_id, by=caller.name or "anybody")
+    return Cancelled(job_id=job_id)
+
+
+def _ask(site: Site, request: Callable[[], Found]) -> Found:
+    """Ask the backend between two turns."""
+    lock = site.service.daemon.lock
+    if not lock.acquire(timeout=TURN_WITHIN_S):
+        raise HTTPException(503, "the scheduler is busy; ask again")
+    try:
+        return request()
+    except BackendError as error:
+        raise HTTPException(409, str(error)) from None
+    finally:
+        lock.release()

@@ -1,0 +1,105 @@
+"""The API on a port, in a thread beside the daemon."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from ipaddress import ip_address
+from typing import Final
+
+import uvicorn
+
+from dally.errors import InputError
+from dally.live.assembly import Service
+from dally.live.config import Config
+from dally.web.app import make_app
+from dally.web.keys import Keys
+
+STARTS_WITHIN_S: Final = 10.0
+STOPS_WITHIN_S: Final = 5.0
+MOST_AT_ONCE: Final = 500  # connections
+
+
+class ApiServer:
+    """Answers from `start` until `stop`."""
+
+    def __init__(self, service: Service) -> None:
+        """InputError if it cannot listen there, or must not."""
+        config = service.config
+        host, port = config.address()
+        self.keys = Keys(service.store, is_loopback(host))
+        if not is_loopback(host) and not self.keys.known:
+            raise InputError(
+                f"--listen {config.listen}: anybody could ask there, and there is no token yet; "
+                "make one with `dally token add NAME --role operator`"
+            )
+        self._socket = _listen(host, port, config)
+        self._server = uvicorn.Server(_uvicorn(config, make_app(service, self.keys)))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "https" if config.tls_certificate else "http"
+        self.url = f"{scheme}://{shown}:{self._socket.getsockname()[1]}"
+
+    def start(self) -> None:
+        """Return once it answers."""
+        self._thread.start()
+        until = time.monotonic() + STARTS_WITHIN_S
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not self._server.started:
+            raise InputError(f"{self.url}: the API did not start; the log says why")
+
+    def stop(self) -> None:
+        """Finish what is being answered."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(STOPS_WITHIN_S)
+        self._socket.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int, config: Config) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        hint = "; is another `dally serve` running? --listen names another port" if error.errno == 98 else ""
+        raise InputError(f"--listen {config.listen}: {error.strerror or error}{hint}") from None
+    return made
+
+
+def _uvicorn(config: Config, app: object) -> uvicorn.Config:
+    made = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=MOST_AT_ONCE,
+        timeout_graceful_shutdown=2,
+        ssl_certfile=config.tls_certificate or None,
+        ssl_keyfile=config.tls_key or None,
+    )
+    try:
+        made.load()
+    except (OSError, ssl.SSLError) as error:
+        files = f"--tls-certificate {config.tls_certificate}, --tls-key {config.tls_key}"
+        raise InputError(f"{files}: cannot be used: {error.strerror or error}") from None
+    return made

@@ -1,0 +1,107 @@
+"""An API in this process, over a daemon on a cluster in memory whose clock the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dally.live.assembly import Service
+from dally.live.backends.base import SubmitRequest
+from dally.live.config import Config
+from dally.live.setup import Setup
+from dally.live.wall_clock import WallClock
+from dally.testing.fake_backend import FakeBackend
+from dally.web import queue_routes
+from dally.web.app import make_app
+from dally.web.keys import Keys
+from dally.web.tokens import add_token
+
+HERE = "http://127.0.0.1:8642"
+
+
+class FakeClock(WallClock):
+    """Shows what the backend's clock shows; second 0 is 1970."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        super().__init__(0.0)
+        self._backend = backend
+
+    def now(self) -> float:
+        return self._backend.now_s
+
+
+class Client:
+    """Asks an application of this process."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url=HERE) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
+
+    def delete(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("DELETE", path, **more)
+
+
+class Desk:
+    """A service and a client of its API."""
+
+    def __init__(self, folder: Path, policy: str = "dally", network: str = "", **settings: Any) -> None:
+        self.backend = FakeBackend(2, 2, 8)
+        self.config = Config(folder=folder, setup=Setup(policy, network=network), requests_per_s=100_000.0)
+        self.config = replace(self.config, **settings)
+        self.service = Service(self.config, self.backend)
+        self.service.clock = FakeClock(self.backend)
+        self.keys = Keys(self.service.store, trusting=True)
+        self.app = make_app(self.service, self.keys)
+        self.client = Client(self.app)
+        self.turn()
+
+    def turn(self, after_s: float = 1.0) -> None:
+        self.backend.now_s += after_s
+        self.service.daemon.turn()
+
+    def submit(self, gpus: int, seconds: float = 600.0, **facts: Any) -> str:
+        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, **facts))
+
+    def token(self, name: str, role: str, user: str = "") -> dict[str, str]:
+        """The header of a new token."""
+        text = add_token(self.service.store, name, role, user)
+        self.keys.read()
+        return {"Authorization": f"Bearer {text}"}
+
+    def get(self, path: str, **more: Any) -> Any:
+        """What the API answers, as JSON."""
+        found = self.client.get(f"/api/v1/{path}", **more)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns come when the test says so, not while a submission waits for one."""
+    monkeypatch.setattr(queue_routes, "ON_BOARD_WITHIN_S", 0.0)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.service.close()

@@ -1,0 +1,100 @@
+"""What the API tells is what the board says."""
+
+from __future__ import annotations
+
+from dally.cluster.slots import slots
+from tests.web.conftest import Desk
+
+
+def test_the_queue_in_its_order_then_the_rest(desk: Desk) -> None:
+    runs = desk.submit(32, name="big", user="ann")
+    desk.turn()
+    first, second = desk.submit(8, user="bob"), desk.submit(16, user="ann")
+    desk.turn()
+    page = desk.get("jobs")
+    assert page["total"] == 3
+    assert [job["job_id"] for job in page["jobs"]][2] == runs
+    assert [job["place"] for job in page["jobs"]] == [1, 2, None]
+    assert {job["job_id"] for job in page["jobs"][:2]} == {first, second}
+    assert page["jobs"][0]["reason"] == "gpus"
+    assert [job["job_id"] for job in desk.get("jobs?state=running")["jobs"]] == [runs]
+    assert desk.get("jobs?user=ann")["total"] == 2
+    assert [job["place"] for job in desk.get("jobs?offset=1&limit=1")["jobs"]] == [2]
+
+
+def test_pages_are_kept_as_long_as_the_board_stands(desk: Desk) -> None:
+    desk.submit(8)
+    assert desk.get("jobs")["total"] == 0
+    assert desk.get("jobs")["total"] == 0
+    desk.turn()
+    assert desk.get("jobs")["total"] == 1
+
+
+def test_jobs_that_have_ended(desk: Desk) -> None:
+    job = desk.submit(8, 10.0, user="ann", name="short")
+    desk.turn()
+    desk.turn(60.0)
+    assert desk.get("jobs")["total"] == 0
+    assert desk.get(f"jobs/{job}")["state"] == "finished"
+    assert [row["name"] for row in desk.get("jobs?state=finished&user=ann")["jobs"]] == ["short"]
+    assert desk.get("jobs?state=finished&user=bob") == {"at_s": 62.0, "total": 0, "offset": 0, "jobs": []}
+    assert desk.client.delete(f"/api/v1/jobs/{job}").status_code == 409
+
+
+def test_slots_are_those_of_the_engine(desk: Desk) -> None:
+    desk.submit(9)
+    desk.submit(4)
+    desk.turn()
+    scheduler = desk.service.daemon.scheduler
+    assert scheduler is not None
+    for gpus in (1, 2, 3, 8, 16, 64):
+        assert list(desk.get(f"slots?gpus={gpus}")["slots"].values()) == slots(scheduler.state.cluster, gpus)
+
+
+def test_nodes_and_status(desk: Desk) -> None:
+    job = desk.submit(12)
+    desk.turn()
+    used = [node for node in desk.get("nodes")["nodes"] if node["jobs"]]
+    assert sorted((node["jobs"], node["gpus"] - node["free"]) for node in used) == [([job], 4), ([job], 8)]
+    status = desk.get("status")
+    assert (status["gpus"], status["free_gpus"], status["policy"]) == (32, 20, "dally")
+    assert status["jobs"] == {"starting": 1}
+    desk.turn()
+    assert desk.get("status")["jobs"] == {"running": 1}
+
+
+def test_ready_once_a_turn_came_about(desk: Desk) -> None:
+    assert desk.client.get("/readyz").status_code == 200
+    desk.service.daemon.failing = "the disk is full"
+    assert desk.client.get("/readyz").status_code == 503
+    assert desk.client.get("/healthz").status_code == 200
+    assert desk.get("status")["failing"] == "the disk is full"
+
+
+def test_submit_and_cancel(desk: Desk) -> None:
+    made = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60, "user": "ann", "model": "bert-base"})
+    assert made.status_code == 201
+    job = made.json()["job_id"]
+    desk.turn()
+    desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "running"
+    assert desk.client.delete(f"/api/v1/jobs/{job}").status_code == 202
+    desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "cancelled"
+    assert desk.client.delete("/api/v1/jobs/99").status_code == 404
+
+
+def test_what_is_not_taken_in(desk: Desk) -> None:
+    for body, said in (
+        ({"gpus": 33, "expected_s": 1}, "gpus: 33: the cluster has 32"),
+        ({"gpus": 0, "expected_s": 1}, "gpus: "),
+        ({"gpus": 1}, "command: must be given"),
+        ({"gpus": 1, "expected_s": 1, "name": "a\x1b[2Jb"}, "name: "),
+        ({"gpus": 1, "command": ["a\0b"]}, "command.0: "),
+        ({"gpus": 1, "expected_s": 1, "cores": 3}, "cores: "),
+    ):
+        found = desk.client.post("/api/v1/jobs", json=body)
+        assert (found.status_code, found.json()["detail"].startswith(said)) == (422, True), found.text
+    desk.backend.failing = "slurmctld is down"
+    found = desk.client.post("/api/v1/jobs", json={"gpus": 1, "expected_s": 1})
+    assert (found.status_code, found.json()["detail"]) == (409, "slurmctld is down")
