@@ -18,9 +18,12 @@ from dally.engine.simulate import Simulation
 from dally.engine.state import RETRY_S, State
 from dally.errors import PolicyError
 from dally.model import (
+    ADOPT,
     CANCEL,
+    EVICT,
     FAIL,
     FINISH,
+    HELD,
     HOLD,
     KIND_NAMES,
     LEASE,
@@ -32,6 +35,7 @@ from dally.model import (
     TIMER,
     WAITING,
     Action,
+    Allocation,
     Costs,
     Event,
     Job,
@@ -62,23 +66,35 @@ class Moody(Executor):
 
 
 def steer(simulation: Simulation, case: Case, seed: int, share: float) -> None:
-    """Run the case; now and then somebody cancels, holds or releases a job, or a start turns out to have failed."""
+    """Run the case; now and then somebody cancels, holds, releases, stops or starts a job, or a start has failed."""
     chance = Random(seed)
     simulation._executor = Moody(Random(seed + 1), share)
     for _ in range(3000):
         if simulation.state.finished == len(simulation.jobs):
             break
         if chance.random() < 0.3:
-            kind = chance.choice([CANCEL, HOLD, RELEASE, RELEASE, START_FAILED])
+            kind = chance.choice([CANCEL, HOLD, RELEASE, RELEASE, START_FAILED, EVICT, ADOPT])
             job = chance.choice(simulation.jobs)
-            if kind != HOLD or job.status == WAITING:
-                simulation.happen([Event(kind, job, reason="told so")], simulation.now)
+            found = room_for(job, simulation.state.cluster) if kind == ADOPT else None
+            if (kind != HOLD or job.status == WAITING) and (kind != ADOPT or found is not None):
+                simulation.happen([Event(kind, job, reason="told so", allocation=found)], simulation.now)
         if not simulation.step(case.until_s):
             break
     simulation._executor = Executor()
     for job in simulation.jobs:
         simulation.happen([Event(RELEASE, job)], simulation.now)
     simulation.run(case.until_s)
+
+
+def room_for(job: Job, cluster: Cluster) -> Allocation | None:
+    """Free GPUs on which somebody else might have started a job that waits or is on hold."""
+    parts: list[tuple[int, int]] = []
+    left = int(job.gpus)
+    for machine, free in enumerate(cluster.free[0]):
+        if free > 0 and left > 0:
+            parts.append((machine, min(left, int(free))))
+            left -= parts[-1][1]
+    return make_allocation(0, parts) if left == 0 and job.status in (WAITING, HELD) else None
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -212,9 +228,9 @@ def test_a_pass_without_end_is_an_error() -> None:
 
 
 def test_events_of_an_instant_happen_in_turn() -> None:
-    kinds = [RELEASE, SUBMIT, HOLD, TIMER, LEASE, REPAIR, FAIL, CANCEL, START_FAILED, FINISH]
+    kinds = [RELEASE, ADOPT, SUBMIT, HOLD, TIMER, LEASE, REPAIR, FAIL, CANCEL, EVICT, START_FAILED, FINISH]
     found = [int(event.kind) for event in in_turn([Event(kind) for kind in kinds])]
-    assert found == [FINISH, START_FAILED, CANCEL, FAIL, REPAIR, LEASE, TIMER, SUBMIT, RELEASE, HOLD]
+    assert found == [FINISH, EVICT, START_FAILED, CANCEL, FAIL, REPAIR, LEASE, TIMER, SUBMIT, RELEASE, ADOPT, HOLD]
 
 
 def test_a_held_job_waits_until_it_is_released() -> None:

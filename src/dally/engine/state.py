@@ -151,7 +151,7 @@ class State:
                 self._enqueue(job, RELEASE, now)
         elif kind == EVICT:
             if job.status == RUNNING:
-                self._evict(job, now)
+                self._evict(job, now, event.reason)
         elif kind == ADOPT:
             assert event.allocation is not None
             self._found_at(job, event.allocation, now)
@@ -190,9 +190,11 @@ class State:
         self.cluster.fail(machine)
         self.policy.machine_failed(machine, now)
 
-    def _evict(self, job: Job, now: float) -> None:
+    def _evict(self, job: Job, now: float, reason: str = "") -> None:
         """The job lost its GPUs, and what it did since its latest checkpoint; it waits again."""
         self._release(job, now)
+        if reason:
+            self.log.reasons[len(self.log)] = reason
         if self.checkpoint_every_s > 0.0:
             roll_back(job)
         self._lose(job, EVICT, self._restart_s(job), now)

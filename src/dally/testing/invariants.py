@@ -128,7 +128,8 @@ class _Replay:
         if event.kind == "renew":
             return
         since, failed = self._failed
-        if event.kind == "evict" and (since != event.time_s or not failed & set(self._machines[event.job])):
+        by_failure = since == event.time_s and failed & set(self._machines[event.job])
+        if event.kind == "evict" and not by_failure and not event.reason:
             raise InvariantError("once", f"{event}, but no machine of the job failed")
         for machine in set(self._machines[event.job]):
             self._owner[machine] = [-1 if owner == event.job else owner for owner in self._owner[machine]]

@@ -20,6 +20,7 @@ class EventRow:
     job: int
     machine: int
     parts: list[tuple[int, int]]
+    reason: str = ""
 
 
 @dataclass
@@ -90,6 +91,7 @@ def record_of(simulation: Simulation) -> RunRows:
                 int(log.jobs[row]),
                 int(log.machines[row]),
                 log.parts(row),
+                log.reasons.get(row, ""),
             )
             for row in range(len(log))
         ],
