@@ -66,7 +66,7 @@ class Moody(Executor):
 
 
 def steer(simulation: Simulation, case: Case, seed: int, share: float) -> None:
-    """Run the case; now and then somebody cancels, holds, releases, stops or starts a job, or a start has failed."""
+    """Run the case; now and then somebody cancels, holds, releases, stops or starts a job, or a start failed."""
     chance = Random(seed)
     simulation._executor = Moody(Random(seed + 1), share)
     for _ in range(3000):
