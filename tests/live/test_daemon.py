@@ -64,6 +64,7 @@ class Life:
     def end(self) -> None:
         self.daemon.stop()
         self.thread.join()
+        self.store.close()
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ LONGEST_MESSAGE = 1000  # characters
 # Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
 GROUPS = ("topology", "trace")
 ALL = (
-    "init", "simulate", "compare", "whatif", "serve", "sweep", "benchmark", "reproduce", "explain", "report",
-    "policies", "models", *GROUPS, "collective", "predict", "learn", "demo",
+    "init", "simulate", "compare", "whatif", "serve", "shadow", "sweep", "benchmark", "reproduce", "explain",
+    "report", "policies", "models", *GROUPS, "collective", "predict", "learn", "demo",
 )  # fmt: skip
 
 

@@ -82,6 +82,10 @@ def run(config: Any, json_logs: bool) -> None:
         server = ApiServer(service)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: service.daemon.stop())
+        if config.dry_run:
+            from dally.live.daily import DailyReport
+
+            service.daemon.watchers.append(DailyReport(config, service.clock))
         server.start()
         typer.echo(told_at_start(service, server))
         sys.stdout.flush()

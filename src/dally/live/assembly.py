@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.live.backends.base import Backend, BackendError
@@ -17,6 +19,9 @@ from dally.live.lock import ClusterLock
 from dally.live.scheduler import LATEST, ORIGIN, Scheduler
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
+
+CLUSTER = "cluster"  # facts of the store: the topology as TOML,
+SETUP = "setup"  # and the fields of Setup
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
@@ -33,6 +38,7 @@ class Service:
         self.topology = _topology(config, self.backend)
         self.store = open_store(config.store_address())
         self.clock = _clock(self.store, config.speed)
+        self._tell_store()
         self.daemon = Daemon(self.backend, self._begin)
 
     def _begin(self) -> Scheduler:
@@ -40,8 +46,15 @@ class Service:
         config = self.config
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
 
+    def _tell_store(self) -> None:
+        """What is scheduled and how, for those who read the store without a daemon."""
+        with self.store.transaction() as connection:
+            self.store.keep(connection, CLUSTER, to_toml(self.topology))
+            self.store.keep(connection, SETUP, asdict(self.config.setup))
+
     def close(self) -> None:
         """Let go of everything."""
+        self.backend.close()
         self.store.close()
         self.lock.release()
 

@@ -62,9 +62,6 @@ class Daemon:
             except (StoreError, PolicyError) as error:
                 self._scheduler = None  # what it decided is not on the disk, so it did not happen
                 self._fails("store" if isinstance(error, StoreError) else "policy", str(error))
-        if self._scheduler is not None:
-            self._scheduler.store.close()
-        self.backend.close()
         log.info("stopped", turns=self.turns)
 
     def turn(self) -> Turn:

@@ -135,6 +135,12 @@ class LocalBackend(Backend):
                 return
             time.sleep(min(LOOK_EVERY_S, max(0.0, until - time.monotonic())))
 
+    def close(self) -> None:
+        """Jobs run on: their processes are nobody's children from here on."""
+        for child in self._children.values():
+            child.returncode = child.poll() or 0  # or Python complains that it was left alone
+        self._children.clear()
+
     def _stop(self, one: JobFolder, after: str) -> None:
         self._look(one, time.time())
         if one.job.state == base.STARTING:

@@ -1,0 +1,72 @@
+"""`dally shadow`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from dally.errors import InputError
+from dally.whole_file import write_whole
+
+EXAMPLES = """Examples:
+
+  dally shadow --days 7
+
+  dally shadow --store sqlite:////var/lib/dally/dally.db --days 1 --out yesterday
+"""
+DAY_S = 86400.0
+
+
+def shadow(
+    folder: Path = typer.Option(
+        None, metavar="DIR", help="Where the daemon keeps its state.  [default: ~/.local/state/dally]"
+    ),
+    store: str = typer.Option(None, metavar="URL", help="Its database.  [default: SQLite in --folder]"),
+    days: float = typer.Option(1.0, metavar="N", help="Jobs that ended in the last N days."),
+    out: Path = typer.Option(Path("shadow"), metavar="DIR", help="Leave the report and the jobs as a trace there."),
+    as_json: bool = typer.Option(False, "--json", help="Print whatif.json instead of tables."),
+) -> None:  # fmt: skip
+    """Tell what Dally would have done with the jobs that the daemon has seen: `dally whatif` on them."""
+    from dally.extras import need
+
+    need("sqlalchemy", "shadow")
+    from dally.cli.main import exit_code
+
+    if not 0.0 < days < float("inf"):
+        raise InputError(f"--days {days:g}: must be more than 0 and finite")
+    words = _question(folder, store, days, out)
+    code = exit_code([*words, "--json"] if as_json else words)
+    if code:
+        raise typer.Exit(int(code))
+
+
+def _question(folder: Path | None, address: str | None, days: float, out: Path) -> list[str]:
+    """The jobs and the cluster as files, and the question to ask of them."""
+    from dally.live.as_trace import history_csv
+    from dally.live.assembly import CLUSTER, SETUP
+    from dally.live.config import Config, usual_folder
+    from dally.live.scheduler import LATEST
+    from dally.live.store import open_store
+
+    config = Config(folder=folder or usual_folder(), store=address or "")
+    if not config.store and not (config.folder / "dally.db").exists():
+        raise InputError(f"--folder {config.folder}: no daemon has kept anything there")
+    opened = open_store(config.store_address())
+    try:
+        cluster, setup, latest_s = (opened.fact(name) for name in (CLUSTER, SETUP, LATEST))
+        if cluster is None or latest_s is None:
+            raise InputError(f"{config.store_address()}: no daemon has kept anything there")
+        text = history_csv(opened, latest_s - days * DAY_S, latest_s + 1.0)
+    finally:
+        opened.close()
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / "jobs.csv", text.encode())
+    write_whole(out / "cluster.toml", cluster.encode())
+    words = ["whatif", "--trace", str(out / "jobs.csv"), "--topology", str(out / "cluster.toml")]
+    words += ["--policy", setup["policy"], "--out", str(out / "answer")]
+    for key, value in setup["settings"].items():
+        words += ["--set", f"{key}={value}"]
+    if setup["network"]:
+        words += ["--network", setup["network"]]
+    return words
