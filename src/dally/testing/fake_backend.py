@@ -62,7 +62,7 @@ class FakeBackend(Backend):
         """Runs at once; refuses what is not free, as a real cluster would."""
         self._answer()
         self._advance()
-        job = self.jobs[job_id]
+        job = self._known(job_id)
         if job.state == base.RUNNING and job.placement == placement:
             return
         if job.state != base.QUEUED or job_id in self.refusing:
@@ -79,7 +79,7 @@ class FakeBackend(Backend):
         """Stops, and is queued `stop_s` later."""
         self._answer()
         self._advance()
-        job = self.jobs[job_id]
+        job = self._known(job_id)
         if job.state == base.RUNNING:
             self.left_s[job_id] -= self.now_s - self._since_s[job_id]
             self._since_s[job_id] = self.now_s + self.stop_s
@@ -89,7 +89,7 @@ class FakeBackend(Backend):
     def cancel(self, job_id: str) -> None:
         """Ends at once."""
         self._answer()
-        if self.jobs[job_id].state not in base.ENDED:
+        if self._known(job_id).state not in base.ENDED:
             self._become(job_id, base.CANCELLED)
 
     def wait(self, timeout_s: float) -> None:
@@ -137,6 +137,11 @@ class FakeBackend(Backend):
     def _answer(self) -> None:
         if self.failing:
             raise BackendError(self.failing)
+
+    def _known(self, job_id: str) -> ClusterJob:
+        if job_id not in self.jobs:
+            raise BackendError(f"there is no job {job_id}")
+        return self.jobs[job_id]
 
     def _advance(self) -> None:
         for job_id, job in self.jobs.items():

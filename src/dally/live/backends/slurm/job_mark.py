@@ -1,0 +1,33 @@
+"""Our note in a job's AdminComment: what Slurm forgets when it requeues or reshapes a job.
+
+`dally:submit=1700000000;gpus=8;nodes=1;tasks=1;cpus=1`, beside whatever an operator wrote. Users cannot change
+an AdminComment, and Slurm keeps it as long as the job.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MARK = re.compile(r"(?:^|\s)dally:(\S*)")
+
+
+def read_mark(admin_comment: str) -> dict[str, str] | None:
+    """The note's values by name; None: the job has none."""
+    found = _MARK.search(admin_comment)
+    if found is None:
+        return None
+    pairs = ((item.partition("=")[0], item.partition("=")[2]) for item in found.group(1).split(";") if "=" in item)
+    return dict(pairs)
+
+
+def number_in(mark: dict[str, str] | None, name: str) -> int | None:
+    """A whole number of the note, if it is there and is one."""
+    text = (mark or {}).get(name, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
+
+
+def with_mark(admin_comment: str, mark: dict[str, str]) -> str:
+    """The AdminComment with this note in place of an earlier one."""
+    others = _MARK.sub("", admin_comment).strip()
+    note = "dally:" + ";".join(f"{name}={value}" for name, value in mark.items())
+    return f"{others} {note}" if others else note

@@ -1,0 +1,215 @@
+"""From the jobs of `squeue --json` to the jobs of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dally.cluster.formats.hostlist import expand_list, split_outside
+from dally.cluster.formats.node_gpus import gres_gpus
+from dally.live.backends import base
+from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.slurm.job_facts import JobFacts
+from dally.live.backends.slurm.job_mark import number_in, read_mark
+
+HELD_BY_OPERATOR = "JobHeldAdmin"
+# For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
+REQUEUE_DELAY_S = 900.0
+STOPPING = frozenset(("COMPLETING", "STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"))
+FINAL = {
+    "COMPLETED": base.FINISHED, "CANCELLED": base.CANCELLED, "REVOKED": base.CANCELLED,
+    **dict.fromkeys(
+        ("FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"), base.FAILED
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job of Slurm's, a task of an array too, with what is read off its row."""
+
+    job_id: str  # as the tools take it: 12, or 12_3 for a task of an array
+    script_id: str  # under which its script is kept
+    row: dict[str, Any]
+    states: frozenset[str]
+    mark: dict[str, str] | None
+
+    @property
+    def pending(self) -> bool:
+        """It waits, for whatever."""
+        return "PENDING" in self.states and not self.states & STOPPING
+
+    @property
+    def released(self) -> bool:
+        """Slurm may start it."""
+        return number(self.row.get("priority")) > 0
+
+    @property
+    def whole_machines(self) -> bool:
+        """Submitted with --exclusive: it gets all GPUs of its machines."""
+        return _words(self.row.get("shared")) == ["none"]
+
+
+def records_of(rows: Iterable[dict[str, Any]]) -> Iterator[JobRecord]:
+    """The jobs that ask for GPUs or have some; a pending array as its tasks."""
+    for row in rows:
+        if not any("gpu" in str(row.get(field) or "") for field in GPU_FIELDS):
+            continue
+        states = frozenset(_words(row.get("job_state")))
+        mark = read_mark(str(row.get("admin_comment") or ""))
+        array = number(row.get("array_job_id"))
+        own = str(row["job_id"])
+        if not array:
+            yield JobRecord(own, own, row, states, mark)
+            continue
+        for task in _tasks(row):
+            yield JobRecord(f"{array}_{task}", str(array), row, states, mark)
+
+
+GPU_FIELDS = ("tres_per_job", "tres_per_node", "tres_per_task", "tres_per_socket", "gres_detail")
+
+
+def _tasks(row: dict[str, Any]) -> list[str]:
+    waiting = str(row.get("array_task_string") or "").split("%")[0]
+    if not waiting:
+        return [str(number(row.get("array_task_id")))]
+    found: list[str] = []
+    for part in waiting.split(","):
+        first, _, rest = part.partition("-")
+        last, _, step = rest.partition(":")
+        found += [str(task) for task in range(int(first), int(last or first) + 1, int(step or 1))]
+    return found
+
+
+def number(value: Any) -> int:
+    """A whole number, which later versions of Slurm wrap; 0 if it is not set or has no end."""
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else 0
+    return value if isinstance(value, int) else 0
+
+
+def _words(value: Any) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, list) else [str(value)]
+
+
+def placement_in(row: dict[str, Any]) -> Placement:
+    """The GPUs that the job has now, by machine."""
+    if not row.get("nodes") or not row.get("gres_detail"):
+        return {}
+    counts = [gres_gpus(str(text)) for text in row["gres_detail"]]
+    return {name: gpus for name, gpus in zip(expand_list(row["nodes"]), counts, strict=False) if gpus}
+
+
+def gpus_asked(record: JobRecord, machine_gpus: int) -> int:
+    """GPUs in all, as its user asked; once we have started it, as we noted then."""
+    noted = number_in(record.mark, "gpus")
+    if noted is not None:
+        return noted
+    row = record.row
+    nodes = max(1, number(row.get("node_count")))
+    if record.whole_machines:
+        return nodes * machine_gpus
+    for field, times in (
+        ("tres_per_job", 1),
+        ("tres_per_node", nodes),
+        ("tres_per_task", number(row.get("tasks"))),
+    ):
+        gpus = tres_gpus(str(row.get(field) or ""))
+        if gpus:
+            return gpus * max(1, times)
+    return tres_gpus(str(row.get("tres_per_socket") or "")) * nodes * max(1, number(row.get("sockets_per_node")))
+
+
+def tres_gpus(text: str) -> int:
+    """GPUs of `gres:gpu:4` or `gres/gpu:a100:4,gres/nic:1`."""
+    return gres_gpus(",".join(plain_gres(item) for item in split_outside(text, "()")))
+
+
+def plain_gres(item: str) -> str:
+    """`gpu:4` of `gres:gpu:4` and `gres/gpu:4`; later versions write `gres/gpu=4` too."""
+    name = item.removeprefix("gres:").removeprefix("gres/")
+    return name.replace("=", ":")
+
+
+class JobReader:
+    """Turns records into jobs of the contract."""
+
+    def __init__(self, partitions: frozenset[str], machine_gpus: int) -> None:
+        """`machine_gpus`: of the largest machine. No partitions: all of them."""
+        self._partitions = partitions
+        self._machine_gpus = machine_gpus
+        self._seen_held: set[str] = set()
+
+    def job(self, record: JobRecord, facts: JobFacts, now_s: float) -> ClusterJob:
+        """The job; `now_s` is the present, by which a date lies ahead or behind."""
+        row = record.row
+        managed = self._managed(record)
+        state, reason = _state(record, managed, now_s)
+        placement = {} if state in base.ENDED or record.pending else placement_in(row)
+        asked = gpus_asked(record, self._machine_gpus)
+        minutes = number(row.get("time_limit"))
+        if placement and number_in(record.mark, "gpus") is None:
+            asked = sum(placement.values())
+        return ClusterJob(
+            record.job_id, state, asked,
+            float(number_in(record.mark, "submit") or number(row.get("submit_time"))),
+            placement=placement, name=_text(row, "name"), user=_text(row, "user_name"),
+            account=_text(row, "account"), partition=_text(row, "partition"), qos=_text(row, "qos"),
+            model=facts.model, group=self._group(record, facts, asked),
+            limit_s=minutes * 60.0 if minutes else None, expected_s=facts.expected_s,
+            checkpoint_every_s=facts.checkpoint_every_s, managed=managed, reason=reason,
+        )  # fmt: skip
+
+    def _group(self, record: JobRecord, facts: JobFacts, asked: int) -> int:
+        if record.whole_machines:
+            return self._machine_gpus
+        return facts.group if asked % facts.group == 0 and facts.group <= self._machine_gpus else 1
+
+    def _managed(self, record: JobRecord) -> bool:
+        """Ours to start and stop: it came held, and it can be requeued if it runs."""
+        row = record.row
+        if self._partitions and not self._partitions.issuperset(_text(row, "partition").split(",")):
+            return False
+        if number(row.get("het_job_id")):
+            return False
+        if record.pending:
+            if not record.released:
+                self._seen_held.add(record.job_id)
+            return record.mark is not None or record.job_id in self._seen_held
+        self._seen_held.discard(record.job_id)
+        return record.mark is not None and bool(row.get("batch_flag")) and bool(row.get("requeue"))
+
+
+def _text(row: dict[str, Any], field: str) -> str:
+    return str(row.get(field) or "")
+
+
+def _state(record: JobRecord, managed: bool, now_s: float) -> tuple[str, str]:
+    """The state by the contract, and why it is so in Slurm's words."""
+    row, states = record.row, record.states
+    reason = _text(row, "state_reason")
+    if states & STOPPING:
+        return base.STOPPING, ""
+    if "CONFIGURING" in states:
+        return base.STARTING, ""
+    for word in states:
+        if word in FINAL:
+            return FINAL[word], word if reason in ("", "None") else f"{word}, {reason}"
+    if not record.pending:
+        return (base.HELD, "SPECIAL_EXIT") if "SPECIAL_EXIT" in states else (base.RUNNING, "")
+    if record.released:
+        return (base.STARTING, reason) if managed else (base.HELD, "Slurm's own scheduler looks after it")
+    return _waits_for(row, reason, now_s)
+
+
+def _waits_for(row: dict[str, Any], reason: str, now_s: float) -> tuple[str, str]:
+    if reason == HELD_BY_OPERATOR:
+        return base.HELD, reason
+    if row.get("dependency"):
+        return base.HELD, f"Dependency {row['dependency']}"
+    begin_s = number(row.get("eligible_time"))
+    requeued = number(row.get("restart_cnt")) and begin_s - number(row.get("submit_time")) <= REQUEUE_DELAY_S
+    if begin_s > now_s + 1.0 and not requeued:
+        return base.HELD, "BeginTime"
+    return base.QUEUED, ""

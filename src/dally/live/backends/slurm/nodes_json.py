@@ -1,0 +1,42 @@
+"""From the nodes of `sinfo --json` to the machines of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dally.cluster.formats.node_gpus import gres_gpus
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ClusterMachine
+
+DOWN = frozenset(("DOWN", "ERROR", "UNKNOWN", "FUTURE", "INVALID", "INVALID_REG", "POWERED_DOWN_FAILED"))
+TAKES_NO_JOBS = frozenset(
+    (
+        "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "NOT_RESPONDING", "MAINTENANCE", "MAINT", "REBOOT",
+        "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_DOWN", "RESERVED",
+    )
+)  # fmt: skip
+
+
+def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> list[ClusterMachine]:
+    """Nodes with GPUs in any of the partitions, all if none is named, in Slurm's order."""
+    found: list[ClusterMachine] = []
+    for row in rows:
+        if partitions and not partitions.intersection(row.get("partitions") or ()):
+            continue
+        try:
+            gpus = gres_gpus(str(row.get("gres") or ""))
+        except ValueError as error:
+            raise BackendError(f"node {row.get('name')}: {error}") from None
+        if gpus:
+            found.append(ClusterMachine(str(row["name"]), gpus, _state(row), str(row.get("reason") or "")))
+    return found
+
+
+def _state(row: dict[str, Any]) -> str:
+    states = row.get("state")
+    words = {str(word).upper().strip("*") for word in (states if isinstance(states, list) else [states])}
+    words |= {str(word).upper() for word in row.get("state_flags") or ()}
+    if words & DOWN:
+        return base.DOWN
+    return base.DRAINING if words & TAKES_NO_JOBS else base.UP

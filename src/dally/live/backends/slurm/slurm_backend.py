@@ -1,0 +1,218 @@
+"""The Slurm backend: two calls for a snapshot, four for a start, and nothing assumed until it is read back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from dally.cluster.formats.hostlist import expand_list
+from dally.cluster.topology import Topology
+from dally.errors import InputError
+from dally.live.backends import base
+from dally.live.backends.base import (
+    Backend,
+    BackendError,
+    ClusterJob,
+    ClusterMachine,
+    ClusterState,
+    Placement,
+    SubmitRequest,
+)
+from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script, read_facts
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
+from dally.live.backends.slurm.jobs_json import FINAL, STOPPING, JobReader, JobRecord, records_of, tres_gpus
+from dally.live.backends.slurm.nodes_json import machines_of
+from dally.live.backends.slurm.submit_words import sbatch_words, script_of
+from dally.live.backends.slurm.switches import topology_of
+from dally.live.backends.slurm.tools import Tools
+
+POLL_S = 1.0
+READERS = 4  # scripts read at a time
+LOG = logging.getLogger("dally.slurm")
+
+
+class SlurmBackend(Backend):
+    """A cluster under Slurm. Jobs wait in it held; this alone releases them, with the machines to run on.
+
+    An operator's `scontrol hold` keeps a job from us: our own holds are those of its user (`uhold`).
+    """
+
+    name = "slurm"
+
+    def __init__(self, conf: str = "", partitions: Sequence[str] = (), timeout_s: float = 20.0) -> None:
+        """`conf`: the path of slurm.conf, if not the usual one. No partitions: all of them."""
+        self._tools = Tools(conf, timeout_s)
+        self._partitions = frozenset(partitions)
+        self._reader: JobReader | None = None
+        self._records: dict[str, JobRecord] = {}
+        self._latest = ClusterState((), ())
+        self._promised: dict[str, Placement] = {}  # started since the latest snapshot
+        self._facts: dict[tuple[str, str], JobFacts] = {}  # by job and comment
+        self._print = ""
+
+    def topology(self) -> Topology:
+        """From `scontrol show topology` and the nodes' Gres."""
+        machines = self._machines()
+        try:
+            text = self._tools.run("scontrol", "-o", "show", "topology")
+        except BackendError:
+            text = ""  # no topology plugin
+        try:
+            return topology_of(text, machines)
+        except InputError as error:
+            raise BackendError(str(error)) from None
+
+    def snapshot(self) -> ClusterState:
+        """How things stand, by one `squeue` and one `sinfo`."""
+        rows = self._tools.rows("jobs", "squeue", "--json")
+        machines = self._machines()
+        if self._reader is None:
+            self._reader = JobReader(self._partitions, max((machine.gpus for machine in machines), default=1))
+        records = list(records_of(rows))
+        self._read_facts(records)
+        now_s = time.time()
+        jobs = [self._reader.job(record, self._facts[_facts_key(record)], now_s) for record in records]
+        self._records = {record.job_id: record for record in records}
+        self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
+        self._latest = ClusterState(tuple(jobs), tuple(machines))
+        self._promised = {}
+        return self._latest
+
+    def start(self, job_id: str, placement: Placement) -> None:
+        """Tell Slurm where and how, see that it has understood, and release the job."""
+        record = self._record(job_id)
+        if self._standing(job_id) != "PENDING":
+            told = next((job for job in self.snapshot().jobs if job.job_id == job_id), None)
+            if told is None or told.placement != placement or told.state in base.ENDED:
+                raise BackendError(f"job {job_id} cannot be started: it is {told.state if told else 'gone'}")
+            return
+        told = next(job for job in self._latest.jobs if job.job_id == job_id)
+        if self._promised.get(job_id) == placement:
+            return
+        self._check_free(told, placement)
+        shape = shape_of(record, told.gpus)
+        words = update_words(record, shape, placement)
+        self._tools.run("scontrol", "update", f"JobId={job_id}", *words, f"AdminComment={note_of(record, shape)}")
+        self._check_taken(job_id, placement)
+        self._tools.run("scontrol", "release", job_id)
+        self._promised[job_id] = dict(placement)
+
+    def preempt(self, job_id: str) -> None:
+        """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
+        standing = self._standing(job_id)
+        if standing == "PENDING":
+            self._tools.run("scontrol", "uhold", job_id)
+            standing = self._standing(job_id)  # it may have started in that very moment
+        if standing in FINAL:
+            raise BackendError(f"job {job_id} cannot be preempted: it is {standing}")
+        if standing not in ("PENDING", *STOPPING):
+            self._tools.run("scontrol", "requeuehold", job_id)
+
+    def cancel(self, job_id: str) -> None:
+        """By scancel."""
+        if self._standing(job_id) not in FINAL:
+            self._tools.run("scancel", job_id)
+
+    def submit(self, request: SubmitRequest) -> str:
+        """By sbatch, held."""
+        return self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
+
+    def wait(self, timeout_s: float) -> None:
+        """Until another job or node has another state, looked at once a second."""
+        until_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                found = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q")
+                found += self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
+            except BackendError:
+                found = self._print
+            if found != self._print:
+                self._print = found
+                return
+            left_s = until_s - time.monotonic()
+            if left_s <= 0.0:
+                return
+            time.sleep(min(POLL_S, left_s))
+
+    # What was read.
+
+    def _machines(self) -> list[ClusterMachine]:
+        return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
+
+    def _record(self, job_id: str) -> JobRecord:
+        if job_id not in self._records:
+            self.snapshot()
+        if job_id not in self._records:
+            raise BackendError(f"there is no job {job_id}")
+        return self._records[job_id]
+
+    def _standing(self, job_id: str) -> str:
+        """The job's state this very moment, in Slurm's words."""
+        return self._tools.run("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T").split("\n")[0].strip()
+
+    def _check_free(self, told: ClusterJob, placement: Placement) -> None:
+        if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {told.job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
+        free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
+        held = [(job.job_id, job.placement) for job in self._latest.jobs if job.state not in base.ENDED]
+        for job_id, parts in (*held, *self._promised.items()):
+            for name, gpus in parts.items():
+                if job_id != told.job_id and name in free:
+                    free[name] -= gpus
+        for name, gpus in placement.items():
+            if gpus > free.get(name, 0):
+                raise BackendError(f"job {told.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
+
+    def _check_taken(self, job_id: str, placement: Placement) -> None:
+        """An update can be taken in part; the job is still held, so nothing has happened.
+
+        The number of nodes cannot be read back: of a requeued job Slurm shows that of its last run.
+        """
+        fields = f"tres-per-node:200,tres-per-job:200,ReqNodes:{len(','.join(placement)) + 20}"
+        line = self._tools.run("squeue", "-h", "-a", "-j", job_id, "-O", fields).split("\n")[0]
+        per_node, in_all, names = line[:200].strip(), line[200:400].strip(), line[400:].strip()
+        gpus = set(placement.values())
+        counted = tres_gpus(per_node) in gpus if len(gpus) == 1 else tres_gpus(in_all) == sum(placement.values())
+        if not counted or not names or set(expand_list(names)) != set(placement):
+            problem = f"{per_node or in_all or 'no GPUs'} on {names or 'any machine'}"
+            raise BackendError(f"job {job_id}: Slurm did not take the machines as told: {problem}")
+
+    def _read_facts(self, records: Sequence[JobRecord]) -> None:
+        """Facts of jobs that are new: from the comment, our note, or the script, which costs a call."""
+        scripts: list[JobRecord] = []
+        for record in records:
+            key = _facts_key(record)
+            if key in self._facts:
+                continue
+            if record.states & FINAL.keys():
+                self._facts[key] = JobFacts()
+                continue
+            problems: list[str] = []
+            stated = facts_of_comment(key[1], problems)
+            if stated is None and record.mark is not None and "read" in record.mark:
+                stated = read_facts(record.mark, problems)  # as job_submit.lua found them in the script
+            if stated is None and record.row.get("batch_flag"):
+                scripts.append(record)
+                continue
+            self._keep(record, stated or JobFacts(), problems)
+        with ThreadPoolExecutor(READERS) as readers:
+            for record, script in zip(scripts, readers.map(self._script, scripts), strict=True):
+                found: list[str] = []
+                self._keep(record, facts_of_script(script, found), found)
+
+    def _keep(self, record: JobRecord, facts: JobFacts, problems: list[str]) -> None:
+        self._facts[_facts_key(record)] = facts
+        for problem in problems:
+            LOG.warning("job %s: %s", record.job_id, problem)
+
+    def _script(self, record: JobRecord) -> str:
+        try:
+            return self._tools.run("scontrol", "write", "batch_script", record.script_id, "-")
+        except BackendError:
+            return ""  # gone meanwhile, or not ours to read
+
+
+def _facts_key(record: JobRecord) -> tuple[str, str]:
+    return record.script_id, str(record.row.get("comment") or "")

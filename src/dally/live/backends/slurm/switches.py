@@ -1,0 +1,33 @@
+"""The cluster's tree from `scontrol show topology`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dally.cluster.formats.from_machines import ImportOptions, assemble
+from dally.cluster.formats.slurm_lines import HostLists, settings_of
+from dally.cluster.formats.switch_tree import Switch, hang
+from dally.cluster.topology import Machine, Topology
+from dally.live.backends.base import BackendError, ClusterMachine
+
+SOURCE = Path("scontrol show topology")
+
+
+def topology_of(text: str, machines: Sequence[ClusterMachine]) -> Topology:
+    """These machines below their switches; in one flat network where Slurm knows no switches."""
+    if not machines:
+        raise BackendError("no node of these partitions has GPUs (Gres=gpu:N)")
+    gpus = {machine.name: machine.gpus for machine in machines}
+    lists = HostLists(SOURCE)
+    switches: list[Switch] = []
+    for line, values, _ in settings_of(text):
+        if "switchname" in values:
+            below = lists.names(line, "Switches", values["switches"]) if values.get("switches") else []
+            # The nodes of a switch above others are those of the others, once more.
+            nodes = [] if below else lists.names(line, "Nodes", values.get("nodes", ""))
+            switches.append(Switch(values["switchname"], line, below, nodes))
+    placed = [Machine(path, name, gpus[name]) for path, name in hang(SOURCE, switches) if name in gpus]
+    known = {machine.name for machine in placed}
+    placed += [Machine((), name, count) for name, count in gpus.items() if name not in known]
+    return assemble(SOURCE, placed, {}, ImportOptions()).topology

@@ -1,0 +1,53 @@
+"""Slurm's command line tools: run with a time limit, and their complaints as one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from dally.errors import one_line
+from dally.live.backends.base import BackendError
+
+LONGEST_COMPLAINT = 300  # characters
+
+
+class Tools:
+    """Runs the tools against the cluster of one slurm.conf; empty: the machine's own."""
+
+    def __init__(self, conf: str = "", timeout_s: float = 20.0) -> None:
+        self._timeout_s = timeout_s
+        self._environment = {**os.environ, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C.UTF-8"}
+        if conf:
+            self._environment["SLURM_CONF"] = conf
+
+    def run(self, *words: str, given: str | None = None) -> str:
+        """What the tool prints; a BackendError if it fails or does not come back."""
+        try:
+            done = subprocess.run(
+                words, input=given, capture_output=True, encoding="utf-8", errors="replace",
+                timeout=self._timeout_s, env=self._environment, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise BackendError(f"{words[0]} is not installed here, or not on the PATH") from None
+        except subprocess.TimeoutExpired:
+            raise BackendError(f"{words[0]} did not answer within {self._timeout_s:g} s") from None
+        except (OSError, ValueError) as error:
+            raise BackendError(f"{words[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
+        if done.returncode:
+            said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+            raise BackendError(one_line(f"{' '.join(words[:2])}: {said}", LONGEST_COMPLAINT))
+        return done.stdout
+
+    def rows(self, kind: str, *words: str) -> list[dict[str, Any]]:
+        """The list of that name in a tool's JSON."""
+        text = self.run(*words)
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BackendError(f"{' '.join(words)} printed no JSON: {error}") from None
+        rows = found.get(kind) if isinstance(found, dict) else None
+        if not isinstance(rows, list):
+            raise BackendError(f"{' '.join(words)}: no list of {kind} in its JSON")
+        return rows

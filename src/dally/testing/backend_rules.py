@@ -1,0 +1,179 @@
+"""check_backend: what every backend must keep, on a cluster of its own with nothing on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from dally.live.backends import base
+from dally.live.backends.base import Backend, BackendError, ClusterJob, Placement, SubmitRequest
+from dally.testing.invariants import InvariantError
+
+LONG_S = 3600.0
+NO_JOB = "999999"
+
+
+def check_backend(make: Callable[[], Backend], patience_s: float = 60.0) -> None:
+    """Raise unless the backend that `make` returns keeps its contract; `patience_s` is how long an order may take.
+
+    The cluster has two machines of two GPUs or more, all of them up and free; the jobs submitted here are
+    cancelled at the end.
+    """
+    backend = make()
+    bench = BackendBench(backend, patience_s)
+    try:
+        check_machines(bench)
+        check_life(bench)
+        check_refusals(bench)
+        check_end(bench)
+    finally:
+        bench.clear()
+        backend.close()
+
+
+class BackendBench:
+    """A backend under test."""
+
+    def __init__(self, backend: Backend, patience_s: float) -> None:
+        self.backend = backend
+        self.patience_s = patience_s
+        self.submitted: list[str] = []
+        names = backend.topology().names[0]
+        counts = [int(count) for count in backend.topology().gpus[0]]
+        self.machines = dict(zip(names, counts, strict=True))
+
+    def submit(self, gpus: int, seconds: float = LONG_S) -> str:
+        """A job that runs that long; at 0 it ends at once."""
+        command = ("sleep", f"{seconds:g}")
+        job_id = self.backend.submit(SubmitRequest(gpus, command, "check", expected_s=seconds, model="resnet50"))
+        self.submitted.append(job_id)
+        return job_id
+
+    def job(self, job_id: str) -> ClusterJob | None:
+        """As the backend tells of it now."""
+        found = [job for job in self.backend.snapshot().jobs if job.job_id == job_id]
+        require("snapshot", len(found) <= 1, f"job {job_id} stands {len(found)} times in a snapshot")
+        return found[0] if found else None
+
+    def become(self, job_id: str, state: str, placement: Placement) -> ClusterJob:
+        """The job once it is in that state and has these GPUs, or an error when patience ends."""
+        until_s = time.monotonic() + self.patience_s
+        while True:
+            job = self.job(job_id)
+            if job is not None and job.state == state and job.placement == placement:
+                return job
+            if time.monotonic() > until_s:
+                found = "gone" if job is None else f"{job.state} on {job.placement}"
+                raise InvariantError(state, f"job {job_id} should be {state} on {placement}, and is {found}")
+            self.backend.wait(0.2)
+
+    def refuses(self, what: str, order: Callable[[], None]) -> None:
+        """An order that cannot be carried out is answered by a BackendError of one line."""
+        try:
+            order()
+        except BackendError as error:
+            require("refuse", bool(str(error)) and "\n" not in str(error), f"{what}: must say why in one line")
+        except Exception as error:
+            raise InvariantError("refuse", f"{what}: {type(error).__name__}, not a BackendError: {error}") from error
+        else:
+            raise InvariantError("refuse", f"{what}: not refused")
+
+    def clear(self) -> None:
+        """Cancel what is left."""
+        for job_id in self.submitted:
+            try:
+                self.backend.cancel(job_id)
+            except BackendError:
+                continue  # gone
+
+
+def require(rule: str, holds: bool, otherwise: str) -> None:
+    """An InvariantError unless it holds."""
+    if not holds:
+        raise InvariantError(rule, otherwise)
+
+
+def check_machines(bench: BackendBench) -> None:
+    """The topology is about the machines of the snapshot."""
+    told = {machine.name: machine.gpus for machine in bench.backend.snapshot().machines}
+    require("topology", told == bench.machines, f"the topology has {bench.machines}, the snapshot {told}")
+
+
+def check_life(bench: BackendBench) -> None:
+    """Queued, started, started again, preempted, started elsewhere, cancelled."""
+    first, second = list(bench.machines)[:2]
+    job_id = bench.submit(2)
+    job = bench.become(job_id, base.QUEUED, {})
+    require("fields", job.gpus == 2, f"2 GPUs were asked for, and it says {job.gpus}")
+    require("fields", job.model == "resnet50", f"the model was resnet50, and it says {job.model!r}")
+    require("fields", job.expected_s == LONG_S, f"expected_s was {LONG_S}, and it says {job.expected_s}")
+    require("fields", job.managed, "a job that it takes in is managed")
+    bench.backend.start(job_id, {first: 2})
+    bench.backend.start(job_id, {first: 2})
+    bench.become(job_id, base.RUNNING, {first: 2})
+    bench.backend.start(job_id, {first: 2})
+    bench.become(job_id, base.RUNNING, {first: 2})
+    bench.backend.preempt(job_id)
+    bench.backend.preempt(job_id)
+    again = bench.become(job_id, base.QUEUED, {})
+    require("submit_s", again.submit_s == job.submit_s, "a preemption must not change when it was submitted")
+    require("submit_s", job.submit_s <= time.time() + 1.0, "it cannot have been submitted in the future")
+    bench.backend.start(job_id, {first: 1, second: 1})
+    bench.become(job_id, base.RUNNING, {first: 1, second: 1})
+    check_not_twice(bench, job_id, first)
+    bench.backend.cancel(job_id)
+    gone_or(bench, job_id, base.CANCELLED)
+
+
+def check_not_twice(bench: BackendBench, holder: str, machine: str) -> None:
+    """GPUs that a job has are not given to another, and are free when it has stopped."""
+    whole = bench.machines[machine]
+    other = bench.submit(whole)
+    bench.become(other, base.QUEUED, {})
+    bench.refuses(f"{whole} GPUs of {machine}, of which job {holder} has one",
+                  lambda: bench.backend.start(other, {machine: whole}))  # fmt: skip
+    bench.become(other, base.QUEUED, {})
+    bench.backend.preempt(holder)
+    bench.become(holder, base.QUEUED, {})
+    bench.backend.start(other, {machine: whole})
+    bench.become(other, base.RUNNING, {machine: whole})
+    bench.backend.cancel(other)
+    gone_or(bench, other, base.CANCELLED)
+
+
+def check_refusals(bench: BackendBench) -> None:
+    """What does not exist, or does not fit."""
+    machine = next(iter(bench.machines))
+    job_id = bench.submit(1)
+    bench.become(job_id, base.QUEUED, {})
+    start = bench.backend.start
+    bench.refuses("a machine that does not exist", lambda: start(job_id, {"no-such-machine": 1}))
+    bench.refuses("more GPUs than the job asks for", lambda: start(job_id, {machine: 2}))
+    bench.refuses("no GPUs at all", lambda: start(job_id, {}))
+    bench.become(job_id, base.QUEUED, {})
+    bench.refuses("start of an unknown job", lambda: start(NO_JOB, {machine: 1}))
+    bench.refuses("preemption of an unknown job", lambda: bench.backend.preempt(NO_JOB))
+    bench.refuses("cancelling an unknown job", lambda: bench.backend.cancel(NO_JOB))
+    bench.backend.cancel(job_id)
+    gone_or(bench, job_id, base.CANCELLED)
+    bench.refuses("start of a job that was cancelled", lambda: start(job_id, {machine: 1}))
+
+
+def check_end(bench: BackendBench) -> None:
+    """A job that runs to its end is finished and holds nothing."""
+    machine = next(iter(bench.machines))
+    job_id = bench.submit(1, 0.0)
+    bench.become(job_id, base.QUEUED, {})
+    bench.backend.start(job_id, {machine: 1})
+    gone_or(bench, job_id, base.FINISHED)
+
+
+def gone_or(bench: BackendBench, job_id: str, state: str) -> None:
+    """The job ends that way; a backend may forget it."""
+    until_s = time.monotonic() + bench.patience_s
+    job = bench.job(job_id)
+    while job is not None and job.state not in base.ENDED and time.monotonic() < until_s:
+        bench.backend.wait(0.2)
+        job = bench.job(job_id)
+    ended = job is None or (job.state == state and not job.placement)
+    require("end", ended, f"job {job_id} should be {state}, and is {job and job.state} on {job and job.placement}")
