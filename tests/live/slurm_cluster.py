@@ -142,7 +142,9 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         files = [f"--{name}-file={munge}/{name}" for name in ("key", "pid", "log", "seed")]
-        self._launch("munged", str(program("munged")), "--foreground", "--force", f"--socket={munge}/socket", *files)
+        self._launch(
+            "munged", str(program("munged")), "--foreground", "--force", f"--socket={munge}/socket", *files
+        )
         self._until(lambda: (munge / "socket").exists(), "munged")
         self.start_controller()
         for node in self.nodes:
@@ -224,7 +226,9 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
 
 
 def _stepd() -> Path:
-    found = [place for place in (Path(f"/usr/sbin/slurmstepd{SUFFIX}"), Path("/usr/sbin/slurmstepd")) if place.exists()]
+    found = [
+        place for place in (Path(f"/usr/sbin/slurmstepd{SUFFIX}"), Path("/usr/sbin/slurmstepd")) if place.exists()
+    ]
     return found[0]
 
 

@@ -74,7 +74,9 @@ class BackendBench:
         except BackendError as error:
             require("refuse", bool(str(error)) and "\n" not in str(error), f"{what}: must say why in one line")
         except Exception as error:
-            raise InvariantError("refuse", f"{what}: {type(error).__name__}, not a BackendError: {error}") from error
+            raise InvariantError(
+                "refuse", f"{what}: {type(error).__name__}, not a BackendError: {error}"
+            ) from error
         else:
             raise InvariantError("refuse", f"{what}: not refused")
 

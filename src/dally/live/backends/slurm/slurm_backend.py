@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+import structlog
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.cluster.topology import Topology
@@ -30,7 +32,8 @@ from dally.live.backends.slurm.tools import Tools
 
 POLL_S = 1.0
 READERS = 4  # scripts read at a time
-LOG = logging.getLogger("dally.slurm")
+
+log = structlog.get_logger("dally")
 
 
 class SlurmBackend(Backend):
@@ -41,8 +44,8 @@ class SlurmBackend(Backend):
 
     name = "slurm"
 
-    def __init__(self, conf: str = "", partitions: Sequence[str] = (), timeout_s: float = 20.0) -> None:
-        """`conf`: the path of slurm.conf, if not the usual one. No partitions: all of them."""
+    def __init__(self, partitions: Sequence[str] = (), conf: str = "", timeout_s: float = 20.0) -> None:
+        """No partitions: all of them. `conf`: the path of slurm.conf, if not the usual one."""
         self._tools = Tools(conf, timeout_s)
         self._partitions = frozenset(partitions)
         self._reader: JobReader | None = None
@@ -51,6 +54,13 @@ class SlurmBackend(Backend):
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
         self._facts: dict[tuple[str, str], JobFacts] = {}  # by job and comment
         self._print = ""
+
+    def identity(self) -> str:
+        """The cluster's name and its controller, as slurm.conf has them."""
+        found = re.findall(
+            r"^(?:ClusterName|SlurmctldHost\S*|SlurmctldPort)\s*=\s*(.*)$", self._config(), re.MULTILINE
+        )
+        return " ".join(found)
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
@@ -138,6 +148,9 @@ class SlurmBackend(Backend):
 
     # What was read.
 
+    def _config(self) -> str:
+        return self._tools.run("scontrol", "show", "config")
+
     def _machines(self) -> list[ClusterMachine]:
         return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
 
@@ -205,7 +218,7 @@ class SlurmBackend(Backend):
     def _keep(self, record: JobRecord, facts: JobFacts, problems: list[str]) -> None:
         self._facts[_facts_key(record)] = facts
         for problem in problems:
-            LOG.warning("job %s: %s", record.job_id, problem)
+            log.warning("problem", what=f"job {record.job_id}: {problem}")
 
     def _script(self, record: JobRecord) -> str:
         try:

@@ -1,0 +1,199 @@
+"""What Slurm's tools print, turned into the contract's jobs and machines; needs no Slurm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dally.live.backends import base
+from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script
+from dally.live.backends.slurm.job_mark import read_mark, with_mark
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
+from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_of
+from dally.live.backends.slurm.nodes_json import machines_of
+from dally.live.backends.slurm.switches import topology_of
+
+NOW_S = 1_000_000.0
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A job as `squeue --json` of Slurm 22.05 writes it: held, one node of eight GPUs."""
+    return {
+        "job_id": 7, "array_job_id": 0, "array_task_id": None, "array_task_string": "", "admin_comment": "",
+        "batch_flag": True, "requeue": True, "restart_cnt": 0, "het_job_id": 0, "comment": "", "dependency": "",
+        "job_state": "PENDING", "state_reason": "JobHeldUser", "priority": 0, "submit_time": 999_000,
+        "eligible_time": 0, "time_limit": None, "tres_per_job": "", "tres_per_node": "gres:gpu:8",
+        "tres_per_task": "", "tres_per_socket": "", "gres_detail": [], "nodes": "", "node_count": 1, "tasks": 1,
+        "cpus": 1, "tasks_per_node": 0, "memory_per_node": None, "shared": None, "partition": "gpu", "name": "a",
+        "user_name": "ann", "account": "physics", "qos": "normal",
+    } | changes  # fmt: skip
+
+
+def job_of(reader: JobReader | None = None, **changes: Any) -> base.ClusterJob:
+    (record,) = records_of([row(**changes)])
+    return (reader or JobReader(frozenset(), 8)).job(record, JobFacts(), NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "managed"),
+    [
+        ({}, base.QUEUED, True),
+        ({"state_reason": "JobHeldAdmin"}, base.HELD, True),
+        ({"dependency": "afterok:5(unfulfilled)"}, base.HELD, True),
+        ({"eligible_time": 1_003_600}, base.HELD, True),
+        ({"eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.QUEUED, True),
+        ({"priority": 5, "state_reason": "Resources"}, base.HELD, False),
+        ({"priority": 5, "admin_comment": "dally:submit=1"}, base.STARTING, True),
+        ({"job_state": "RUNNING"}, base.RUNNING, False),
+        ({"job_state": "RUNNING", "admin_comment": "dally:submit=1"}, base.RUNNING, True),
+        ({"job_state": "RUNNING", "admin_comment": "dally:submit=1", "requeue": False}, base.RUNNING, False),
+        ({"job_state": "SUSPENDED"}, base.RUNNING, False),
+        ({"job_state": "CONFIGURING"}, base.STARTING, False),
+        ({"job_state": "COMPLETING"}, base.STOPPING, False),
+        ({"job_state": ["RUNNING", "COMPLETING"]}, base.STOPPING, False),
+        ({"job_state": "COMPLETED"}, base.FINISHED, False),
+        ({"job_state": "TIMEOUT"}, base.FAILED, False),
+        ({"job_state": "CANCELLED"}, base.CANCELLED, False),
+    ],
+)
+def test_states(changes: dict[str, Any], state: str, managed: bool) -> None:
+    found = job_of(**changes)
+    assert (found.state, found.managed) == (state, managed)
+
+
+def test_a_job_that_its_user_released_is_still_ours() -> None:
+    reader = JobReader(frozenset(), 8)
+    assert job_of(reader).state == base.QUEUED
+    assert job_of(reader, priority=5).state == base.STARTING
+    assert JobReader(frozenset({"other"}), 8).job(next(records_of([row()])), JobFacts(), NOW_S).managed is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus"),
+    [
+        ({}, 8),
+        ({"node_count": 4}, 32),
+        ({"tres_per_node": "", "tres_per_job": "gres:gpu:a100:12"}, 12),
+        ({"tres_per_node": "", "tres_per_task": "gres/gpu:1", "tasks": 6}, 6),
+        ({"tres_per_node": "gres:nic:2,gres:gpu:a100:2"}, 2),
+        ({"shared": "none", "tres_per_node": "gres:gpu:1", "node_count": 2}, 16),
+        ({"admin_comment": "by hand dally:submit=1;gpus=24"}, 24),
+        ({"node_count": {"set": True, "infinite": False, "number": 2}}, 16),
+    ],
+)
+def test_gpus(changes: dict[str, Any], gpus: int) -> None:
+    (record,) = records_of([row(**changes)])
+    assert gpus_asked(record, 8) == gpus
+
+
+def test_a_running_job_tells_which_gpus_it_has() -> None:
+    detail = ["gpu:a100:8(IDX:0-7)", "gpu:a100:2(IDX:0-1),gpu:h100:2(IDX:4,6)", "nic:1"]
+    found = job_of(job_state="RUNNING", nodes="n[03,07],login1", gres_detail=detail, priority=9)
+    assert found.placement == {"n03": 8, "n07": 4}
+    assert found.gpus == 12
+    assert job_of(tres_per_node="gres:gpu:8", time_limit=90).limit_s == 5400.0
+
+
+def test_jobs_without_gpus_are_left_out_and_arrays_are_their_tasks() -> None:
+    array = row(job_id=20, array_job_id=20, array_task_string="0-2,7,10-14:2%4")
+    task = row(job_id=21, array_job_id=20, array_task_id=5, job_state="RUNNING")
+    found = [record.job_id for record in records_of([row(tres_per_node=""), array, task])]
+    assert found == ["20_0", "20_1", "20_2", "20_7", "20_10", "20_12", "20_14", "20_5"]
+
+
+def test_what_a_user_writes_stays_text() -> None:
+    nasty = 'x JobState=RUNNING\n"}] NodeList=n01 <script>'
+    found = job_of(name=nasty, comment=nasty)
+    assert (found.name, found.state, found.placement) == (nasty, base.QUEUED, {})
+
+
+def test_the_note_survives_beside_an_operators_comment() -> None:
+    (record,) = records_of([row(admin_comment="see ticket 5", node_count=2, tasks=16, cpus=64)])
+    note = note_of(record, shape_of(record, 16))
+    assert note == "see ticket 5 dally:submit=999000;gpus=16;nodes=2;tasks=16;cpus=64;memory=0"
+    (again,) = records_of([row(admin_comment=note, submit_time=999_999, node_count=4, tasks=4)])
+    assert shape_of(again, 16) == shape_of(record, 16)
+    assert note_of(again, shape_of(again, 16)) == note
+    assert JobReader(frozenset(), 8).job(again, JobFacts(), NOW_S).submit_s == 999_000.0
+    assert read_mark("nothing of ours: dallying") is None
+    assert with_mark("dally:submit=1", {"submit": "2"}) == "dally:submit=2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "placement", "words"),
+    [
+        ({}, {"a": 8}, "NumNodes=1-1 NumTasks=1 NumCPUs=1 MinCPUsNode=1 TresPerNode=gres:gpu:8 ReqNodeList=a"),
+        (  # one task a node stays one task a node
+            {}, {"a": 4, "b": 4},
+            "NumNodes=2-2 NumTasks=2 NumCPUs=2 MinCPUsNode=1 TresPerNode=gres:gpu:4 ReqNodeList=a,b",
+        ),
+        (  # one task a GPU stays one task a GPU, and keeps its CPUs and memory
+            {"tasks": 8, "cpus": 32, "tasks_per_node": 8, "memory_per_node": 1000}, {"a": 4, "b": 4},
+            "NumNodes=2-2 NumTasks=8 NumCPUs=32 MinCPUsNode=16 TasksPerNode=4 CPUsPerTask=4 MinMemoryNode=500 "
+            "TresPerNode=gres:gpu:4 ReqNodeList=a,b",
+        ),
+        (  # uneven: a total, and Slurm fills machine by machine
+            {}, {"a": 5, "b": 3},
+            "NumNodes=2-2 NumTasks=2 NumCPUs=2 MinCPUsNode=1 TresPerNode= TresPerJob=gres:gpu:8 ReqNodeList=a,b",
+        ),
+        (
+            {"tres_per_node": "gres:nic:1", "tres_per_job": "gres:gpu:a100:8"}, {"a": 8},
+            "NumNodes=1-1 NumTasks=1 NumCPUs=1 MinCPUsNode=1 TresPerNode=gres:nic:1,gres:gpu:a100:8 TresPerJob= "
+            "ReqNodeList=a",
+        ),
+    ],
+)  # fmt: skip
+def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) -> None:
+    (record,) = records_of([row(**asked)])
+    assert " ".join(update_words(record, shape_of(record, 8), placement)) == f"{words} StartTime=now"
+
+
+@pytest.mark.parametrize(
+    ("comment", "facts"),
+    [
+        ("nightly run", None),
+        ('{"model": "bert", "expected": "1.5h", "checkpoint": 600}', JobFacts("bert", 5400.0, 600.0)),
+        ('{"model": 5, "expected": -1, "checkpoint": true, "group": 4}', JobFacts(group=4)),
+        ("{broken", None),
+    ],
+)
+def test_comments(comment: str, facts: JobFacts | None) -> None:
+    problems: list[str] = []
+    assert facts_of_comment(comment, problems) == facts
+    assert len(problems) == {"{broken": 1, '{"model": 5': 3}.get(comment[:11].split(",")[0], 0)
+
+
+def test_scripts() -> None:
+    problems: list[str] = []
+    script = "#!/bin/bash\n#SBATCH --gpus=8\n#DALLY model=gpt2 expected=2h\n#DALLY checkpoint=10m what\necho\n"
+    assert facts_of_script(script, problems) == JobFacts("gpt2", 7200.0, 600.0)
+    assert problems == ["#DALLY what: must be NAME=VALUE"]
+
+
+def test_nodes() -> None:
+    rows = [
+        {"name": "a", "gres": "gpu:a100:8(S:0-1)", "state": "idle", "state_flags": [], "partitions": ["gpu"]},
+        {"name": "b", "gres": "gpu:8", "state": "mixed", "state_flags": ["DRAIN"], "reason": "fan"},
+        {"name": "c", "gres": "gpu:8", "state": "idle", "state_flags": ["NOT_RESPONDING"]},
+        {"name": "d", "gres": "gpu:8", "state": ["DOWN", "DRAIN"]},
+        {"name": "e", "gres": "", "state": "idle"},
+    ]
+    found = machines_of(rows, frozenset())
+    assert [(machine.name, machine.state) for machine in found] == [
+        ("a", base.UP), ("b", base.DRAINING), ("c", base.DRAINING), ("d", base.DOWN),
+    ]  # fmt: skip
+    assert [machine.name for machine in machines_of(rows, frozenset({"gpu"}))] == ["a"]
+
+
+def test_the_tree() -> None:
+    text = (
+        "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=a,b\nSwitchName=s1 Level=0 LinkSpeed=1 Nodes=c,login\n"
+        "SwitchName=top Level=1 LinkSpeed=1 Nodes=a,b,c,login Switches=s[0-1]\n"
+    )
+    machines = [base.ClusterMachine(name, 8) for name in "cab"]
+    found = topology_of(text, machines)
+    assert (found.names[0], found.names[1]) == (["a", "b", "c"], ["s0", "s1"])
+    assert sorted(topology_of("", machines).names[0]) == ["a", "b", "c"]
+    with pytest.raises(base.BackendError, match="no node"):
+        topology_of(text, [])
