@@ -129,7 +129,8 @@ ReturnToService=2
 InactiveLimit=0
 KillWait=3
 SlurmdParameters=config_overrides
-NodeName={self._range()} NodeAddr=127.0.0.1 Port={ports} CPUs=64 RealMemory=100000 Gres=gpu:{self.gpus} State=UNKNOWN
+NodeName=DEFAULT CPUs=64 RealMemory=100000 Gres=gpu:{self.gpus} State=UNKNOWN
+NodeName={self._range()} NodeAddr=127.0.0.1 Port={ports}
 PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -184,7 +185,6 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
     def cancel_all(self) -> None:
         """Cancel every job and wait until their GPUs are free."""
         with suppress(AssertionError):
-            self.run("scancel", "--state=PENDING", "--user=root", ok=False)
             self.run("scancel", "--user", str(os.getuid()), ok=False)
             self._until(lambda: not self.run("squeue", "-h", ok=False).strip())
 
@@ -192,9 +192,9 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         """Step daemons that have lost their slurmd; they work in the spool folder of this cluster."""
         for entry in Path("/proc").iterdir():
             with suppress(OSError, ValueError):
-                if (entry / "comm").read_text().startswith("slurmstepd"):
-                    if str((entry / "cwd").readlink()).startswith(f"{self.folder}/"):
-                        os.kill(int(entry.name), signal.SIGKILL)
+                step = (entry / "comm").read_text().startswith("slurmstepd")
+                if step and str((entry / "cwd").readlink()).startswith(f"{self.folder}/"):
+                    os.kill(int(entry.name), signal.SIGKILL)
 
     def _launch(self, name: str, *words: str) -> None:
         log = (self.folder / "log" / name).open("ab")
