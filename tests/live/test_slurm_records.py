@@ -172,7 +172,7 @@ def test_scripts() -> None:
 
 
 def test_nodes() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": "a", "gres": "gpu:a100:8(S:0-1)", "state": "idle", "state_flags": [], "partitions": ["gpu"]},
         {"name": "b", "gres": "gpu:8", "state": "mixed", "state_flags": ["DRAIN"], "reason": "fan"},
         {"name": "c", "gres": "gpu:8", "state": "idle", "state_flags": ["NOT_RESPONDING"]},
