@@ -26,8 +26,8 @@ from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, fact
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import FINAL, STOPPING, JobReader, JobRecord, records_of, tres_gpus
 from dally.live.backends.slurm.nodes_json import machines_of
+from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.submit_words import sbatch_words, script_of
-from dally.live.backends.slurm.switches import topology_of
 from dally.live.backends.slurm.tools import Tools
 
 POLL_S = 1.0
