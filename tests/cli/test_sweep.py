@@ -125,4 +125,4 @@ def test_a_run_that_stopped_early_is_not_the_best(dally: Run, tmp_path: Path) ->
     assert [line[:-7] for line in lines[:2]] == [["1", "99999.0"], ["2", "†", "600.0"]], done.stdout
     assert dally("report", "swept").returncode == 0
     page = (tmp_path / "swept" / "report.html").read_text()
-    assert re.search(r"Lowest mean JCT: 75\.8\smin with until_s\s=\s99999", page)
+    assert re.search(r"Lowest mean JCT: 75\.8\smin with <code>until_s</code>\s=\s99999", page)

@@ -97,4 +97,4 @@ def comparison_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> P
 
 @pytest.fixture(scope="session")
 def sweep_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
-    return make_sweep(tmp_path_factory.mktemp("sweep"), trace, (600, 3600, 7200), (0.0, 60.0))
+    return make_sweep(tmp_path_factory.mktemp("sweep"), trace, (600, 7200), (0.0, 60.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,15 @@ def make_comparison(
 
 
 def make_sweep(folder: Path, trace: str, leases_s: Sequence[int], restarts_s: Sequence[float]) -> Path:
-    """A sweep's folder over two numbers and a word; one run of it failed."""
+    """A sweep's folder over two numbers and a word, two seeds each; one run of it failed."""
     rows = []
     base = Scenario(trace, "3x6x8", "las", network="slow")
     for policy in ("las", "dally-paper"):
         for lease_s in leases_s:
-            for restart_s in restarts_s:
+            for restart_s, seed in product(restarts_s, (1, 2)):
                 scenario = replace(base, policy=policy, settings={"lease_s": str(lease_s)}, restart_s=restart_s)
-                row = {"policy": policy, "seed": 1, "set.lease_s": lease_s, "restart_s": restart_s}
-                rows.append({**row, **flat(execute(scenario).summary)})
+                row = {"policy": policy, "seed": seed, "set.lease_s": lease_s, "restart_s": restart_s}
+                rows.append({**row, **flat(execute(replace(scenario, seed=seed)).summary)})
     failed = {**dict.fromkeys(rows[0]), **{name: rows[0][name] for name in ("policy", "seed")}}
     folder.mkdir(parents=True, exist_ok=True)
     pl.DataFrame([*rows, failed], infer_schema_length=None).write_parquet(folder / "results.parquet")

@@ -13,7 +13,15 @@ import pytest
 
 from dally.errors import InputError
 from dally.report.html import replay
-from dally.report.html.axes import count_axis, log_count_axis, log_span_axis, share_axis, span_axis, time_axis
+from dally.report.html.axes import (
+    count_axis,
+    fitted_span_axis,
+    log_count_axis,
+    log_span_axis,
+    share_axis,
+    span_axis,
+    time_axis,
+)
 from dally.report.html.build import build_page, kind_of, run_reports, write_page
 from dally.report.html.pack import pack
 from dally.runs.folder import FolderRecord
@@ -152,7 +160,23 @@ def test_a_comparison_links_the_reports_of_its_runs(tmp_path: Path, trace: str) 
 
 
 def test_failed_runs_are_counted(sweep_folder: Path) -> None:
-    assert "1 of 13 runs failed" in build_page(sweep_folder).to_html()
+    assert "1 of 17 runs failed" in build_page(sweep_folder).to_html()
+
+
+def test_seeds_of_a_sweep_repeat_its_settings(sweep_folder: Path) -> None:
+    page = build_page(sweep_folder)
+    text = page.to_html()
+    assert page.facts == "8 settings × 2 seeds · varied: policy, lease_s, restart_s"
+    assert text.count("<tr><td") == 8
+    assert "± is half the range over seeds" in text
+    assert not any(chart.name.startswith("effect-seed") for chart in page.charts)
+    (matters,) = (chart for chart in page.charts if chart.name == "importance-jct_mean_s")
+    assert {label for _, label in matters.y.ticks} >= {"policy", "lease_s", "restart_s"}
+    assert sum(total.value for total in matters.totals) <= 1.0 + 1e-9
+    (effect,) = (chart for chart in page.charts if chart.name == "effect-lease_s-jct_mean_s")
+    settings, mean = effect.series
+    assert (len(settings.xs), len(mean.xs), len(mean.lows)) == (8, 2, 2)
+    assert effect.y.low > 0.3 * min(settings.ys)  # fitted: not from 0
 
 
 def test_a_page_is_written_whole_or_not_at_all(run_folder: Path, tmp_path: Path) -> None:
@@ -167,6 +191,8 @@ def test_a_page_is_written_whole_or_not_at_all(run_folder: Path, tmp_path: Path)
         (time_axis("t", 0.0, 10 * 86400.0), "t (days)", ["0", "2", "4", "6", "8", "10"]),
         (time_axis("t", 100.0, 220.0), "t (minutes)", ["2", "2.5", "3", "3.5"]),
         (span_axis("s", 3 * 3600.0), "s (hours)", ["0", "1", "2", "3"]),
+        (fitted_span_axis("s", 5 * 3600.0, 7 * 3600.0), "s (hours)", ["5", "5.5", "6", "6.5", "7"]),
+        (share_axis("g", 0.83, low=0.71), "g (%)", ["70", "75", "80", "85"]),
         (share_axis("u"), "u (%)", ["0", "25", "50", "75", "100"]),
         (share_axis("u", 0.07), "u (%)", ["0", "2", "4", "6", "8"]),
         (count_axis("n", 3.0, "jobs"), "n (jobs)", ["0", "1", "2", "3"]),

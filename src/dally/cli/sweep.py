@@ -13,9 +13,12 @@ from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Entry, by_label, contest_of, unfinished
+from dally.metrics.importance import importances
 from dally.metrics.metric_list import BRIEF, KEYS
 from dally.metrics.row import Row
-from dally.report.comparison_tables import absolute
+from dally.metrics.spread import MEANING
+from dally.report.comparison_tables import AS_GOOD, absolute
+from dally.report.time_text import percent
 from dally.runs.scenario import read_scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.plan import Plan, read_plan
@@ -72,6 +75,7 @@ def sweep(
     elif rows:
         names = [name for name in [*wanted.grid, *wanted.random] if name != "seed"]
         print_best(rows, names, sort, top)
+        tell_importances(rows, names, sort.removeprefix("-"))
         for line in unfinished(rows, *names, "seed"):
             typer.echo(line)
         typer.echo(f"{len(rows)} of {len(runs)} runs in {out / 'results.parquet'}")
@@ -115,3 +119,12 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
         [line[0], *map(str, keys[entry.label]), *line[1:]] for entry, line in zip(best, table.marked(), strict=True)
     ]
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)
+
+
+def tell_importances(rows: list[Row], names: list[str], column: str) -> None:
+    """Print what ± means, and how much each parameter matters for a figure."""
+    typer.echo(f"* best of its column, {AS_GOOD}; ± {MEANING}")
+    found = importances(rows, names, column)
+    if found and len(names) > 1:
+        told = [f"{name} {percent(share)}" for name, share in found.items() if name in names or share >= 0.005]
+        typer.echo(f"how {column} varies is explained by {', '.join(told)}")

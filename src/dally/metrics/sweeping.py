@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
+from dally.metrics.comparison import REPLICATION
+
+SEED = "seed"
+
 
 def varied_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What tells the runs apart: the columns before the figures that have more than one value."""
     names = list(rows[0])
     labels = names[: names.index("jobs")]
     return [name for name in labels if name != "folder" and len({row[name] for row in rows}) > 1]
+
+
+def settings_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What was varied apart from seeds and replications, which only repeat a setting."""
+    return [name for name in varied_columns(rows) if name not in (SEED, REPLICATION)]
 
 
 def is_number(value: Any) -> bool:

@@ -134,7 +134,10 @@ def _dots(chart: Chart) -> list[Any]:
     layers = [_base(chart).mark_circle(opacity=0.9).encode(size=size)]
     if any(one.lows for one in chart.series):
         ranged = _base(chart).transform_filter("isValid(datum.low)").mark_rule(strokeWidth=5, opacity=0.35)
-        layers.insert(0, ranged.encode(x=_axis(alt.X, chart.x, "low"), x2="high:Q"))
+        along = {"x": _axis(alt.X, chart.x, "low"), "x2": "high:Q"}
+        if chart.y.scale != "category":
+            along = {"y": _axis(alt.Y, chart.y, "low"), "y2": "high:Q"}
+        layers.insert(0, ranged.encode(**along))
     return layers
 
 

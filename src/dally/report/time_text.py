@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Times and shares as people read them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,8 @@ def brief(seconds: float, in_table: bool = False) -> str:
         return f"{value:,.0f} {unit}"
     text = f"{value:.1f}"
     return f"{text if in_table else text.removesuffix('.0')} {unit}"
+
+
+def percent(by: float) -> str:
+    """A change without its sign: 41 %."""
+    return f"{abs(by):.0%}".replace("%", " %")

@@ -15,6 +15,8 @@ LOG_TICKS = (
 
 OUTLIER = 3.0  # times the median of a chart's bars or lines: an axis that shows it hides the others
 
+WIDE = 20.0  # the largest over the smallest from which on a scale is logarithmic
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -68,6 +70,16 @@ def span_axis(title: str, high_s: float) -> Axis:
     return Axis(title, unit, "linear", 0.0, count * step * unit_s, ticks, "span")
 
 
+def fitted_span_axis(title: str, low_s: float, high_s: float) -> Axis:
+    """Seconds between two round numbers around them, for dots and lines: bars need an axis from 0."""
+    if low_s > 0 and high_s / low_s >= WIDE:
+        return log_span_axis(title, low_s * 0.9, high_s * 1.1)
+    unit, unit_s = next((pair for pair in UNITS if high_s >= 2 * pair[1]), UNITS[-1])
+    plain = count_axis(title, high_s / unit_s, unit, low_s / unit_s)
+    ticks = [(value * unit_s, label) for value, label in plain.ticks]
+    return Axis(title, unit, "linear", plain.low * unit_s, plain.high * unit_s, ticks, "span")
+
+
 def log_span_axis(title: str, low_s: float, high_s: float) -> Axis:
     """Seconds on a logarithmic scale, each tick with its own unit."""
     low_s = max(low_s, LOG_TICKS[0][0])
@@ -78,12 +90,13 @@ def log_span_axis(title: str, low_s: float, high_s: float) -> Axis:
     return Axis(title, unit, "log", low_s, high_s, ticks, "span")
 
 
-def share_axis(title: str, high: float = 1.0, unit: str = "%") -> Axis:
-    """A share from 0 up to a round number of percent."""
-    step = 0.25 if high == 1.0 else round_step(max(high, 1e-4) * 100, 5) / 100
-    count = max(1, ceil(high / step - 1e-9))
-    ticks = [(place * step, f"{place * step * 100:g}") for place in range(count + 1)]
-    return Axis(title, unit, "linear", 0.0, count * step, ticks, "share")
+def share_axis(title: str, high: float = 1.0, unit: str = "%", low: float = 0.0) -> Axis:
+    """A share from 0, or a round number of percent below `low`, up to a round one."""
+    step = 0.25 if (low, high) == (0.0, 1.0) else round_step(max(high - low, 1e-4) * 100, 5) / 100
+    first = floor(low / step + 1e-9)
+    last = max(first + 1, ceil(high / step - 1e-9))
+    ticks = [(place * step, f"{place * step * 100:g}") for place in range(first, last + 1)]
+    return Axis(title, unit, "linear", first * step, last * step, ticks, "share")
 
 
 def count_axis(title: str, high: float, unit: str = "count", low: float = 0.0) -> Axis:

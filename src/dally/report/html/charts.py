@@ -12,7 +12,7 @@ LINES, STEPS, DOTS, STACK, HEAT = "lines", "steps", "dots", "stack", "heat"
 
 @dataclass(frozen=True)
 class Series:
-    """One colour of a chart. Points (x, y); `lows` and `highs` make dots ranges along x."""
+    """One colour of a chart. Points (x, y); `lows` and `highs` make dots ranges: along x, or a y with numbers."""
 
     name: str
     colour: int  # number in the page's palette

@@ -9,7 +9,7 @@ import polars as pl
 from dally.metrics.comparison import NOISE, Contest, Entry, within_noise
 from dally.metrics.distribution import Parts, finished, mean_parts, slowest
 from dally.metrics.metric_list import JCT_MEAN, JCT_P50, JCT_P99, LOST_TO_NETWORK, WAIT_MEAN, Metric
-from dally.report.time_text import brief
+from dally.report.time_text import brief, percent
 
 REASONS = {
     "waiting": ("less waiting", "more waiting"),
@@ -191,11 +191,6 @@ def _figures(contest: Contest, subject: Entry) -> str:
         )
     text = listed(words)
     return text[0].upper() + text[1:] + "."
-
-
-def percent(by: float) -> str:
-    """A change without its sign: 41 %."""
-    return f"{abs(by):.0%}".replace("%", " %")
 
 
 def listed(words: list[str]) -> str:

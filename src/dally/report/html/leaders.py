@@ -16,8 +16,9 @@ from dally.metrics.metric_list import (
     Metric,
 )
 from dally.metrics.spread import paired_ratios, spread
-from dally.report.html.headline import listed, percent
+from dally.report.html.headline import listed
 from dally.report.html.page_tables import best_first, told
+from dally.report.time_text import percent
 
 WEIGHED = (JCT_MEAN, JCT_P50, JCT_P99, WAIT_MEAN, *BY_SIZE, COMM, MAKESPAN, PREEMPTIONS)
 MOST = 4  # advantages of one that are told: the mean completion time and the largest

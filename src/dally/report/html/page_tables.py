@@ -7,7 +7,7 @@ from html import escape
 from statistics import median
 from typing import Any, NamedTuple
 
-from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, contest_of, within_noise
+from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, within_noise
 from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SHARE, SPAN, Metric
 from dally.report.time_text import brief
 
@@ -96,15 +96,23 @@ def _tags(entry: Entry, contest: Contest) -> str:
 def _cell(contest: Contest, entry: Entry, column: Column) -> str:
     metric = column.metric
     found = entry.standings[metric.key]
-    half = found.spread.half()
-    lines = [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(found.spread.mean) else []
+    lines = _half(found, column)
     base = contest.standing(contest.baseline, metric)
     if entry.label != contest.baseline and base and found.ratio:
         lines.append(_change(found, base, metric))
     if found.times_bound:
         lines.append(f"{found.times_bound.mean:.2f}× bound")
-    under = "".join(f'<span class="sub">{line}</span>' for line in lines)
-    return _value_cell(found, column, under)
+    return _value_cell(found, column, _under(lines))
+
+
+def _half(found: Standing, column: Column) -> list[str]:
+    """± half the range, if there is one."""
+    half = found.spread.half()
+    return [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(found.spread.mean) else []
+
+
+def _under(lines: Sequence[str]) -> str:
+    return "".join(f'<span class="sub">{line}</span>' for line in lines)
 
 
 def _change(found: Standing, base: Standing, metric: Metric) -> str:
@@ -135,24 +143,29 @@ def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
     )
 
 
-def sweep_table(rows: Sequence[dict[str, Any]], names: Sequence[str], metrics: Sequence[Metric]) -> str:
-    """One row per run: what was varied, and its figures, best marked."""
-    found = contest_of({str(place): [row] for place, row in enumerate(rows)}, "").entries
-    columns = [column_of(metric, found) for metric in metrics]
+def sweep_table(entries: Sequence[Entry], names: Sequence[str], metrics: Sequence[Metric]) -> str:
+    """One row per setting: what was varied, and its figures over seeds, best marked."""
+    columns = [column_of(metric, entries) for metric in metrics]
+    some_left = any(entry.unfinished for entry in entries)
     lines = []
-    for row, entry in zip(rows, found, strict=True):
+    for entry in entries:
         varied = "".join(
-            f'<td class="left" data-value="{escape(_text(row[name]))}">{escape(_text(row[name]))}</td>'
+            f'<td class="left" data-value="{escape(_text(entry.rows[0][name]))}">'
+            f"{escape(_text(entry.rows[0][name]))}</td>"
             for name in names
         )
+        if some_left:
+            left = sum(entry.unfinished.values())
+            varied += f'<td data-value="{left}">{f"{left:,} †" if left else ""}</td>'
         lines.append(f"<tr>{varied}{''.join(_plain_cell(entry, column) for column in columns)}</tr>")
     head = "".join(heading(name.removeprefix("set."), left=True) for name in names)
+    head += heading("jobs unfinished") if some_left else ""
     return _table(head + "".join(heading(column.title()) for column in columns), lines)
 
 
 def _plain_cell(entry: Entry, column: Column) -> str:
     found = entry.standings.get(column.metric.key)
-    return _value_cell(found, column) if found else '<td data-value="">–</td>'
+    return _value_cell(found, column, _under(_half(found, column))) if found else '<td data-value="">–</td>'
 
 
 def _value_cell(found: Standing, column: Column, under: str = "") -> str:

@@ -184,15 +184,16 @@ function drawDots(svg, chart, box, shown) {
       const x = box.x(value), y = box.y(one.ys[at]) + shift;
       if (one.lows) {
         make(svg, "path", {
-          d: `M${box.x(one.lows[at])} ${y}H${box.x(one.highs[at])}`, style: `stroke:${stroke(one)}`,
+          d: vertical ? `M${x} ${box.y(one.lows[at])}V${box.y(one.highs[at])}` : `M${box.x(one.lows[at])} ${y}H${box.x(one.highs[at])}`, style: `stroke:${stroke(one)}`,
           "stroke-width": many ? 3 : 6, "stroke-linecap": "round", opacity: 0.35, "data-series": one.number,
         });
       }
       const dot = make(svg, "circle", { cx: x, cy: y, r: one.look === "small" ? 3 : many ? 4.5 : 5.5, style: `fill:${stroke(one)};stroke:var(--card)`, "data-series": one.number });
       const row = vertical ? read(one.ys[at], chart.y.reads) : chart.y.ticks[one.ys[at]][1];
-      const wide = one.lows ? ` (${read(one.lows[at], chart.x.reads)} to ${read(one.highs[at], chart.x.reads)})` : "";
+      const reads = vertical ? chart.y.reads : chart.x.reads;
+      const wide = one.lows ? ` (${read(one.lows[at], reads)} to ${read(one.highs[at], reads)})` : "";
       const told = chart.x.scale === "category" ? chart.x.ticks[value][1] : read(value, chart.x.reads);
-      tell(dot, `${one.name}\n${chart.y.title}: ${row}\n${chart.x.title}: ${told}${wide}`);
+      tell(dot, `${one.name}\n${chart.y.title}: ${row}${vertical ? wide : ""}\n${chart.x.title}: ${told}${vertical ? "" : wide}`);
     });
   }
 }
