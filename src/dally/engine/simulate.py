@@ -98,6 +98,16 @@ class Simulation:
         self._note_finishes()
         self.next_s = self.now  # it has its say at once
 
+    def take_up(self, state: State, jobs: list[Job], arrived: i64, now: float) -> None:
+        """Go on from a state that another engine has brought about; so many of the jobs had come by then."""
+        self.state = state
+        self.jobs = jobs
+        self._arrived = arrived
+        self.now = now
+        self.next_s = now
+        state.changed = list(state.cluster.running.values())
+        self._note_finishes()
+
     def _next_s(self) -> float:
         next_s = min(self.next_s, self._outages.next_s())
         if self._arrived < len(self.jobs):
