@@ -1,0 +1,131 @@
+"""Many futures of one present, with what is known of jobs past."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from dally.live.eta.arrival_blocks import DAY_S, DAYS, ArrivalBlocks
+from dally.live.eta.fates import Fates
+from dally.live.eta.future import run_future
+from dally.live.eta.lifetimes import Lifetimes
+from dally.live.eta.past_jobs import PastJob
+from dally.live.eta.present import Present, load_present
+from dally.model import INFINITY, NEVER, Job
+
+AHEAD_S: Final = 3 * DAY_S
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many futures, how far ahead, for how many CPU seconds; without a limit every answer can be repeated."""
+
+    fewest: int = 20
+    most: int = 100
+    ahead_s: float = AHEAD_S
+    cpu_s: float = 1.8
+    seed: int = 1
+
+
+class Estimator:
+    """Learns from jobs as they come and end, and makes futures of them."""
+
+    def __init__(self) -> None:
+        self._lifetimes = Lifetimes()
+        self._arrivals = ArrivalBlocks()
+
+    def learn(self, past: Iterable[PastJob], now: float) -> None:
+        """Jobs that came, or ended."""
+        for job in past:
+            self._arrivals.came(job)
+            if job.duration_s >= 0.0:
+                self._lifetimes.learn(job)
+        self._arrivals.forget(now - DAYS * DAY_S - AHEAD_S)
+
+    def fates(
+        self, content: bytes, asked: Sequence[int], effort: Effort, preview: PastJob | None = None
+    ) -> dict[int, Fates]:
+        """By number, the fates of jobs that wait; a preview's are under the number of the next job to come."""
+        clock = _Budget(effort)
+        present = load_present(content)
+        rng = Random(effort.seed)
+        until_s = present.now + effort.ahead_s
+        durations = self._durations(present, preview, effort.most, rng)
+        wanted = list(asked) if preview is None else [*asked, present.next_number]
+        found = {number: Fates() for number in wanted}
+        turn = 0
+        while turn < effort.most and clock.allows(turn):
+            durations_s = {number: drawn[turn] for number, drawn in durations.items()}
+            coming = self._coming(present, preview, durations_s, until_s, rng)
+            world = load_present(content) if turn else present
+            started = run_future(world, durations_s, coming, wanted, until_s, clock.future(turn))
+            for number in wanted:
+                if number in started:
+                    found[number].started.append(started[number])
+                else:
+                    found[number].unseen += 1
+            turn += 1
+        return found
+
+    def _durations(
+        self, present: Present, preview: PastJob | None, count: int, rng: Random
+    ) -> dict[int, list[float]]:
+        """By number, how long each job lasts in each future."""
+        self._lifetimes.look(present.ages())
+        found = {
+            int(job.index): self._lifetimes.draw(
+                job, age_s, present.stated_s.get(int(job.index), NEVER), count, rng
+            )
+            for job, age_s in present.ages()
+        }
+        if preview is not None:
+            job = preview.again(present.next_number, present.now, NEVER)
+            found[present.next_number] = self._lifetimes.draw(job, 0.0, preview.stated_s, count, rng)
+        return found
+
+    def _coming(
+        self,
+        present: Present,
+        preview: PastJob | None,
+        durations_s: dict[int, float],
+        until_s: float,
+        rng: Random,
+    ) -> list[Job]:
+        """Jobs to come, the previewed one first. One whose model has not ended yet lasts as long as that will."""
+        number = present.next_number
+        jobs: list[Job] = []
+        if preview is not None:
+            jobs.append(preview.again(number, present.now, durations_s[number]))
+        for submit_s, past in self._arrivals.draw(present.now, until_s, rng):
+            duration_s = past.duration_s if past.duration_s >= 0.0 else durations_s.get(past.number, NEVER)
+            if duration_s >= 0.0:  # not one that was taken back
+                jobs.append(past.again(number + len(jobs), submit_s, duration_s))
+        return jobs
+
+
+class _Budget:
+    """Shares the CPU time out: the fewest futures must all have theirs, more are made of what is left."""
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._began_s = time.process_time()
+
+    def allows(self, turn: int) -> bool:
+        """Whether there is time for one more after so many."""
+        if turn < self._effort.fewest:
+            return True
+        spent_s = time.process_time() - self._began_s
+        return spent_s * (turn + 1) / turn <= self._effort.cpu_s
+
+    def future(self, turn: int) -> Callable[[], bool]:
+        """Whether the future that begins now may go on."""
+        effort = self._effort
+        if effort.cpu_s == INFINITY:
+            return lambda: True
+        now_s = time.process_time()
+        left_s = max(0.0, effort.cpu_s - (now_s - self._began_s))
+        limit_s = now_s + left_s / max(1, effort.fewest - turn)
+        return lambda: time.process_time() < limit_s

@@ -1,0 +1,52 @@
+"""What became of jobs in many futures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import floor
+
+from dally.live.eta.future import Started
+from dally.model import INFINITY
+
+
+@dataclass
+class Fates:
+    """One job in each future."""
+
+    started: list[Started] = field(default_factory=list)
+    unseen: int = 0  # futures that were not looked at as far as its start
+
+    def futures(self) -> int:
+        """How many there are."""
+        return len(self.started) + self.unseen
+
+    def starts_s(self) -> list[float]:
+        """When it starts, in order; infinity where that was not seen."""
+        return sorted(one.start_s for one in self.started) + [INFINITY] * self.unseen
+
+    def start_s(self, share: float) -> float:
+        """By when it has started in that share of the futures; infinity where that was not seen."""
+        return quantile(self.starts_s(), share)
+
+    def chances(self) -> dict[int, float]:
+        """By tier, the share of its starts that are there, closest first."""
+        tiers = sorted(one.tier for one in self.started)
+        return {tier: tiers.count(tier) / len(tiers) for tier in dict.fromkeys(tiers)}
+
+    def slowdown(self, tier: int | None = None) -> float | None:
+        """The mean slowdown of its starts, at one tier or at all."""
+        found = [one.slowdown for one in self.started if tier in (None, one.tier) and one.slowdown < INFINITY]
+        return sum(found) / len(found) if found else None
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which that share of them lies, between two of them in proportion; infinity of nothing."""
+    if not ordered:
+        return INFINITY
+    place = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
+    low = floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    if ordered[high] == INFINITY:
+        return ordered[low] if place == low else INFINITY
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

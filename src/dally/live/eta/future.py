@@ -1,0 +1,76 @@
+"""One future: the present with a duration for every job and with jobs to come, run until those asked for start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from dally.cluster.capacity import Cluster
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.live.eta.present import Present
+from dally.model import INFINITY, START, Costs, Job
+from dally.perf.base import SpeedModel
+from dally.policies.base import Policy
+
+STEPS: Final = 16  # cycles between two looks at who has started
+
+
+@dataclass(frozen=True)
+class Started:
+    """How a job fared in one future."""
+
+    start_s: float
+    tier: int
+    slowdown: float  # of its work from then on, against its closest placement alone
+
+
+def run_future(
+    present: Present,
+    durations_s: dict[int, float],
+    coming: list[Job],
+    asked: Collection[int],
+    until_s: float,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> dict[int, Started]:
+    """Who of those asked for started when and where, as far as that was looked at. The present is used up."""
+    simulation = _taken_up(present, durations_s, coming)
+    log = present.state.log
+    open_ones = set(asked)
+    starts: dict[int, tuple[float, int]] = {}
+    read = 0
+    running_on = True
+    while open_ones and running_on and goes_on():
+        for _ in range(STEPS):
+            running_on = simulation.step(until_s)
+            if not running_on:
+                break
+        for row in range(read, len(log)):
+            number = int(log.jobs[row])
+            if log.kinds[row] == START and number in open_ones:
+                open_ones.remove(number)
+                starts[number] = (log.times[row], int(log.tiers[row]))
+        read = len(log)
+    return {
+        number: Started(start_s, tier, _slowdown(simulation.jobs[number], simulation.now))
+        for number, (start_s, tier) in starts.items()
+    }
+
+
+def _taken_up(present: Present, durations_s: dict[int, float], coming: list[Job]) -> Simulation:
+    nobody = Job(0, "", 0.0, 1, 0.0)
+    jobs = [nobody] * present.next_number + coming
+    for job in present.jobs:
+        job.duration_s = durations_s[int(job.index)]
+        jobs[int(job.index)] = job
+    simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
+    simulation.take_up(present.state, jobs, present.next_number, present.now)
+    return simulation
+
+
+def _slowdown(job: Job, now: float) -> float:
+    done_s = job.done_s(now)
+    if done_s > 0.0:
+        return job.worked_s(now) / done_s
+    return 1.0 / job.rate if job.rate > 0.0 else INFINITY

@@ -1,0 +1,154 @@
+"""How long jobs last, given how long they have lasted already: from those that ended and those still at work."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
+from random import Random
+from typing import Final, NamedTuple
+
+from dally.live.eta.past_jobs import PastJob
+from dally.model import Job
+from dally.policies.prediction.hazard import size_class
+
+KEEP: Final = 150  # durations of a class, the latest
+KEEP_ALL: Final = 600  # of the widest
+WEIGHT: Final = 4.0  # jobs that the wider class counts for in a narrower one
+LEAST_AGE_S: Final = 60.0  # half of those alive at an age end by twice that, before anything is known
+LONGEST_S: Final = 30.0 * 86400.0
+TAIL_POINTS: Final = 16
+
+Key = tuple[str | int, ...]
+
+
+class Curve(NamedTuple):
+    """How many of a class end when: durations in order, with the share that ends there."""
+
+    durations_s: list[float]
+    survival: list[float]  # before each of them; one more at the end: those of whom nothing is known beyond
+    met: list[float]  # jobs known to have got as far as each, ended or not; one more at the end
+
+
+class Lifetimes:
+    """Durations of finished jobs by user, name and size, each class leaning on the wider one.
+
+    Jobs that are still there count as far as they have got (Kaplan and Meier, 1958), or a week's long jobs would
+    be missing from the week's history. A class in which n jobs are known to have outlasted an age speaks for
+    n / (n + 4) of its jobs, the next wider one for the rest.
+    """
+
+    def __init__(self) -> None:
+        self._ended: dict[Key, deque[float]] = {(): deque(maxlen=KEEP_ALL)}
+        self._ratios: deque[float] = deque(maxlen=KEEP)  # actual ÷ stated
+        self._alive: dict[Key, list[float]] = {}
+        self._curves: dict[Key, Curve] = {}
+        self._tables: dict[tuple[Key, float], list[float]] = {}
+
+    def learn(self, past: PastJob) -> None:
+        """A job ended."""
+        for key in chain(past.user, past.name, past.gpus):
+            self._ended.setdefault(key, deque(maxlen=KEEP)).append(past.duration_s)
+        if past.stated_s > 0.0:
+            self._ratios.append(past.duration_s / past.stated_s)
+        self._curves.clear()
+
+    def look(self, alive: Iterable[tuple[Job, float]]) -> None:
+        """These jobs are there now, each with so many seconds of work done."""
+        self._alive = {}
+        self._curves.clear()
+        self._tables.clear()
+        for job, age_s in alive:
+            if age_s > 0.0:
+                for key in chain(job.user, job.name, int(job.gpus)):
+                    self._alive.setdefault(key, []).append(age_s)
+
+    def draw(self, job: Job, age_s: float, stated_s: float, count: int, rng: Random) -> list[float]:
+        """So many durations of the job, as evenly spread as its distribution, in random order."""
+        found = list(self._spread(job, age_s, stated_s, count))
+        rng.shuffle(found)
+        if job.limit_s > 0.0:
+            return [min(duration_s, max(job.limit_s, age_s)) for duration_s in found]
+        return found
+
+    def _spread(self, job: Job, age_s: float, stated_s: float, count: int) -> list[float]:
+        if stated_s > age_s:
+            points = sorted(stated_s * ratio for ratio in [1.0, *self._ratios] if stated_s * ratio > age_s)
+            if points:
+                return quantiles([(point, 1.0) for point in points], count)
+        keys = chain(job.user, job.name, int(job.gpus))
+        known = self._tables.get((keys[0], age_s))
+        if known is None or len(known) != count:
+            known = quantiles(self._points(keys, age_s), count)
+            self._tables[keys[0], age_s] = known
+        return known
+
+    def _points(self, keys: list[Key], age_s: float) -> list[tuple[float, float]]:
+        """Durations beyond an age, each with its share, in order."""
+        points: list[tuple[float, float]] = []
+        share = 1.0
+        for key in keys:
+            curve = self._curve(key)
+            first = bisect_right(curve.durations_s, age_s)
+            met, alive = curve.met[first], curve.survival[first]
+            if met <= 0.0 or alive <= 0.0:
+                continue
+            own = share * met / (met + WEIGHT) / alive
+            for place in range(first, len(curve.durations_s)):
+                ends = curve.survival[place] - curve.survival[place + 1]
+                points.append((curve.durations_s[place], own * ends))
+                share -= own * ends
+        least_s = max(age_s, LEAST_AGE_S)
+        for point in range(TAIL_POINTS):
+            left = 1.0 - (point + 0.5) / TAIL_POINTS
+            points.append((min(least_s / left, max(LONGEST_S, 2.0 * least_s)), max(share, 0.0) / TAIL_POINTS))
+        points.sort()
+        return points
+
+    def _curve(self, key: Key) -> Curve:
+        found = self._curves.get(key)
+        if found is None:
+            found = kaplan_meier(self._ended.get(key, ()), self._alive.get(key, ()))
+            self._curves[key] = found
+        return found
+
+
+def chain(user: str, name: str, gpus: int) -> list[Key]:
+    """The classes of a job, the narrowest first."""
+    size = size_class(gpus)
+    keys: list[Key] = [(user, name, gpus)] if name else []
+    if user:
+        keys.append((user, size))
+    return [*keys, (size,), ()]
+
+
+def kaplan_meier(ended_s: Iterable[float], alive_s: Iterable[float]) -> Curve:
+    """The survival curve of jobs that ended then and of others that are as old as that and still there."""
+    durations = sorted(ended_s)
+    ages = sorted(alive_s)
+    survival, met = [], []
+    left, older = 1.0, len(ages)
+    for place, duration_s in enumerate(durations):
+        while older and ages[len(ages) - older] < duration_s:
+            older -= 1
+        at_risk = len(durations) - place + older
+        survival.append(left)
+        met.append(float(at_risk))
+        left *= 1.0 - 1.0 / at_risk
+    last_s = durations[-1] if durations else -1.0
+    survival.append(left)
+    met.append(float(sum(age_s > last_s for age_s in ages)))
+    return Curve(durations, survival, met)
+
+
+def quantiles(points: list[tuple[float, float]], count: int) -> list[float]:
+    """So many values that split these weighted points, in order, into equal parts: the middle of each."""
+    step = sum(share for _, share in points) / count
+    found: list[float] = []
+    reached, due = 0.0, 0.5 * step
+    for value, share in points:
+        reached += share
+        while due < reached and len(found) < count:
+            found.append(value)
+            due += step
+    return found + [points[-1][0]] * (count - len(found))
