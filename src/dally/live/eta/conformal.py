@@ -25,8 +25,8 @@ FARTHEST_S: Final = 30.0 * 86400.0
 
 
 @dataclass(frozen=True)
-class RawInterval:
-    """What the futures say of a wait, in seconds from the question; infinity: beyond what they saw."""
+class Interval:
+    """A wait in seconds from the question; infinity: beyond what the futures saw."""
 
     low_s: float
     middle_s: float
@@ -37,7 +37,7 @@ class RawInterval:
 class Truth:
     """How a question fared: the job started after so long, or waits on after so long."""
 
-    raw: RawInterval
+    raw: Interval
     wait_s: float
     started: bool = True
 
@@ -76,7 +76,7 @@ class Margins:
         """Questions answered so far, as far as they count."""
         return len(self._middle)
 
-    def interval(self, raw: RawInterval) -> RawInterval:
+    def interval(self, raw: Interval) -> Interval:
         """The interval that holds as often as it should."""
         if len(self._middle) < FEWEST:
             return raw
@@ -84,7 +84,7 @@ class Margins:
         high = _hard(_soft(raw.high_s) + quantile(sorted(self._above), self._high_level))
         middle = _hard(_soft(raw.middle_s) + quantile(sorted(self._middle), 0.5))
         low = min(low, middle)
-        return RawInterval(low, middle, max(high, middle))
+        return Interval(low, middle, max(high, middle))
 
 
 def _soft(wait_s: float) -> float:

@@ -61,12 +61,13 @@ class Estimator:
             durations_s = {number: drawn[turn] for number, drawn in durations.items()}
             coming = self._coming(present, preview, durations_s, until_s, rng)
             world = load_present(content) if turn else present
-            started = run_future(world, durations_s, coming, wanted, until_s, clock.future(turn))
+            started, reached_s = run_future(world, durations_s, coming, wanted, until_s, clock.future(turn))
             for number in wanted:
                 if number in started:
                     found[number].started.append(started[number])
                 else:
                     found[number].unseen += 1
+                    found[number].reached_s = min(found[number].reached_s, reached_s)
             turn += 1
         return found
 

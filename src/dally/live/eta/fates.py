@@ -15,7 +15,8 @@ class Fates:
     """One job in each future."""
 
     started: list[Started] = field(default_factory=list)
-    unseen: int = 0  # futures that were not looked at as far as its start
+    unseen: int = 0  # futures that were not looked at as far as its start,
+    reached_s: float = INFINITY  # but all of them up to this moment
 
     def futures(self) -> int:
         """How many there are."""
@@ -33,6 +34,11 @@ class Fates:
         """By tier, the share of its starts that are there, closest first."""
         tiers = sorted(one.tier for one in self.started)
         return {tier: tiers.count(tier) / len(tiers) for tier in dict.fromkeys(tiers)}
+
+    def start_at_s(self, tier: int) -> float | None:
+        """The median moment of its starts at one tier."""
+        found = sorted(one.start_s for one in self.started if one.tier == tier)
+        return quantile(found, 0.5) if found else None
 
     def slowdown(self, tier: int | None = None) -> float | None:
         """The mean slowdown of its starts, at one tier or at all."""

@@ -33,8 +33,8 @@ def run_future(
     asked: Collection[int],
     until_s: float,
     goes_on: Callable[[], bool] = lambda: True,
-) -> dict[int, Started]:
-    """Who of those asked for started when and where, as far as that was looked at. The present is used up."""
+) -> tuple[dict[int, Started], float]:
+    """Who of those asked for started when and where, and how far ahead was looked. The present is used up."""
     simulation = _taken_up(present, durations_s, coming)
     log = present.state.log
     open_ones = set(asked)
@@ -52,10 +52,11 @@ def run_future(
                 open_ones.remove(number)
                 starts[number] = (log.times[row], int(log.tiers[row]))
         read = len(log)
-    return {
+    found = {
         number: Started(start_s, tier, _slowdown(simulation.jobs[number], simulation.now))
         for number, (start_s, tier) in starts.items()
     }
+    return found, simulation.now if running_on else until_s
 
 
 def _taken_up(present: Present, durations_s: dict[int, float], coming: list[Job]) -> Simulation:

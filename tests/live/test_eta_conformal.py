@@ -1,0 +1,49 @@
+"""Intervals hold as often as they say, whatever the futures got wrong."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from dally.live.eta.conformal import Interval, Margins, Truth
+from dally.live.eta.fates import quantile
+from dally.model import INFINITY
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("factor", "spread", "drift"), [(1.0, 0.2, 0.0), (1.0, 2.0, 0.0), (5.0, 1.0, 0.0), (0.3, 0.7, 0.002)]
+)
+def test_eighty_of_a_hundred_hold(factor: float, spread: float, drift: float, seed: int) -> None:
+    """The futures are off by a factor that may drift, and their own spread (1.0) is not the truth's."""
+    rng = Random(seed)
+    margins = Margins()
+    hits = 0
+    questions = 1500
+    for turn in range(questions):
+        middle_s = 600.0 * 2.0 ** rng.uniform(-3.0, 5.0)
+        raw = Interval(middle_s * 0.28, middle_s, middle_s * 3.6)
+        wait_s = middle_s * factor * (1.0 + drift * turn) * 2.718 ** rng.gauss(0.0, spread)
+        told = margins.interval(raw)
+        hits += told.low_s <= wait_s <= told.high_s
+        margins.learn(Truth(raw, wait_s))
+    assert 0.77 <= hits / questions <= 0.83
+
+
+def test_before_anything_is_known_the_futures_speak() -> None:
+    raw = Interval(10.0, 20.0, INFINITY)
+    assert Margins().interval(raw) == raw
+
+
+def test_an_interval_is_in_order_and_never_in_the_past() -> None:
+    margins = Margins(Truth(Interval(900.0, 1000.0, 1100.0), wait_s) for wait_s in [1.0, 5.0, 1e5] * 10)
+    told = margins.interval(Interval(0.0, 0.0, 30.0))
+    assert 0.0 <= told.low_s <= told.middle_s <= told.high_s < INFINITY
+
+
+def test_quantiles_lie_between_values() -> None:
+    assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.5
+    assert quantile([1.0], 0.9) == 1.0
+    assert quantile([1.0, INFINITY], 0.9) == INFINITY
+    assert quantile([], 0.5) == INFINITY

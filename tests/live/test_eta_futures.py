@@ -1,0 +1,106 @@
+"""Futures of small clusters whose answers are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from dally.cluster.topology import grid
+from dally.engine.cycle import cycle
+from dally.engine.executor import Executor
+from dally.engine.state import State
+from dally.live.eta.conformal import Margins
+from dally.live.eta.estimator import Effort, Estimator
+from dally.live.eta.fates import Fates
+from dally.live.eta.forecast import Forecast, forecast_of, pays_from_s
+from dally.live.eta.future import Started
+from dally.live.eta.past_jobs import PastJob
+from dally.live.eta.present import dump_present, load_present
+from dally.live.eta.question import Answer, Question, answer
+from dally.live.setup import Setup, empty_state
+from dally.model import INFINITY, NEVER, SUBMIT, Event, Job
+
+SURE = Effort(fewest=1, most=10, cpu_s=INFINITY)
+
+
+class World:
+    """Two machines of eight GPUs, and jobs that all come at once."""
+
+    def __init__(self, policy: str, *asked: tuple[int, float], network: str = "") -> None:
+        self.state: State = empty_state(Setup(policy, network=network), grid(1, 2, 8))
+        self.jobs = [
+            Job(number, str(number), 0.0, gpus, stated_s, "resnet50", f"u{number}")
+            for number, (gpus, stated_s) in enumerate(asked)
+        ]
+        cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
+
+    def content(self, secret: bool = False) -> bytes:
+        return dump_present(self.state, self.jobs, 0.0, len(self.jobs), secret)
+
+    def ask(self, number: int, preview: PastJob | None = None, estimator: Estimator | None = None) -> Forecast:
+        question = Question(() if preview else (number,), preview, detail=True, effort=SURE)
+        found = answer(estimator or Estimator(), self.content(), question)
+        return forecast_of(found, number, Margins(), self.state.cluster.topology.tiers)
+
+
+def test_an_empty_cluster_answers_now() -> None:
+    found = World("dally").ask(0, PastJob(0, 0.0, 4))
+    assert found.is_now
+    assert (found.low_s, found.high_s, found.seen, found.gpus_now) == (0.0, 0.0, 1.0, 0)
+    assert [(tier.tier, tier.chance) for tier in found.tiers] == [("machine", 1.0)]
+
+
+def test_a_line_of_known_durations_has_a_known_answer() -> None:
+    world = World("fifo", (16, 100.0), (16, 50.0), (8, 30.0), (16, 10.0))
+    assert [world.ask(number).middle_s for number in (1, 2, 3)] == [100.0, 150.0, 180.0]
+    found = world.ask(3)
+    assert (found.low_s, found.high_s, found.futures) == (180.0, 180.0, 10)
+
+
+def test_jobs_ahead_of_a_preview_count() -> None:
+    found = World("fifo", (16, 100.0), (8, 50.0)).ask(2, PastJob(0, 0.0, 16, stated_s=10.0))
+    assert found.middle_s == 150.0
+
+
+def test_fewer_gpus_would_start_now() -> None:
+    world = World("fifo-backfill", (8, 100.0), (4, 100.0))
+    assert world.ask(2, PastJob(0, 0.0, 16)).gpus_now == 4
+    waiting = World("fifo-backfill", (8, 100.0), (4, 100.0), (16, 10.0))
+    assert waiting.ask(2).gpus_now == 4
+
+
+def test_secret_durations_do_not_travel_and_are_not_lost() -> None:
+    world = World("fifo", (16, 123.0), (16, 50.0))
+    present = load_present(world.content(secret=True))
+    assert [job.duration_s for job in present.jobs] == [NEVER, NEVER]
+    assert present.stated_s == {}
+    assert [job.duration_s for job in world.jobs] == [123.0, 50.0]
+
+
+@pytest.mark.parametrize("policy", ["dally", "fifo-backfill", "dally-paper", "slurm-backfill"])
+def test_futures_change_nothing_and_repeat_themselves(policy: str) -> None:
+    world = World(policy, (16, NEVER), (12, NEVER), (4, NEVER), (2, NEVER), network="slow")
+    estimator = Estimator()
+    estimator.learn([PastJob(number, 0.0, 4, 60.0 * number, user="u1") for number in range(1, 30)], 0.0)
+    before = world.content()
+    first = world.ask(1, estimator=estimator)
+    assert world.content() == before
+    assert first == world.ask(1, estimator=estimator)
+    assert first.middle_s is not None
+    assert first.low_s <= first.middle_s
+    assert sum(tier.chance for tier in first.tiers) == pytest.approx(1.0)
+
+
+def test_what_is_not_seen_is_left_open() -> None:
+    world = World("fifo", (16, 100.0), (16, 50.0))
+    short = Effort(fewest=1, most=3, ahead_s=20.0, cpu_s=INFINITY)
+    found = answer(Estimator(), world.content(), Question((1,), effort=short))
+    told = forecast_of(found, 1, Margins(), world.state.cluster.topology.tiers)
+    assert (told.low_s, told.middle_s, told.high_s, told.seen) == (20.0, None, None, 0.0)
+
+
+def test_waiting_pays_from_so_much_work_on() -> None:
+    """Now at half the speed, or in a minute at full speed: the same for a minute of work."""
+    fates = Fates([Started(60.0, 0, 1.0)])
+    assert pays_from_s(fates, Answer(0.0, {0: fates}, {1: 2.0})) == 60.0
+    assert pays_from_s(fates, Answer(0.0, {0: fates}, {0: 1.0})) is None
+    assert pays_from_s(fates, Answer(0.0, {0: fates})) is None

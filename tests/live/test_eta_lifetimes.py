@@ -1,0 +1,101 @@
+"""How long jobs last given their age, and who comes when."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dally.live.eta.arrival_blocks import DAY_S, ArrivalBlocks
+from dally.live.eta.lifetimes import Lifetimes, kaplan_meier
+from dally.live.eta.past_jobs import PastJob
+from dally.model import NEVER, Job
+
+DURATIONS = st.floats(1.0, 1e6)
+
+
+def job(gpus: int = 1, user: str = "u", name: str = "n") -> Job:
+    return Job(0, "0", 0.0, gpus, NEVER, user=user, name=name)
+
+
+def taught(durations_s: list[float], user: str = "u", name: str = "n", gpus: int = 1) -> Lifetimes:
+    found = Lifetimes()
+    for number, duration_s in enumerate(durations_s):
+        found.learn(PastJob(number, 0.0, gpus, duration_s, user=user, name=name))
+    return found
+
+
+@given(st.lists(DURATIONS, max_size=30), st.floats(0.0, 1e6), st.integers(1, 50), st.integers(0, 5))
+def test_nobody_ends_before_his_age(durations_s: list[float], age_s: float, count: int, seed: int) -> None:
+    drawn = taught(durations_s).draw(job(), age_s, NEVER, count, Random(seed))
+    assert len(drawn) == count
+    assert all(duration_s > age_s for duration_s in drawn)
+
+
+@given(st.lists(DURATIONS, min_size=1, max_size=20), st.lists(DURATIONS, max_size=20))
+def test_shares_of_a_curve_fall_to_what_is_unknown(ended_s: list[float], alive_s: list[float]) -> None:
+    curve = kaplan_meier(ended_s, alive_s)
+    assert curve.survival[0] == 1.0
+    assert all(a >= b >= 0.0 for a, b in zip(curve.survival, curve.survival[1:], strict=False))
+    if max(alive_s, default=0.0) < max(ended_s):
+        assert curve.survival[-1] < 1e-9
+
+
+def test_those_still_at_work_make_the_others_longer() -> None:
+    """Half of the class has run for an hour and goes on: only the other half ended within minutes."""
+    lifetimes = taught([60.0] * 50 + [36000.0] * 4)
+    before = lifetimes.draw(job(), 0.0, NEVER, 100, Random(1))
+    lifetimes.look((job(), 3600.0) for _ in range(50))
+    after = lifetimes.draw(job(), 0.0, NEVER, 100, Random(1))
+    assert sum(duration_s > 3600.0 for duration_s in before) < 25
+    assert 45 <= sum(duration_s > 3600.0 for duration_s in after) <= 65
+
+
+def test_the_narrowest_class_that_knows_speaks() -> None:
+    lifetimes = taught([100.0] * 100, name="short")
+    for number in range(100):
+        lifetimes.learn(PastJob(number, 0.0, 1, 9000.0, user="u", name="long"))
+    short = lifetimes.draw(job(name="short"), 0.0, NEVER, 100, Random(1))
+    unknown = lifetimes.draw(job(name="new"), 0.0, NEVER, 100, Random(1))
+    assert sorted(short)[50] == 100.0
+    assert 30 <= sum(duration_s == 100.0 for duration_s in unknown) <= 70
+
+
+def test_what_users_state_counts_as_far_as_it_held() -> None:
+    lifetimes = Lifetimes()
+    assert set(lifetimes.draw(job(), 0.0, 500.0, 10, Random(1))) == {500.0}
+    for number in range(99):
+        lifetimes.learn(PastJob(number, 0.0, 1, 50.0, stated_s=100.0, user="u"))
+    assert sorted(lifetimes.draw(job(), 0.0, 500.0, 10, Random(1)))[5] == 250.0
+    assert min(lifetimes.draw(job(), 600.0, 500.0, 10, Random(1))) > 600.0
+
+
+def test_a_time_limit_ends_everybody() -> None:
+    limited = job()
+    limited.limit_s = 700.0
+    assert max(taught([100.0, 5000.0]).draw(limited, 0.0, NEVER, 50, Random(1))) == 700.0
+
+
+def test_the_same_hours_of_earlier_days_come_again() -> None:
+    blocks = ArrivalBlocks()
+    for day in range(3):
+        for hour in (9, 10):
+            number = 2 * day + (hour == 10)
+            blocks.came(PastJob(number, day * DAY_S + hour * 3600.0, 1 + day))
+    now = 3 * DAY_S + 8 * 3600.0
+    drawn = blocks.draw(now, now + DAY_S, Random(1))
+    assert [submit_s for submit_s, _ in drawn] == [3 * DAY_S + 9 * 3600.0, 3 * DAY_S + 10 * 3600.0]
+    days = {blocks.draw(now, now + DAY_S, Random(seed))[0][1].gpus for seed in range(20)}
+    assert days == {2, 3}  # the first day is known from nine on only
+
+
+@given(st.lists(st.floats(0.0, 5 * DAY_S), max_size=40), st.floats(0.1, 3 * DAY_S), st.integers(0, 9))
+def test_who_is_to_come_comes_later_than_now(moments_s: list[float], ahead_s: float, seed: int) -> None:
+    blocks = ArrivalBlocks()
+    for number, submit_s in enumerate(sorted(moments_s)):
+        blocks.came(PastJob(number, submit_s, 1))
+    now = 5 * DAY_S
+    drawn = [submit_s for submit_s, _ in blocks.draw(now, now + ahead_s, Random(seed))]
+    assert drawn == sorted(drawn)
+    assert all(now - 1e-6 <= submit_s <= now + ahead_s + 1e-6 for submit_s in drawn)
