@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,22 @@ class Client:
         return self.request("DELETE", path, **more)
 
 
+class OwnBackend(FakeBackend):
+    """One of this test alone."""
+
+    folder = ""
+
+    def identity(self) -> str:
+        return self.folder
+
+
 class Desk:
     """A service and a client of its API."""
 
     def __init__(self, folder: Path, policy: str = "dally", network: str = "", **settings: Any) -> None:
-        self.backend = FakeBackend(2, 2, 8)
+        self.backend = OwnBackend(2, 2, 8)
+        self.backend.folder = str(folder)
+        folder.mkdir()
         self.config = Config(folder=folder, setup=Setup(policy, network=network), requests_per_s=100_000.0)
         self.config = replace(self.config, **settings)
         self.service = Service(self.config, self.backend)
@@ -101,7 +112,19 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    made.service.close()
+def desks(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    """Makes desks with a policy and a network."""
+    made: list[Desk] = []
+
+    def make(*arguments: Any, **settings: Any) -> Desk:
+        made.append(Desk(tmp_path / str(len(made)), *arguments, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.service.close()
+
+
+@pytest.fixture
+def desk(desks: Callable[..., Desk]) -> Desk:
+    return desks()

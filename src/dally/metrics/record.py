@@ -42,7 +42,7 @@ class Inputs(Protocol):
 class Record(ABC):
     """One run: its summary, and its jobs, events, decisions and slots as tables, each made when first asked for."""
 
-    origin: str  # simulation or folder
+    origin: str  # simulation, folder or live
     name: str  # what errors call it
     summary: dict[str, Any]  # as in summary.json
     tiers: list[str]  # closest first

@@ -11,7 +11,7 @@ import polars as pl
 
 from dally.errors import InputError
 from dally.metrics.record import Record
-from dally.report.instant import BEGINS_TO_WAIT, Instant, Occupancy
+from dally.report.instant import BEGINS_TO_WAIT, WAITS_ON, Instant, Occupancy
 from dally.report.time_text import run_stamp, span
 from dally.runs.assemble import tier_slowdowns
 
@@ -67,7 +67,7 @@ class Stories:
 
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
-        return tier_slowdowns(self.run.scenario, job["model"] or "", int(job["gpus"]))
+        return tier_slowdowns(self.run.scenario, job["model"] or "", int(job["gpus"]), self.run.topology)
 
     # The story of one job.
 
@@ -86,19 +86,21 @@ class Stories:
                 continue
             lines += self._renewals(renewals)
             renewals = []
-            if kind in ("start", "migrate"):
+            if kind in ("start", "migrate", "adopt") and row["machines"] is not None:
                 if kind == "start":
                     lines += self._waited(job, own, since_s, time_s)
                 lines.append(self._started(row, own, since_s))
             elif kind == "finish":
                 lines.append(Line(time_s, kind, _outcome(job)))
-            else:
+            elif kind in BEGINS_TO_WAIT:
                 since_s = time_s
                 lines.append(Line(time_s, kind, self._stopped(kind, job, own, time_s)))
+            else:
+                lines.append(Line(time_s, kind, _meddled(kind, row.get("reason") or "")))
         lines += self._renewals(renewals)
         if rows.is_empty():
             return [Line(job["submit_s"], "pending", "is submitted only then")]
-        if rows["kind"][-1] in BEGINS_TO_WAIT:
+        if rows["kind"][-1] in WAITS_ON:
             lines += self._waited(job, own, since_s, nextafter(min(until_s, self.run.end_s), inf))
         return lines
 
@@ -168,6 +170,10 @@ class Stories:
     def _started(self, row: dict[str, Any], own: pl.DataFrame, since_s: float) -> Line:
         time_s, tier = row["time_s"], row["tier"]
         where = "+".join(f"{name}:{gpus}" for name, gpus in zip(row["machines"], row["machine_gpus"], strict=True))
+        if row["kind"] == "adopt":
+            return Line(
+                time_s, "adopt", f"found running on {where} ({self._place(tier)}); the scheduler goes by that"
+            )
         if row["kind"] == "migrate":
             return Line(time_s, "migrate", f"moved {self._why_moved(row, own)}to {where} ({self._place(tier)})")
         took = own.filter(pl.col("kind") == "accept", pl.col("time_s") == time_s)
@@ -324,13 +330,29 @@ def _stop_price(prices: list[float]) -> str:
     return f"rank {winner_rank:.4g} against {loser_rank:.4g}, restart {span(restart_s)}{risk}"
 
 
+def _meddled(kind: str, reason: str) -> str:
+    """What others did, or did not let happen: this is of live clusters."""
+    because = f": {reason}" if reason else ""
+    said = {
+        "hold": "put on hold; it is not offered GPUs",
+        "release": "taken off hold",
+        "cancel": "cancelled",
+        "start_failed": f"could not be started{because}; waits on",
+        "preempt_failed": f"could not be stopped{because}; goes on",
+        "migrate_failed": f"could not be moved{because}; goes on where it is",
+        "adopt": "taken over as it was",
+    }
+    return said.get(kind, kind)
+
+
 def _outcome(job: dict[str, Any]) -> str:
+    ended = job.get("outcome") or "finished"  # of a live job: it may have failed
     often = "once" if job["preemptions"] == 1 else f"{job['preemptions']} times"
     preempted = f", preempted {often}" if job["preemptions"] else ""
     lost = ""
     if job["comm_s"]:
         lost = f", {span(job['comm_s'])} of it lost to the network (slowdown {job['slowdown']:.2f})"
     return (
-        f"finished {span(job['jct_s'])} after submission: waited {span(job['queue_s'])}, "
+        f"{ended} {span(job['jct_s'])} after submission: waited {span(job['queue_s'])}, "
         f"ran {span(job['run_s'])}{lost}{preempted}"
     )

@@ -11,7 +11,9 @@ from dally.metrics.record import Record
 from dally.report.time_text import run_stamp
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
-ENDS = ("start", "migrate", "finish", "preempt", "evict")  # of a placement
+WAITS_ON = (*BEGINS_TO_WAIT, "release", "start_failed")  # as long as nothing else happens
+PLACED = ("start", "migrate", "adopt")
+ENDS = (*PLACED, "finish", "preempt", "evict", "cancel", "start_failed")  # of a placement
 NAMED = 3  # jobs that a sentence names
 
 
@@ -24,7 +26,7 @@ class Occupancy:
         acts = self.events.filter(pl.col("kind").is_in(ENDS)).with_columns(
             end=pl.col("row").shift(-1).over("job_id"), gpus=pl.col("machine_gpus").list.sum()
         )
-        self.placements = acts.filter(pl.col("kind").is_in(["start", "migrate"]))
+        self.placements = acts.filter(pl.col("kind").is_in(PLACED), pl.col("machines").is_not_null())
         self.machines = self.events.filter(pl.col("machine").is_not_null())
 
     def row_at(self, at_s: float) -> int:
@@ -78,8 +80,11 @@ class Instant:
         last = (
             self.run.events.filter(pl.col("time_s") <= self.at_s, pl.col("kind") != "renew")
             .group_by("job_id", maintain_order=True)
-            .agg(pl.col("kind").last(), pl.col("time_s").last().alias("since_s"))
-            .filter(pl.col("kind").is_in(BEGINS_TO_WAIT))
+            .agg(
+                pl.col("kind").last(),
+                since_s=pl.col("time_s").filter(pl.col("kind").is_in(BEGINS_TO_WAIT)).last(),
+            )
+            .filter(pl.col("kind").is_in(WAITS_ON))
         )
         order = self.run.jobs.select("job_id", "gpus").with_row_index("index")
         asked = (

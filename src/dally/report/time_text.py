@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from dally.metrics.record import Record
 from dally.traces.times import find_zone
@@ -20,7 +20,11 @@ def stamp(seconds: float, epoch_s: float | None = None, zone: str = "UTC") -> st
 def run_stamp(run: Record, seconds: float) -> str:
     """An instant of the run, with the trace's own date if it has dates."""
     epoch_s = run.summary.get("epoch_s")
-    return stamp(seconds) if epoch_s is None else stamp(seconds, epoch_s, run.scenario.zone)
+    if epoch_s is None:
+        return stamp(seconds)
+    if run.origin == "live":  # nobody counts from its second 0, and its clock may run faster
+        return f"{datetime.fromtimestamp(epoch_s + seconds / run.summary['speed'], UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return stamp(seconds, epoch_s, run.scenario.zone)
 
 
 def span(seconds: float) -> str:

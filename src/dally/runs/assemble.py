@@ -125,9 +125,9 @@ def _failures(scenario: Scenario, topology: Topology) -> Failures:
     return Failures()
 
 
-def tier_slowdowns(inputs: Inputs, model: str, gpus: int) -> list[float]:
+def tier_slowdowns(inputs: Inputs, model: str, gpus: int, topology: Topology | None = None) -> list[float]:
     """How much slower such a gang runs at each tier, alone; 0 where it cannot be; [] without a network."""
-    topology = read_topology(inputs.cluster)
+    topology = read_topology(inputs.cluster) if topology is None else topology
     network = connect_topology(topology, inputs.network, inputs.network_settings, inputs.congestion)
     still = quiet(topology, inputs.network, inputs.network_settings)
     if network is None or still is None or not model:

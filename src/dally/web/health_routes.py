@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, HTTPException
+from typing import Any, Final
 
-from dally.web.asking import AnySite, answers
+from fastapi import APIRouter, HTTPException, Response
+from fastapi.concurrency import run_in_threadpool
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from dally.web.asking import BEARER, AnyCaller, AnySite, answers
 from dally.web.bodies import Health
 
 router = APIRouter(tags=["health"])
+TEXT: Final[dict[str, Any]] = {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
 @router.get("/healthz", response_model=Health, responses=answers())
@@ -22,3 +27,9 @@ async def readyz(site: AnySite) -> Health:
     if not site.is_ready:
         raise HTTPException(503, "no turn came about lately")
     return Health(status="ready")
+
+
+@router.get("/metrics", dependencies=[BEARER], responses={**answers(), 200: TEXT})
+async def metrics(site: AnySite, caller: AnyCaller) -> Response:
+    """For Prometheus: no names of jobs or users."""
+    return Response(await run_in_threadpool(site.metrics.page), media_type=CONTENT_TYPE_LATEST)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from dally.live.assembly import Service
 from dally.live.board import Board
 from dally.live.scheduler import Turn
+from dally.web.metrics import Metrics
 
 MOST_PAGES: Final = 500  # kept of one board
 LATELY_S: Final = 30.0  # a turn within this means that all is well
@@ -23,6 +24,7 @@ class Site:
         self.service = service
         self.turned_s = -float("inf")  # when the latest turn came about, of the machine's clock
         self._pages: tuple[Board, dict[Hashable, bytes]] = (service.daemon.board, {})
+        self.metrics = Metrics(service)
         service.daemon.watchers.append(self._turned)
 
     def _turned(self, _turn: Turn, _cpu_s: float) -> None:

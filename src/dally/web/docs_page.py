@@ -1,0 +1,75 @@
+"""/docs: the API as one plain page. It fetches nothing, so it works on clusters without a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any, Final
+
+STYLE: Final = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+h2{font:600 1rem/1.5 ui-monospace,monospace;margin:2rem 0 .2rem;border-top:1px solid #ddd;padding-top:1rem}
+table{border-collapse:collapse;margin:.5rem 0}td{padding:.1rem 1rem .1rem 0;vertical-align:top}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{background:#f4f4f4;padding:.6rem;overflow-x:auto}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#222}h2{border-color:#444}
+a{color:#8ab4f8}}
+"""
+
+
+def docs_page(schema: dict[str, Any]) -> str:
+    """The page of an OpenAPI schema."""
+    parts = schema["components"]["schemas"]
+    body = [
+        f"<h1>{escape(schema['info']['title'])} {escape(schema['info']['version'])}</h1>",
+        f"<p>{escape(schema['info']['description'])}",
+        " The same for programs: <a href=openapi.json>openapi.json</a>.</p>",
+    ]
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            body.extend(_operation(path, method, operation, parts))
+    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>Dally API</title><style>{STYLE}</style>"
+    return f"{head}{''.join(body)}</html>\n"
+
+
+def _operation(path: str, method: str, operation: dict[str, Any], parts: dict[str, Any]) -> Iterator[str]:
+    yield f"<h2>{method.upper()} {escape(path)}</h2><p>{escape(operation.get('description', ''))}</p>"
+    rows = [(f"{one['name']}", one.get("description", "")) for one in operation.get("parameters", [])]
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/json" in content:
+        rows += _fields(content["application/json"]["schema"], parts)
+    yield _table("Takes", rows)
+    good = next(code for code in operation["responses"] if code.startswith("2"))
+    answer = operation["responses"][good].get("content", {}).get("application/json", {})
+    yield _table(f"Answers {good} with", list(_fields(answer.get("schema", {}), parts)))
+    others = [(code, one["description"]) for code, one in operation["responses"].items() if code != good]
+    yield f"<details><summary>Other answers</summary>{_table('', others)}</details>"
+    yield f"<pre>{escape(_curl(path, method, operation))}</pre>"
+
+
+def _fields(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    for field, told in parts.get(name, {}).get("properties", {}).items():
+        kind = told.get("type") or told.get("$ref", "").rpartition("/")[2] or _union(told)
+        yield field, f"{kind}. {told.get('description', '')}"
+
+
+def _union(told: dict[str, Any]) -> str:
+    return " or ".join(one.get("type") or one.get("$ref", "").rpartition("/")[2] for one in told.get("anyOf", []))
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> str:
+    if not rows:
+        return ""
+    lines = "".join(f"<tr><td><code>{escape(name)}</code><td>{escape(about)}" for name, about in rows)
+    return f"{f'<p>{escape(title)}:' if title else ''}<table>{lines}</table>"
+
+
+def _curl(path: str, method: str, operation: dict[str, Any]) -> str:
+    words = ["curl"]
+    if method != "get":
+        words.append(f"-X {method.upper()}")
+    if "requestBody" in operation:
+        words.append("""-H 'Content-Type: application/json' -d '{"gpus": 8, "command": ["sleep", "60"]}'""")
+    if "security" in operation:
+        words.append('-H "Authorization: Bearer $DALLY_TOKEN"')
+    return " ".join([*words, f"$DALLY_SERVER{path}"])

@@ -1,0 +1,72 @@
+"""Whatever is sent, with or without a token: no status that the documentation does not have, and so never 500."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.web.conftest import HERE, Desk
+
+CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
+MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
+FEW = settings(
+    max_examples=3, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_what_is_documented(desks: Callable[..., Desk]) -> None:
+    trusting, asking = desks(network="slow"), desks(network="slow")
+    for desk in (trusting, asking):
+        desk.submit(8, user="ann")
+        desk.turn()
+    callers: dict[str, dict[str, str]] = {
+        "nobody": {},
+        "viewer": asking.token("v", "viewer"),
+        "user": asking.token("u", "user", "ann"),
+        "operator": asking.token("o", "operator"),
+    }
+    seen: dict[str, set[int]] = {"open": set(), **{name: set() for name in callers}}
+    schema = schemathesis.openapi.from_dict(trusting.app.openapi())
+
+    def check(name: str, desk: Desk, case: Any, header: dict[str, str]) -> None:
+        sent = case.as_transport_kwargs(base_url=HERE)
+        sent["headers"] = {**dict(sent["headers"]), "Host": HERE.partition("//")[2], **header}
+        if not header:
+            sent["headers"].pop("Authorization", None)
+        sent.pop("cookies", None)
+        answer = desk.client.request(sent.pop("method"), sent.pop("url"), **sent)
+        seen[name].add(answer.status_code)
+        case.validate_response(answer, checks=CHECKS)
+
+    for found in schema.get_all_operations():
+        operation: Any = found.ok()  # type: ignore[union-attr]
+        for mode in MODES:
+
+            @FEW
+            @given(case=operation.as_strategy(mode))
+            def ask(case: Any) -> None:
+                if mode == MODES[0] and isinstance(case.body, dict):  # one that this cluster could take
+                    case.body = {**case.body, "gpus": 1 + case.body["gpus"] % 32, "expected_s": 60}
+                check("open", trusting, case, {})
+                for name, header in callers.items():
+                    check(name, asking, case, header)
+
+            with suppress(Unsatisfiable):  # what takes nothing cannot be given the wrong thing
+                ask()
+    assert {200, 401} <= seen["nobody"] <= {200, 401, 503}  # 503: not ready, as no turn comes about here
+    assert all({200, 404, 422} <= seen[name] for name in ("open", "viewer", "user", "operator"))
+    assert 403 in seen["viewer"]
+    assert 201 in seen["operator"]
