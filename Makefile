@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
-	-o -name '*.html' -o -name '*.css' -o -name '*.js')
+	-o -name '*.lua' -o -name '*.html' -o -name '*.css' -o -name '*.js')
 
 .PHONY: install demo browser test uncompiled lint bench docs site clean
 

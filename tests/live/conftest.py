@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.conftest import dally as dally
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 
 
 @pytest.fixture(scope="session")
-def slurm_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+def slurm_of_session() -> Iterator[SlurmCluster]:
     """16 nodes of 8 fake GPUs in 4 racks, for all tests of a process."""
     lacking = missing()
     if lacking:
@@ -19,7 +20,7 @@ def slurm_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm
         if os.environ.get("CI") == "true":
             pytest.fail(why)
         pytest.skip(why)
-    with slurm_cluster(tmp_path_factory.mktemp("slurm") / "cluster") as cluster:
+    with slurm_cluster() as cluster:
         yield cluster
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,7 +52,7 @@ def _free(port: int) -> bool:
 class SlurmCluster:
     """`racks` × `machines` nodes of `gpus` each; `start` and `stop` it."""
 
-    def __init__(self, folder: Path, racks: int = 4, machines: int = 4, gpus: int = 8, settings: str = "") -> None:
+    def __init__(self, folder: Path, racks: int, machines: int, gpus: int, settings: str) -> None:
         self.folder = folder
         self.nodes = [f"n{number + 1:02d}" for number in range(racks * machines)]
         self.machines = machines
@@ -184,8 +185,9 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
 
     def cancel_all(self) -> None:
         """Cancel every job and wait until their GPUs are free."""
-        with suppress(AssertionError):
-            self.run("scancel", "--user", str(os.getuid()), ok=False)
+        jobs = self.run("squeue", "-h", "-o", "%A", ok=False).split()
+        if jobs:
+            self.run("scancel", *jobs, ok=False)
             self._until(lambda: not self.run("squeue", "-h", ok=False).strip())
 
     def _kill_steps(self) -> None:
@@ -233,11 +235,13 @@ def _stepd() -> Path:
 
 
 @contextmanager
-def slurm_cluster(folder: Path, **wanted: object) -> Iterator[SlurmCluster]:
-    """A cluster for the length of a block."""
-    cluster = SlurmCluster(folder, **wanted)  # type: ignore[arg-type]
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
+def slurm_cluster(racks: int = 4, machines: int = 4, gpus: int = 8, settings: str = "") -> Iterator[SlurmCluster]:
+    """A cluster for the length of a block, in a folder that other users of this machine can read."""
+    with tempfile.TemporaryDirectory(prefix="dally-slurm-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        cluster = SlurmCluster(Path(folder), racks, machines, gpus, settings)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dally.live.backends import base
+from dally.live.backends.slurm import jobs_json
 from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
@@ -42,7 +43,7 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ClusterJob:
         ({"state_reason": "JobHeldAdmin"}, base.HELD, True),
         ({"dependency": "afterok:5(unfulfilled)"}, base.HELD, True),
         ({"eligible_time": 1_003_600}, base.HELD, True),
-        ({"eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.QUEUED, True),
+        ({"eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.STOPPING, True),
         ({"priority": 5, "state_reason": "Resources"}, base.HELD, False),
         ({"priority": 5, "admin_comment": "dally:submit=1"}, base.STARTING, True),
         ({"job_state": "RUNNING"}, base.RUNNING, False),
@@ -60,6 +61,20 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ClusterJob:
 def test_states(changes: dict[str, Any], state: str, managed: bool) -> None:
     found = job_of(**changes)
     assert (found.state, found.managed) == (state, managed)
+
+
+def test_a_requeued_job_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm ends a job that starts in the second in which it was stopped."""
+    now_s = [50.0]
+    monkeypatch.setattr(jobs_json.time, "monotonic", lambda: now_s[0])
+    reader = JobReader(frozenset(), 8)
+    again = {"eligible_time": 1_000_050, "restart_cnt": 1, "submit_time": 999_930}
+    found = []
+    for seconds in (0.0, 1.0, 0.3, 5.0):
+        now_s[0] += seconds
+        found.append(job_of(reader, **again).state)
+    assert found == [base.STOPPING, base.STOPPING, base.QUEUED, base.QUEUED]
+    assert job_of(reader, **again | {"restart_cnt": 2}).state == base.STOPPING
 
 
 def test_a_job_that_its_user_released_is_still_ours() -> None:

@@ -82,7 +82,7 @@ class Comparison:
         elif told.state == base.RUNNING:
             self._runs(job, told, wanted)
         elif told.state == base.STARTING:
-            self._starts(job, wanted)
+            self._starts(job, told, wanted)
         elif told.state in (base.QUEUED, base.HELD):
             self._waits(job, told, wanted)
 
@@ -116,10 +116,13 @@ class Comparison:
                 self.events.append(Event(EVICT, job, reason="it runs elsewhere"))
             self._found.append((job, allocation))
 
-    def _starts(self, job: Job, wanted: Wanted | None) -> None:
+    def _starts(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
         if wanted is None:
-            if job.status != RUNNING:
-                self._roster.want(job.job_id, None, self.now)  # somebody else released it: call it back
+            if not told.managed:
+                return
+            if job.status == RUNNING:
+                self.events.append(Event(EVICT, job, reason="it was requeued"))
+            self._roster.want(job.job_id, None, self.now)  # somebody else released it: call it back
         elif wanted.placement is not None and self._too_late(wanted):
             self._fail(job, f"did not start within {START_WITHIN_S:g} s")
             self._roster.want(job.job_id, None, self.now)

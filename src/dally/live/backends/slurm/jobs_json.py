@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from dally.live.backends.slurm.job_mark import number_in, read_mark
 HELD_BY_OPERATOR = "JobHeldAdmin"
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
 REQUEUE_DELAY_S = 900.0
+# A requeued job must not start in the second it was stopped in: the node would take the new order for the old one,
+# whose credential is revoked, and Slurm ends the job for good.
+REST_S = 1.2
 STOPPING = frozenset(("COMPLETING", "STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"))
 FINAL = {
     "COMPLETED": base.FINISHED, "CANCELLED": base.CANCELLED, "REVOKED": base.CANCELLED,
@@ -140,12 +144,15 @@ class JobReader:
         self._partitions = partitions
         self._machine_gpus = machine_gpus
         self._seen_held: set[str] = set()
+        self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
     def job(self, record: JobRecord, facts: JobFacts, now_s: float) -> ClusterJob:
         """The job; `now_s` is the present, by which a date lies ahead or behind."""
         row = record.row
         managed = self._managed(record)
         state, reason = _state(record, managed, now_s)
+        if self._rests(record) and state == base.QUEUED:
+            state = base.STOPPING
         placement = {} if state in base.ENDED or record.pending else placement_in(row)
         asked = gpus_asked(record, self._machine_gpus)
         minutes = number(row.get("time_limit"))
@@ -160,6 +167,16 @@ class JobReader:
             limit_s=minutes * 60.0 if minutes else None, expected_s=facts.expected_s,
             checkpoint_every_s=facts.checkpoint_every_s, managed=managed, reason=reason,
         )  # fmt: skip
+
+    def _rests(self, record: JobRecord) -> bool:
+        """It was requeued a moment ago, by our own clock that never jumps."""
+        restarts = number(record.row.get("restart_cnt"))
+        if not record.pending or not restarts:
+            self._back.pop(record.job_id, None)
+            return False
+        if self._back.get(record.job_id, (0, 0.0))[0] != restarts:
+            self._back[record.job_id] = (restarts, time.monotonic())
+        return time.monotonic() - self._back[record.job_id][1] < REST_S
 
     def _group(self, record: JobRecord, facts: JobFacts, asked: int) -> int:
         if record.whole_machines:

@@ -24,13 +24,23 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script, read_facts
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
-from dally.live.backends.slurm.jobs_json import FINAL, STOPPING, JobReader, JobRecord, records_of, tres_gpus
+from dally.live.backends.slurm.jobs_json import (
+    FINAL,
+    STOPPING,
+    JobReader,
+    JobRecord,
+    number,
+    placement_in,
+    records_of,
+    tres_gpus,
+)
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.submit_words import sbatch_words, script_of
 from dally.live.backends.slurm.tools import Tools
 
 POLL_S = 1.0
+NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds
 READERS = 4  # scripts read at a time
 
 log = structlog.get_logger("dally")
@@ -101,6 +111,8 @@ class SlurmBackend(Backend):
         told = next(job for job in self._latest.jobs if job.job_id == job_id)
         if self._promised.get(job_id) == placement:
             return
+        if told.state not in (base.QUEUED, base.STARTING):
+            raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
         self._check_free(told, placement)
         shape = shape_of(record, told.gpus)
         words = update_words(record, shape, placement)
@@ -145,6 +157,41 @@ class SlurmBackend(Backend):
             if left_s <= 0.0:
                 return
             time.sleep(min(POLL_S, left_s))
+
+    # For operators and for jobs.
+
+    def conf_path(self) -> str:
+        """The slurm.conf that slurmctld reads."""
+        found = re.search(r"^SLURM_CONF\s*=\s*(\S+)", self._config(), re.MULTILINE)
+        if found is None:
+            raise BackendError("scontrol show config does not say where slurm.conf is")
+        return found.group(1)
+
+    def reconfigure(self) -> None:
+        """Have slurm.conf read again."""
+        self._tools.run("scontrol", "reconfigure")
+
+    def hand_over(self) -> int:
+        """Release every job that waits for us to Slurm's own scheduler, wherever it likes; how many."""
+        told = [job for job in self.snapshot().jobs if job.managed and self._records[job.job_id].pending]
+        released = 0
+        for job in told:
+            by_user = number(self._records[job.job_id].row.get("eligible_time")) >= NEVER_S
+            if job.state == base.HELD and not by_user:
+                continue
+            self._tools.run("scontrol", "update", f"JobId={job.job_id}", "ReqNodeList=", "StartTime=now")
+            if not by_user:
+                self._tools.run("scontrol", "release", job.job_id)
+                released += 1
+        return released
+
+    def hosts(self, job_id: str) -> Placement:
+        """The GPUs of a running job by machine, in the order of the fabric."""
+        rows = self._tools.rows("jobs", "squeue", "--json")
+        held = next((placement_in(row) for row in rows if str(row["job_id"]) == job_id), {})
+        if not held:
+            raise BackendError(f"job {job_id} has no GPUs")
+        return {name: held[name] for name in self.topology().names[0] if name in held}
 
     # What was read.
 

@@ -1,0 +1,107 @@
+"""`dally slurm setup` on a real Slurm: jobs arrive held, users keep hold and release, undoing is exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dally.errors import InputError
+from dally.live.backends import base
+from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm.submit_plugin import changes, script_text
+from tests.cli.conftest import Run
+from tests.live.slurm_cluster import SlurmCluster
+
+SCRIPT = "#!/bin/sh\n#DALLY model=bert expected=2h group=2\nsleep 600\n"
+
+
+def test_undoing_is_exact(tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    for text in ("ClusterName=a\n", "ClusterName=a", "", "A=1\n\n# the end\n"):
+        conf.write_text(text)
+        conf.chmod(0o640)
+        for change in changes(conf, ["gpu"], [1000], undo=False):
+            change.carry_out()
+        assert conf.read_text().endswith("JobSubmitPlugins=lua\n# dally slurm setup: end\n")
+        assert '["gpu"] = true' in (tmp_path / "job_submit.lua").read_text()
+        assert changes(conf, ["gpu"], [1000], undo=False) == []
+        for change in changes(conf, [], [], undo=True):
+            change.carry_out()
+        assert conf.read_text() == text
+        assert [path.name for path in tmp_path.iterdir()] == ["slurm.conf"]
+        assert conf.stat().st_mode & 0o777 == 0o640
+        assert changes(conf, [], [], undo=True) == []
+
+
+def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("ClusterName=a\nJobSubmitPlugins=throttle\n")
+    with pytest.raises(InputError, match=r"slurm.conf:2: JobSubmitPlugins: is throttle already"):
+        changes(conf, [], [], undo=False)
+    conf.write_text("ClusterName=a\n")
+    (tmp_path / "job_submit.lua").write_text("-- ours\n")
+    for undo in (False, True):
+        with pytest.raises(InputError, match=r"job_submit.lua: is somebody else's"):
+            changes(conf, [], [], undo)
+    with pytest.raises(InputError, match="no name of a partition"):
+        script_text(['a"] = os.execute("x")'], [])
+
+
+def test_with_slurm(slurm: SlurmCluster, dally: Run) -> None:
+    """Arrivals, holds and releases as a user who is not root, if there is one to be."""
+    before = slurm.conf.read_text()
+    setup = ["slurm", "setup", "--conf", str(slurm.conf)]
+    told = json.loads(dally(*setup, "--dry-run", "--json").stdout)
+    assert any("+ JobSubmitPlugins=lua" in line for line in told["changes"])
+    assert slurm.conf.read_text() == before
+    assert "slurmctld has read it" in dally(*setup).stdout
+    try:
+        check_arrivals(slurm)
+    finally:
+        told_undo = dally(*setup, "--undo").stdout
+    assert "1 waiting jobs left to Slurm" in told_undo
+    assert slurm.conf.read_text() == before
+    assert not slurm.conf.with_name("job_submit.lua").exists()
+
+
+def check_arrivals(slurm: SlurmCluster) -> None:
+    backend = SlurmBackend(conf=str(slurm.conf))
+    user = User(slurm)
+    plain, held, without = (user.submit(*words) for words in (("--gpus=2",), ("--gpus=2", "-H"), ()))
+    assert states(backend) == {plain: base.QUEUED, held: base.HELD if user.name else base.QUEUED}
+    job = next(job for job in backend.snapshot().jobs if job.job_id == plain)
+    assert (job.model, job.expected_s, job.group) == ("bert", 7200.0, 2)
+    if user.name:
+        user.run("scontrol", "hold", plain)
+        user.run("scontrol", "release", held)
+        assert states(backend) == {plain: base.HELD, held: base.QUEUED}
+        user.run("scontrol", "release", plain)
+        for words in (("Priority=9",), ("Nice=5",), ("AdminComment=x",)):
+            user.run("scontrol", "update", f"JobId={plain}", *words, ok=False)
+        assert states(backend) == {plain: base.QUEUED, held: base.QUEUED}
+    for job_id in (held, without):
+        slurm.run("scancel", job_id)
+
+
+def states(backend: SlurmBackend) -> dict[str, str]:
+    return {job.job_id: job.state for job in backend.snapshot().jobs if job.state not in base.ENDED}
+
+
+class User:
+    """Somebody who is not root, where root can become that; else whoever runs the tests."""
+
+    def __init__(self, slurm: SlurmCluster) -> None:
+        self._slurm = slurm
+        self.name = "nobody" if shutil.which("runuser") is not None and os.geteuid() == 0 else ""
+
+    def run(self, *words: str, ok: bool = True, given: str | None = None) -> str:
+        become = ("runuser", "-u", self.name, "--") if self.name else ()
+        return self._slurm.run(*become, *words, ok=ok, given=given)
+
+    def submit(self, *words: str) -> str:
+        sbatch = ("sbatch", "--parsable", "-o", "/dev/null", "-D", "/tmp", *words)
+        return self.run(*sbatch, given=SCRIPT).strip()
