@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dally.live.backends import base
-from dally.live.backends.slurm import jobs_json
 from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
@@ -66,7 +65,7 @@ def test_states(changes: dict[str, Any], state: str, managed: bool) -> None:
 def test_a_requeued_job_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm ends a job that starts in the second in which it was stopped."""
     now_s = [50.0]
-    monkeypatch.setattr(jobs_json.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr("dally.live.backends.slurm.jobs_json.time.monotonic", lambda: now_s[0])
     reader = JobReader(frozenset(), 8)
     again = {"eligible_time": 1_000_050, "restart_cnt": 1, "submit_time": 999_930}
     found = []

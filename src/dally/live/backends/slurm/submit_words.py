@@ -29,6 +29,8 @@ def sbatch_words(request: SubmitRequest) -> list[str]:
         words.append(f"--comment={json.dumps(stated)}")
     if request.user and request.user != getpass.getuser():
         words.append(f"--uid={request.user}")  # Slurm takes that from root alone
+    if not request.folder:
+        words.append("--output=/dev/null")  # nobody has said where it could go
     if request.limit_s is not None:
         words.append(f"--time={max(1, math.ceil(request.limit_s / 60.0))}")
     for option, value in (("job-name", request.name), ("account", request.account), ("chdir", request.folder)):
