@@ -163,3 +163,14 @@ def test_replications_show_in_every_rendering() -> None:
     found = dict(zip(to_csv(contests).splitlines()[0].split(","), line.split(","), strict=True))
     assert float(found["noise"]) == pytest.approx(0.3 * 3600)
     assert found["replications"] == "2"
+
+
+def test_the_spread_of_a_change_covers_replications() -> None:
+    runs = [{**row("fifo", 1, 4), "replication": number} for number in (0, 1)]
+    runs += [{**row("las", 1, hours), "replication": number} for number, hours in enumerate((2, 3))]
+    (contest,) = compare_rows(runs, "fifo")
+    ratio = contest.entries[1].standings["jct_mean_s"].ratio
+    assert ratio is not None
+    assert (ratio.mean, ratio.low, ratio.high) == (0.625, 0.5, 0.75)
+    caption = to_latex([contest]).split(r"\caption{")[1].split("}\n")[0]
+    assert r"$\pm$ half the range over seeds and replications" in caption

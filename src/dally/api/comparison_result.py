@@ -22,6 +22,8 @@ from dally.sweep.store import frame_of
 if TYPE_CHECKING:
     import polars as pl
 
+    from dally.report.figures import Look
+
 
 class ComparisonResult:
     """Policies side by side: `table` has the means, `figures` all there is to say of them, `rows` every run."""
@@ -69,6 +71,14 @@ class ComparisonResult:
         from dally.report.html.comparison_page import comparison_page
 
         return written(comparison_page(self._kept.folder, self._rows, self.baseline).to_html(), path)
+
+    def draw(self, folder: str | Path, look: Look | None = None) -> list[Path]:
+        """Every chart of the report as files for papers, in a folder; the look says formats, size and font."""
+        from dally.report.figures import write_figures
+        from dally.report.html.comparison_page import comparison_page
+
+        page = comparison_page(self._kept.folder, self._rows, self.baseline)
+        return write_figures(page.charts, Path(folder), look)
 
     def __str__(self) -> str:
         parts = [part for contest in self.contests for part in _parts(contest)]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dally.report.explain import Stories
+    from dally.report.figures import Look
 
 
 class RunResult:
@@ -70,6 +71,19 @@ class RunResult:
         from dally.report.html.run_page import run_page
 
         return written(run_page(self._record).to_html(), path)
+
+    def draw(self, folder: str | Path, look: Look | None = None) -> list[Path]:
+        """Every chart of the report as files for papers, in a folder; the look says formats, size and font."""
+        from dally.report.figures import write_figures
+        from dally.report.html.run_page import run_page
+
+        return write_figures(run_page(self._record).charts, Path(folder), look)
+
+    def perfetto(self, path: str | Path) -> None:
+        """Write the run as a trace that ui.perfetto.dev and chrome://tracing open; packed if it ends in .gz."""
+        from dally.report.perfetto import write_perfetto
+
+        write_perfetto(self._record, Path(path))
 
     @cached_property
     def _stories(self) -> Stories:

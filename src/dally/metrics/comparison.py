@@ -280,9 +280,21 @@ def _standing(
     if mean is None:
         return None
     whole = Spread(mean.mean, min(one.low for one in ranges.values()), max(one.high for one in ranges.values()))
-    ratios = paired_ratios(values, {key: one.mean for key, one in base.items()})
+    means = {key: one.mean for key, one in base.items()}
+    ratios = paired_ratios(values, means)
     times = spread(paired_ratios(values, bound).values())
-    return Standing(values, ranges, whole, ratios, spread(ratios.values()), times, measured)
+    return Standing(values, ranges, whole, ratios, _ratio(ratios, ranges, means), times, measured)
+
+
+def _ratio(
+    ratios: Mapping[Hashable, float], ranges: Mapping[Hashable, Spread], base: Mapping[Hashable, float]
+) -> Spread | None:
+    """The mean of the ratios; the least and the most of all runs, each over the baseline's mean of its seed."""
+    mean = spread(ratios.values())
+    if mean is None:
+        return None
+    ends = [end / base[key] for key in ratios for end in (ranges[key].low, ranges[key].high)]
+    return Spread(mean.mean, min(ends), max(ends))
 
 
 def _starred(entries: Sequence[Entry]) -> list[Entry]:

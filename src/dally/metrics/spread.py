@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# Three seeds say where figures lay; a standard deviation of three is itself off by half.
+# Three seeds say where figures lay; a standard deviation of three is itself off by half. Every ± is this one: of a
+# change against the baseline too, whose runs are each taken over the baseline's mean of the same seed.
 MEANING = "half the range over seeds and replications"
 
 

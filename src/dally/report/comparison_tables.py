@@ -92,12 +92,13 @@ def to_markdown(contests: Sequence[Contest]) -> str:
 
 def to_latex(contests: Sequence[Contest]) -> str:
     """table.tex: a table per contest, for \\input into a paper that loads booktabs."""
-    texts = [f"% Needs booktabs. Means over seeds, ± {MEANING}; bold: best of its column, {as_good(contests)}."]
-    texts += [f"% {line}" for line in notes(contests)[1:]]
+    texts = ["% Needs \\usepackage{booktabs}."]
     for contest in contests:
+        how = f"Means over seeds, ± {MEANING}; bold: best of its column, {as_good([contest])}"
+        caption = ". ".join([contest.title(), how, *notes([contest])[1:]]) + "."
         texts += [
             r"\begin{table}",
-            rf"\caption{{{latex_text(contest.title())}}}",
+            rf"\caption{{{latex_text(caption)}}}",
             absolute(contest, BRIEF, short=True).latex() + r"\end{table}",
         ]
     return "\n".join(texts) + "\n"

@@ -1,26 +1,73 @@
-"""The charts of a report as SVG and PNG files, for papers: drawn by Vega, in print colours."""
+"""The charts of a report as PDF, SVG and PNG files, for papers: drawn by Vega, in print colours."""
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dally.errors import InputError
+from dally.errors import InputError, unknown
 from dally.report.html.axes import UNITS, Axis
 from dally.report.html.charts import DOTS, HEAT, STACK, STEPS, Chart
+from dally.whole_file import write_whole
 
 PALETTE = (
     "#0b62c4", "#d9590b", "#198754", "#8a4fd3", "#c2255c", "#0c8599", "#a67c00", "#9aa4b1", "#5c3a21", "#e08bb4",
     "#5b7f1e", "#334155",
 )  # fmt: skip
-WIDTH, HEIGHT, ROW, HEAT_ROW = 420, 240, 26, 16
+WIDTH, HEIGHT, ROW, HEAT_ROW = 420, 240, 26, 16  # points
 PPI = 220
+GREY, OTHERS = 7, "others"
+POINTS_PER_MM = 72 / 25.4
+FORMATS = ("pdf", "svg", "png")
+SMALLEST_MM, LARGEST_MM = 20.0, 1000.0
 
 
-def write_figures(charts: Sequence[Chart], folder: Path) -> list[Path]:
-    """Write every chart as NAME.svg and NAME.png; the names come from the charts."""
+@dataclass(frozen=True)
+class Look:
+    """How figures are to look: their files, their size over all, their font, with a title or without."""
+
+    formats: tuple[str, ...] = FORMATS
+    size_mm: tuple[float, float] | None = None  # None: as large as the chart needs
+    font: str = ""  # "": Vega's own
+    font_pt: float = 0.0  # 0: Vega's own
+    title: bool = True
+
+
+PLAIN = Look()
+
+
+def look_of(formats: str, size: str, font: str, font_pt: float, title: bool) -> Look:
+    """The look that options ask for: formats as pdf,svg, the size as 84x55 in millimetres."""
+    names = tuple(dict.fromkeys(name.strip().lower() for name in formats.split(",") if name.strip()))
+    for name in names:
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
+    if not names:
+        raise InputError(f"--format {formats}: name some of {', '.join(FORMATS)}")
+    if not (font_pt == 0.0 or 3.0 <= font_pt <= 72.0):
+        raise InputError(f"--font-size {font_pt:g}: must be 3 to 72 points")
+    return Look(names, _size(size), font.strip(), font_pt, title)
+
+
+def _size(text: str) -> tuple[float, float] | None:
+    if not text:
+        return None
+    parts = text.lower().split("x")
+    try:
+        wide, tall = (float(part) for part in parts)
+    except ValueError:
+        raise InputError(f"--size {text}: must be WIDTHxHEIGHT in millimetres, such as 84x55") from None
+    if not all(SMALLEST_MM <= side <= LARGEST_MM for side in (wide, tall)):
+        raise InputError(f"--size {text}: sides must be {SMALLEST_MM:g} to {LARGEST_MM:g} mm")
+    return wide, tall
+
+
+def write_figures(charts: Sequence[Chart], folder: Path, look: Look | None = None) -> list[Path]:
+    """Write every chart as NAME.pdf, NAME.svg and NAME.png; the names come from the charts."""
+    look = look or PLAIN
     written = []
     names: dict[str, int] = {}
     try:
@@ -29,34 +76,58 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> list[Path]:
             names[chart.name] = names.get(chart.name, 0) + 1
             often = names[chart.name]
             stem = _file_name(chart.name) + (f"-{often}" if often > 1 else "")
-            drawn = drawing(chart)
-            for ending in ("svg", "png"):
+            spec = drawing(chart, look).to_json()
+            for ending in look.formats:
                 path = folder / f"{stem}.{ending}"
-                temporary = folder / f".{stem}.{os.getpid()}.{ending}"
-                try:
-                    drawn.save(str(temporary), format=ending, ppi=PPI)
-                    os.replace(temporary, path)
-                finally:
-                    temporary.unlink(missing_ok=True)
+                write_whole(path, _rendered(spec, ending))
                 written.append(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return written
 
 
+def _rendered(spec: str, ending: str) -> bytes:
+    """The bytes of a file; a unit of Vega is a point in all of them."""
+    import vl_convert
+
+    if ending == "png":
+        return bytes(vl_convert.vegalite_to_png(spec, ppi=PPI))
+    if ending == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec))
+    text = str(vl_convert.vegalite_to_svg(spec))
+    return re.sub(
+        r'(<svg [^>]*?) width="([\d.]+)" height="([\d.]+)"', r'\1 width="\2pt" height="\3pt"', text, count=1
+    ).encode()
+
+
 def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def drawing(chart: Chart) -> Any:
+def drawing(chart: Chart, look: Look = PLAIN) -> Any:
     """The chart as Vega draws it: series by colour, axes with the page's titles and ticks."""
     import altair as alt
 
-    layers = {DOTS: _dots, STACK: _stack, HEAT: _heat}.get(chart.kind, _lines)(chart)
+    layers = {DOTS: _dots, STACK: _stack, HEAT: _heat}.get(chart.kind, _lines)(chart, look)
     rows = len(chart.y.ticks)
     tall = HEIGHT if chart.y.scale != "category" else rows * (HEAT_ROW if chart.kind == HEAT else ROW)
-    whole = alt.layer(*layers).properties(width=WIDTH, height=tall, title=chart.title)
-    return whole.configure_view(stroke=None).configure_axis(titleFontWeight="normal", gridColor="#e8ebef")
+    whole = alt.layer(*layers).properties(width=WIDTH, height=tall)
+    if look.size_mm:
+        wide, high = (side * POINTS_PER_MM for side in look.size_mm)
+        whole = whole.properties(width=wide, height=high, autosize={"type": "fit", "contains": "padding"})
+    if look.title:
+        whole = whole.properties(title=chart.title)
+    letters = {"labelFontSize": look.font_pt, "titleFontSize": look.font_pt} if look.font_pt else {}
+    whole = whole.configure(font=look.font) if look.font else whole
+    whole = (
+        whole.configure_line(strokeWidth=1.3 if look.size_mm else 2.0)
+        .configure_view(stroke=None)
+        .configure_legend(**letters)
+    )
+    whole = whole.configure_axis(titleFontWeight="normal", gridColor="#e8ebef", **letters)
+    if look.font_pt:
+        whole = whole.configure_title(fontSize=look.font_pt + 1).configure_text(fontSize=look.font_pt)
+    return whole
 
 
 def _axis(channel: Any, axis: Axis, field: str) -> Any:
@@ -75,10 +146,12 @@ def _axis(channel: Any, axis: Axis, field: str) -> Any:
 def _rows(chart: Chart) -> list[dict[str, Any]]:
     """A row per point; places on a category axis by their label."""
     found = []
-    for one in chart.series:
+    grey = _merged(chart)
+    for one in sorted(chart.series, key=lambda one: one.name not in grey):  # what is drawn last is on top
         for place, (x, y) in enumerate(zip(one.xs, one.ys, strict=True)):
             row: dict[str, Any] = {
                 "series": one.name,
+                "shown": OTHERS if one.name in grey else one.name,
                 "x": _value(chart.x, x),
                 "y": _value(chart.y, y),
                 "order": place,
@@ -93,15 +166,27 @@ def _value(axis: Axis, value: float) -> Any:
     return axis.ticks[int(value)][1] if axis.scale == "category" else max(value, axis.low)
 
 
-def _colour(chart: Chart) -> Any:
+def _merged(chart: Chart) -> set[str]:
+    """The series that share the grey: one line of the legend stands for all of them."""
+    grey = {one.name for one in chart.series if one.colour == GREY}
+    return grey if len(grey) > 1 else set()
+
+
+def _colour(chart: Chart, look: Look) -> Any:
     import altair as alt
 
-    names = [one.name for one in chart.series]
-    colours = [PALETTE[one.colour % len(PALETTE)] for one in chart.series]
-    legend = (
-        alt.Legend(title=None, orient="top", columns=4, labelLimit=320, symbolOpacity=1) if len(names) > 1 else None
-    )
-    return alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=legend, sort=names)
+    grey = _merged(chart)
+    shown = {one.name: PALETTE[one.colour % len(PALETTE)] for one in chart.series if one.name not in grey}
+    if grey:
+        shown[OTHERS] = PALETTE[GREY]
+    legend = None
+    if len(shown) > 1:
+        letter = 0.55 * (look.font_pt or 10.0)
+        room = look.size_mm[0] * POINTS_PER_MM if look.size_mm else WIDTH
+        columns = max(1, min(4, int(room / (max(map(len, shown)) * letter + 28))))
+        legend = alt.Legend(title=None, orient="top", columns=columns, labelLimit=320, symbolOpacity=1)
+    scale = alt.Scale(domain=[*shown], range=[*shown.values()])
+    return alt.Color("shown:N", scale=scale, legend=legend, sort=[*shown])
 
 
 def _chart_of(rows: list[dict[str, Any]]) -> Any:
@@ -110,30 +195,30 @@ def _chart_of(rows: list[dict[str, Any]]) -> Any:
     return alt.Chart({"values": rows})
 
 
-def _base(chart: Chart) -> Any:
+def _base(chart: Chart, look: Look) -> Any:
     import altair as alt
 
     return _chart_of(_rows(chart)).encode(
-        x=_axis(alt.X, chart.x, "x"), y=_axis(alt.Y, chart.y, "y"), color=_colour(chart)
+        x=_axis(alt.X, chart.x, "x"), y=_axis(alt.Y, chart.y, "y"), color=_colour(chart, look), detail="series:N"
     )
 
 
-def _lines(chart: Chart) -> list[Any]:
+def _lines(chart: Chart, look: Look) -> list[Any]:
     return [
-        _base(chart)
+        _base(chart, look)
         .mark_line(clip=True, interpolate="step-after" if chart.kind == STEPS else "linear")
         .encode(order="order:Q")
     ]
 
 
-def _dots(chart: Chart) -> list[Any]:
+def _dots(chart: Chart, look: Look) -> list[Any]:
     import altair as alt
 
     small = [one.name for one in chart.series if one.look == "small"]
     size = alt.when(alt.FieldOneOfPredicate("series", small)).then(alt.value(16)).otherwise(alt.value(55))
-    layers = [_base(chart).mark_circle(opacity=0.9).encode(size=size)]
+    layers = [_base(chart, look).mark_circle(opacity=0.9).encode(size=size)]
     if any(one.lows for one in chart.series):
-        ranged = _base(chart).transform_filter("isValid(datum.low)").mark_rule(strokeWidth=5, opacity=0.35)
+        ranged = _base(chart, look).transform_filter("isValid(datum.low)").mark_rule(strokeWidth=5, opacity=0.35)
         along = {"x": _axis(alt.X, chart.x, "low"), "x2": "high:Q"}
         if chart.y.scale != "category":
             along = {"y": _axis(alt.Y, chart.y, "low"), "y2": "high:Q"}
@@ -141,15 +226,15 @@ def _dots(chart: Chart) -> list[Any]:
     return layers
 
 
-def _stack(chart: Chart) -> list[Any]:
+def _stack(chart: Chart, look: Look) -> list[Any]:
     import altair as alt
 
     order = {one.name: place for place, one in enumerate(chart.series)}
     rows = [{**row, "order": order[row["series"]]} for row in _rows(chart)]
-    base = _chart_of(rows).encode(y=_axis(alt.Y, chart.y, "y"), color=_colour(chart), order="order:Q")
+    base = _chart_of(rows).encode(y=_axis(alt.Y, chart.y, "y"), color=_colour(chart, look), order="order:Q")
     x = _axis(alt.X, chart.x, "x")
     x.stack = "zero"
-    return [base.mark_bar(height=15, clip=True).encode(x=x), *_totals(chart)]
+    return [base.mark_bar(height=alt.RelativeBandSize(0.6), clip=True).encode(x=x), *_totals(chart)]
 
 
 def _totals(chart: Chart) -> list[Any]:
@@ -174,8 +259,8 @@ def _totals(chart: Chart) -> list[Any]:
         .mark_errorbar(ticks=alt.MarkConfig(size=8), color="#222", clip=True)
         .encode(x=_axis(alt.X, chart.x, "low"), x2="high:Q", y=y)
     )
-    words = _chart_of(cut).mark_text(align="right", dx=-4, color="white", fontSize=10)
-    return [whiskers, words.encode(x=alt.value(WIDTH), y=y, text="label:N")]
+    words = _chart_of(cut).mark_text(align="right", dx=-4, color="#111")
+    return [whiskers, words.encode(x=alt.value("width"), y=y, text="label:N")]
 
 
 def _read(axis: Axis, value: float) -> str:
@@ -184,7 +269,7 @@ def _read(axis: Axis, value: float) -> str:
     return f"{value / size:,.1f} {axis.unit}" if size else f"{value:,.3g}"
 
 
-def _heat(chart: Chart) -> list[Any]:
+def _heat(chart: Chart, look: Look) -> list[Any]:
     import altair as alt
 
     assert chart.z is not None

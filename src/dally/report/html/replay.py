@@ -12,12 +12,10 @@ from dally.metrics.tables import USER
 from dally.report.html.pack import pack
 from dally.report.html.uplinks import uplinks_of
 from dally.report.html.wait_reasons import ASCENDING, reasons_of
+from dally.report.stays import outages, stays, waits
 
 MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
 TICKS = 2**31
-PLACED = ("start", "migrate")
-STOPS = ("finish", "preempt", "evict", "migrate")
-BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,9 @@ class Replay:
 
 def replay_of(run: Record, end_s: float) -> Replay:
     """Everything that the page shows of a run's course."""
-    index = run.jobs.select("job_id").with_row_index("job")
-    events = run.events.join(index, on="job_id", how="left", maintain_order="left")
     tick_s = max(end_s / TICKS, 0.001)
-    held = _held(events, end_s, run)
-    waits = _waits(events, end_s)
-    kept, left_out, hidden = _longest(held)
-    kept_waits, waits_left_out, _ = _longest(waits.with_columns(pl.lit(1).alias("gpus")))
+    kept, left_out, hidden = _longest(stays(run, end_s))
+    kept_waits, waits_left_out, _ = _longest(waits(run, end_s).with_columns(pl.lit(1).alias("gpus")))
     jobs, names = _jobs(run)
     loads, links = uplinks_of(run, tick_s)
     reasons, told = reasons_of(run, tick_s)
@@ -98,42 +92,6 @@ def _numbered(words: list[str | None]) -> tuple[list[str], list[int]]:
     return names, [places[word or ""] for word in words]
 
 
-def _held(events: pl.DataFrame, end_s: float, run: Record) -> pl.DataFrame:
-    """One row per gang and machine: from when to when it held how many of its GPUs."""
-    numbers = {name: number for number, name in enumerate(run.topology.names[0])}
-    tiers = {name: number for number, name in enumerate(run.tiers)}
-    rows = events.filter(pl.col("kind").is_in([*PLACED, *STOPS])).with_columns(
-        pl.col("time_s").shift(-1).over("job").alias("to_s")
-    )
-    return (
-        rows.filter(pl.col("kind").is_in(PLACED))
-        .select(
-            "job",
-            pl.col("time_s").alias("from_s"),
-            pl.col("to_s").fill_null(end_s),
-            pl.col("tier").cast(pl.String).replace_strict(tiers, return_dtype=pl.UInt32),
-            pl.col("machines").list.eval(pl.element().cast(pl.String)),
-            pl.col("machine_gpus").alias("gpus"),
-        )
-        .explode("machines", "gpus")
-        .with_columns(pl.col("machines").replace_strict(numbers, return_dtype=pl.UInt32).alias("machine"))
-        .sort("from_s", maintain_order=True)
-    )
-
-
-def _waits(events: pl.DataFrame, end_s: float) -> pl.DataFrame:
-    """One row per wait that took any time."""
-    rows = events.filter(pl.col("kind").is_in([*BEGINS_TO_WAIT, "start"])).with_columns(
-        pl.col("time_s").shift(-1).over("job").alias("to_s")
-    )
-    return (
-        rows.filter(pl.col("kind").is_in(BEGINS_TO_WAIT))
-        .select("job", pl.col("time_s").alias("from_s"), pl.col("to_s").fill_null(end_s))
-        .filter(pl.col("to_s") > pl.col("from_s"))
-        .sort("from_s", maintain_order=True)
-    )
-
-
 def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
     """The pieces with most GPU time, how many were left out, and their share of the GPU time."""
     left_out = pieces.height - MOST_PIECES
@@ -149,14 +107,7 @@ def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
 
 def _outages(run: Record, end_s: float, tick_s: float) -> dict[str, list[int]]:
     """When machines were down."""
-    numbers = {name: number for number, name in enumerate(run.topology.names[0])}
-    rows = (
-        run.all_events.filter(pl.col("kind").is_in(["fail", "repair"]))
-        .with_columns(pl.col("machine").cast(pl.String).replace_strict(numbers, return_dtype=pl.UInt32))
-        .with_columns(pl.col("time_s").shift(-1).over("machine").alias("to_s"))
-        .filter(pl.col("kind") == "fail")
-        .select("machine", pl.col("time_s").alias("from_s"), pl.col("to_s").fill_null(end_s))
-    )
+    rows = outages(run, end_s)
     return {
         "down_start": _ticks(rows["from_s"], tick_s),
         "down_end": _lengths(rows, tick_s),
