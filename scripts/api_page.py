@@ -113,7 +113,7 @@ WHATIF = """
 import dally
 
 found = dally.whatif("examples/jobs.csv", "2x2x8", "easy-backfill", current="fifo", cluster_delta="+1 rack")
-print(found.verdict)
+print(found.answer)
 print(found.users.select("name", "jobs", "saved_gpu_h", "current_wait_mean_s", "new_wait_mean_s"))
 """
 READ_RUN = """

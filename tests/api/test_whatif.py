@@ -26,7 +26,7 @@ def test_saving_by_hand() -> None:
     found = dally.whatif(TRACE, "1x8", "fifo", current="srtf", network="none")
     assert found.summary["total"]["saved_gpu_h"] == pytest.approx(64 / 3600)
     assert found.summary["makespan_s"] == {"current": 1108.0, "new": 1100.0}
-    assert found.verdict == "fifo would save 0.0 of 2.5 GPU-hours; the mean job would wait 6.7 min longer."
+    assert found.answer == "fifo would save 0.0 of 2.5 GPU-hours; the mean job would wait 6.7 min longer."
     assert found.losing_jobs.select("job_id", "lost_s").rows() == [("b", 900.0)]
     assert dict(found.users.select("name", "saved_gpu_h").iter_rows()) == {
         "ana": pytest.approx(64 / 3600),
@@ -72,8 +72,10 @@ def test_a_topology_and_a_larger_one() -> None:
 
 def test_what_it_shows(tmp_path: Path) -> None:
     found = dally.whatif(TRACE, "1x8", "fifo", current="srtf", network="none")
-    assert repr(found) == f"<WhatIfResult: {found.verdict} Print it>"
-    assert str(found).startswith("2 jobs on 8 GPUs: srtf (current) against fifo (new)\n")
+    assert repr(found) == f"<WhatIfResult: {found.answer} {found.verdict} Print it>"
+    assert str(found).startswith("Not checked: the trace records 0 waits.")
+    assert not found.usable
+    assert "\n2 jobs on 8 GPUs: srtf (current) against fifo (new)\n" in str(found)
     assert "<p>By user</p><table>" in found._repr_html_()
     page = found.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page

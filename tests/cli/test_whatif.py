@@ -58,9 +58,9 @@ def test_saving_by_hand(dally: Run) -> None:
     assert found["makespan_s"] == {"current": 1108.0, "new": 1100.0}
     assert [group["name"] for group in found["losing_users"]] == ["ben"]
     assert [(job["job_id"], job["lost_s"]) for job in found["losing_jobs"]] == [("b", 900.0)]
-    assert found["trust"] == {
-        "jobs": 2, "recorded_mean_s": 475.0, "recorded_p50_s": 475.0, "replayed_mean_s": 0.0, "replayed_p50_s": 0.0,
-    }  # fmt: skip
+    whole = found["fit"]["whole"]
+    assert (whole["jobs"], whole["recorded_mean_s"], whole["replayed_mean_s"]) == (2, 475.0, 0.0)
+    assert found["verdict"]["level"] == "unchecked", "two waits prove nothing"
     assert found["recorded_gpu_h"] == pytest.approx(8800 / 3600)
     assert found["models_assumed"] == 0, "without a network models do not matter"
 
@@ -125,7 +125,8 @@ def test_an_operators_question(dally: Run, folder: Path) -> None:
     for text in (
         "2 jobs on 16 GPUs: fifo-backfill (current) against las:lease_s=600, network fast (new)",
         "GPU-hours held by jobs", "By user", "By GPUs of the job",
-        "recorded: waits of 2 jobs, mean 25.2 min", "recorded: 16.7 GPU-hours; replayed: ",
+        "Not checked: the trace records 2 waits", "GPU-hours recorded: 16.7; replayed: ",
+        "Replayed under fifo-backfill on slow: not calibrated, the trace records 2 waits",
         "Assumed: models of 2 jobs", "Written to o; open o/report.html",
     ):  # fmt: skip
         assert text in done.stdout
@@ -157,6 +158,50 @@ def test_what_is_assumed_is_said(dally: Run) -> None:
     assert "Assumed: network normal, as the topology states no links" in done.stdout
 
 
+def test_types_of_gpu_and_unknown_machines_are_said(dally: Run, folder: Path) -> None:
+    rows = "".join(
+        f"{n}|ana|2024-03-01T1{n}:00:00|2024-03-01T1{n}:00:00|2024-03-01T1{n}:30:00|COMPLETED|{tres}|{nodes}\n"
+        for n, tres, nodes in (
+            (1, "gres/gpu=16,gres/gpu:a100=16", "n[1-2]"),
+            (2, "gres/gpu=4,gres/gpu:h100=4", "n1"),
+            (3, "gres/gpu=4,gres/gpu:a100=4", "x[1-2]"),
+        )
+    )
+    (folder / "typed.txt").write_text("JobID|User|Submit|Start|End|State|AllocTRES|NodeList\n" + rows)
+    arguments = ["--trace", "typed.txt", "--topology", "topology.conf", "--policy", "las"]
+    done = dally("whatif", *arguments)
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "3 jobs ran on GPUs of one type (2 on a100, 1 on h100): HERE THEY MAY RUN ON ANY.",
+        "2 jobs ran at a recorded place: what it cost them is taken out of their durations.",
+        "1 jobs ran on machines that the cluster does not have: their durations are taken as they are.",
+        "Machines of the record that the cluster does not have: x1, x2.",
+        "Not checked: the trace records 3 waits",
+    ):
+        assert text in done.stdout
+    found = asked(dally, *arguments)
+    assert (found["places"]["known"], found["places"]["elsewhere"], found["verdict"]["level"]) == (
+        2, 1, "do not quote",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("folder")
+def test_everything_new_together(dally: Run) -> None:
+    found = asked(
+        dally, "--trace", "sacct.txt", "--topology", "topology.conf", "--network", "slow", "--policy", "fifo",
+        "--new-topology", "1x4x8", "--cluster-delta", "+1 machine", "--new-network", "normal",
+        "--set-new-network", "nic_gbps=50", "--out", "o",
+    )  # fmt: skip
+    assert found["gpus"] == [16, 40]
+    assert found["new"] == "fifo, topology 1x4x8, +1 machine, network normal, nic_gbps=50"
+    faster = asked(
+        dally, "--trace", "sacct.txt", "--topology", "topology.conf", "--network", "slow", "--current", "fifo",
+        "--policy", "fifo", "--set-new-network", "nic_gbps=50",
+    )  # fmt: skip
+    assert faster["new"] == "fifo, nic_gbps=50"
+    assert faster["total"]["saved_gpu_h"] > 0.1
+
+
 @pytest.mark.usefixtures("folder")
 def test_jobs_that_no_longer_fit(dally: Run) -> None:
     arguments = ["--trace", "sacct.txt", "--topology", "topology.conf", "--cluster-delta", "-1 rack"]
@@ -183,6 +228,13 @@ def test_jobs_that_no_longer_fit(dally: Run) -> None:
         (["--trace", "t.csv", "--topology", "1x8", "--new-network", "slwo"], "did you mean 'slow'?"),
         (["--trace", "t.csv", "--topology", "1x8", "--network", "none", "--new-network", "slow"],
          "cannot be compared with --network none"),
+        (["--trace", "t.csv", "--topology", "1x8", "--network", "none", "--set-new-network", "nic_gbps=5"],
+         "--set-new-network: cannot be compared with --network none"),
+        (["--trace", "t.csv", "--topology", "1x8", "--set-new-network", "nic_gbsp=5"], "nic_gbsp"),
+        (["--trace", "t.csv", "--topology", "1x8", "--new-topology", "no.conf"], "'no.conf': neither RxMxG"),
+        (["--trace", "t.csv", "--topology", "1x8", "--new-topology", "1x4"],
+         "--new-topology: job 'a' asks for 8 GPUs and the cluster would have 4"),
+        (["--trace", "t.csv", "--topology", "1x8", "--set-current", "x=1"], "say of which policy with --current"),
         (["--trace", "t.csv", "--topology", "1x8", "--cluster-delta", "+1 rack"], "this cluster has machines"),
         (["--trace", "t.csv", "--topology", "1x8", "--policy", "fifo-backfill"], "nothing would be different"),
         (["--trace", "t.csv", "--topology", "1x8", "--seeds", "x"], "--seeds x: must be whole numbers"),

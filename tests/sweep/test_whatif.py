@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,15 @@ from dally.errors import InputError
 from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
-from dally.sweep.whatif import Question, both_sides, known_network, new_topology
+from dally.sweep.whatif import NewSide, Question, both_sides, known_network, new_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LAB = str(EXAMPLES / "lab.toml")  # states its links
 
 
-def question(cluster: str, network: str = "", **changes: str) -> Question:
-    current = Scenario(trace=str(EXAMPLES / "jobs.csv"), cluster=cluster, policy="fifo", network=network)
-    return Question(current, Chosen("fifo", {}), [1, 2], **changes)
+def question(cluster: str, preset: str = "", **changes: Any) -> Question:
+    current = Scenario(trace=str(EXAMPLES / "jobs.csv"), cluster=cluster, policy="fifo", network=preset)
+    return Question(current, Chosen("fifo", {}), [1, 2], NewSide(**changes))
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,7 @@ def test_links_that_are_stated_cannot_be_wished_away() -> None:
 def test_another_network_replaces_stated_links() -> None:
     topology = read_topology(LAB)
     assert has_links(new_topology(question(LAB, delta="+1 machine"), topology))
-    asked = question(LAB)
-    assert not has_links(new_topology(Question(asked.current, asked.policy, [1], network="fast"), topology))
+    assert not has_links(new_topology(question(LAB, "", network="fast"), topology))
 
 
 def test_both_sides_in_order_with_their_files(tmp_path: Path) -> None:

@@ -106,10 +106,10 @@ def trace_file(kept: Kept, trace: TraceLike, name: str = "trace", strict: bool =
     raise InputError(f"trace: {type(trace).__name__}: must be a path or a DataFrame of polars or pandas")
 
 
-def cluster_text(kept: Kept, cluster: ClusterLike) -> str:
-    """The cluster as `--cluster` takes it."""
+def cluster_text(kept: Kept, cluster: ClusterLike, name: str = "topology.toml") -> str:
+    """The cluster as `--cluster` takes it; a topology becomes a file of that name."""
     if isinstance(cluster, Topology):
-        return kept.file("topology.toml", to_toml(cluster))  # whatif writes a cluster.toml beside it
+        return kept.file(name, to_toml(cluster))  # whatif writes a cluster.toml beside it
     if isinstance(cluster, (str, PathLike)):
         return fspath(cluster)
     raise InputError(f"cluster: {type(cluster).__name__}: must be a path, a text such as 4x16x8, or a Topology")

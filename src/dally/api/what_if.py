@@ -8,14 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dally.api.comparison_result import ComparisonResult
-from dally.api.inputs import ClusterLike, ScenarioFields, fields_of, scenario_of, settings_of, several
+from dally.api.inputs import (
+    ClusterLike,
+    ScenarioFields,
+    cluster_text,
+    fields_of,
+    scenario_of,
+    settings_of,
+    several,
+)
 from dally.api.kept import Kept
 from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known
 from dally.api.what_if_result import WhatIfResult
-from dally.sweep.batch import with_folders
-from dally.sweep.whatif import answer, both_sides
-from dally.sweep.whatif_posed import pose, values_of
+from dally.errors import InputError
+from dally.metrics.row import Row
+from dally.sweep.calibration import USUAL
+from dally.sweep.run import Run
+from dally.sweep.whatif import NewSide
+from dally.sweep.whatif_posed import Asked, pose, tell
 from dally.traces import read_history
 
 if TYPE_CHECKING:
@@ -28,10 +39,13 @@ def whatif(
     policy: PolicyLike = "dally",
     settings: Mapping[str, object] | None = None,
     *,
-    current: PolicyLike = "fifo-backfill",
+    current: PolicyLike | None = None,
     current_settings: Mapping[str, object] | None = None,
-    new_network: str = "",
+    calibrate: bool = True,
+    new_cluster: ClusterLike = "",
     cluster_delta: str = "",
+    new_network: str = "",
+    new_network_settings: Mapping[str, object] | None = None,
     seeds: Sequence[int] | None = None,
     top: int = 10,
     out: str | Path | None = None,
@@ -41,26 +55,35 @@ def whatif(
 ) -> WhatIfResult:
     """Recorded jobs under the policy in use and under another, and what changes for whom: `dally whatif`.
 
-    `current` is the policy in use. `new_network` and `cluster_delta`, as in `+2 racks`, change the new side
-    only. Tables name `top` users and jobs.
+    `current` is the policy in use, by default the one whose replay fits the record best; the same holds for
+    `network`, unless `calibrate` is False. `new_cluster`, `cluster_delta`, as in `+2 racks`, `new_network` and
+    `new_network_settings` change the new side only. Tables name `top` users and jobs.
     """
     kept = Kept(out)
     network = fields.pop("network", None) or ""
     fields["durations"] = fields.get("durations") or "recorded"
-    under = several("seed", seeds, fields_of(fields), 1)
+    under = several(
+        "seed", [1, 2, 3] if seeds is None and fields.get("seed") is None else seeds, fields_of(fields), 1
+    )
+    if current_settings and current is None:
+        raise InputError("current_settings: say of which policy with `current`")
+    larger = cluster_text(kept, new_cluster, "new-topology.toml") if new_cluster else ""
+    changes = settings_of("new_network_settings", new_network_settings)
+    new = NewSide(larger, cluster_delta.strip(), new_network, changes)
     both = [
-        (current, settings_of("current_settings", current_settings)),
+        (USUAL if current is None else current, settings_of("current_settings", current_settings)),
         (policy, settings_of("settings", settings)),
     ]
     with known(both) as choice:
         now, then = choice.policies
         base = scenario_of(kept, trace, cluster, now, fields)
-        posed = pose(base, network, then, under, cluster_delta, new_network)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
-        runs = with_folders(both_sides(posed.question, posed.topology, kept.folder), kept.folder / "runs")
-        rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
-        found = answer(posed.question, history, runs, rows, top)
-    values = values_of(posed, history, runs, rows, found)
+        posed = pose(Asked(base, current is not None, network, then, under, new, calibrate), history)
+
+        def carry(runs: list[Run]) -> list[Row]:
+            return rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
+
+        told = tell(posed, kept.folder, carry, top)
     if kept.out is not None:
-        kept.file("whatif.json", json.dumps(values, indent=2) + "\n")
-    return WhatIfResult(found, values, top, ComparisonResult(rows, values["current"], kept))
+        kept.file("whatif.json", json.dumps(told.values, indent=2) + "\n")
+    return WhatIfResult(told.found, told.values, top, ComparisonResult(told.rows, told.values["current"], kept))

@@ -11,14 +11,15 @@ from dally.api.comparison_result import ComparisonResult
 from dally.metrics.before_after import Group
 from dally.sweep.store import frame_of
 from dally.sweep.whatif import Answer
-from dally.sweep.whatif_tables import told, verdict
+from dally.sweep.whatif_tables import in_a_sentence, told
+from dally.sweep.whatif_verdict import USE
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 class WhatIfResult:
-    """Two sides of the same jobs: `users`, `sizes`, `losing_jobs` as polars frames, and all of it in `summary`."""
+    """Two sides of the same jobs: `users`, `sizes`, `losing_jobs`… as polars frames; all of it in `summary`."""
 
     def __init__(self, found: Answer, summary: dict[str, Any], top: int, comparison: ComparisonResult) -> None:
         self._summary = summary
@@ -38,8 +39,18 @@ class WhatIfResult:
 
     @property
     def verdict(self) -> str:
+        """Whether the figures can be used, by how well the replay of the policy in use fits the record."""
+        return str(self.summary["verdict"]["text"])
+
+    @property
+    def usable(self) -> bool:
+        """Whether the replay fits well enough for figures to be quoted."""
+        return bool(self.summary["verdict"]["level"] == USE)
+
+    @property
+    def answer(self) -> str:
         """The answer in a sentence."""
-        return verdict(self._found.total, self.summary["new"])
+        return in_a_sentence(self._found.total, self.summary["new"])
 
     @property
     def users(self) -> pl.DataFrame:
@@ -50,6 +61,16 @@ class WhatIfResult:
     def sizes(self) -> pl.DataFrame:
         """The same by the number of GPUs of the job."""
         return _frame(self._found.sizes)
+
+    @property
+    def accounts(self) -> pl.DataFrame:
+        """The same by account; no rows where the trace names none."""
+        return _frame(self._found.accounts)
+
+    @property
+    def partitions(self) -> pl.DataFrame:
+        """The same by partition."""
+        return _frame(self._found.partitions)
 
     @property
     def losing_jobs(self) -> pl.DataFrame:
@@ -65,7 +86,7 @@ class WhatIfResult:
         return "\n".join(part if isinstance(part, str) else part.aligned() for part in parts)
 
     def __repr__(self) -> str:
-        return f"<WhatIfResult: {self.verdict} Print it>"
+        return f"<WhatIfResult: {self.answer} {self.verdict} Print it>"
 
     def _repr_html_(self) -> str:
         parts = told(self._found, self.summary, self._top)
@@ -77,6 +98,7 @@ def _frame(groups: list[Group]) -> pl.DataFrame:
     rows = []
     for group in groups:
         values = asdict(group)
+        values.pop("ranges")
         sides = {side: values.pop(side) for side in ("current", "new")}
         both = {f"{side}_{name}": value for side, found in sides.items() for name, value in found.items()}
         rows.append({**values, "saved_gpu_h": group.saved_gpu_h(), **both})

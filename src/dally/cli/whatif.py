@@ -14,12 +14,14 @@ from dally.cli.given import Given, require, takes_scenario, with_values
 from dally.cli.output import print_table
 from dally.cli.scenario_options import option
 from dally.cluster.network_spec import read_settings
+from dally.errors import InputError
+from dally.metrics.row import Row
 from dally.policies.registry import USUAL_POLICY
 from dally.runs.scenario import Scenario
-from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
-from dally.sweep.whatif import answer, both_sides
-from dally.sweep.whatif_posed import pose, values_of
+from dally.sweep.run import Run
+from dally.sweep.whatif import NewSide
+from dally.sweep.whatif_posed import Asked, Posed, Told, pose, tell
 from dally.sweep.whatif_tables import told
 from dally.whole_file import write_whole
 
@@ -31,10 +33,11 @@ EXAMPLES = """Examples:
 
   dally whatif --trace sacct.txt --topology topology.conf --policy fifo-backfill --cluster-delta '+2 racks'
 
+  dally whatif --trace sacct.txt --topology topology.conf --new-topology planned.conf --set-new-network nic_gbps=50
+
   dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
-
-CURRENT = "fifo-backfill"  # most clusters run something like it
+SEEDS = 3
 
 
 @takes_scenario(
@@ -44,16 +47,32 @@ def whatif(
     given: Given,
     policy: str = typer.Option(USUAL_POLICY, metavar="NAME", help="The policy to try: its name or FILE.py:Class."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
-    network: str = option("network", "as the topology states, else normal", "Or none: places do not matter."),
+    network: str = option(
+        "network", "as the topology states, else the one that fits the record", "Or none: places do not matter."
+    ),
     current: str = typer.Option(
-        None, metavar="NAME", help=f"The policy in use, or the one closest to it.  [default: {CURRENT}]"
+        None, metavar="NAME",
+        help="The policy in use, or the one closest to it.  [default: the one whose replay fits the record best]",
     ),
     current_settings: list[str] = typer.Option(
         [], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current."
     ),
-    new_network: str = typer.Option("", metavar="NAME", help="Try this network instead, on the new side only."),
+    calibrate: bool = typer.Option(
+        True, "--calibrate/--no-calibrate",
+        help="Search for the policy in use and its network, as far as they are not given.",
+    ),
+    new_topology: str = typer.Option(
+        "", metavar="RxMxG|FILE", help="Try another cluster, on the new side only.", show_default=False
+    ),
     cluster_delta: str = typer.Option(
-        "", metavar="CHANGE", help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'."
+        "", metavar="CHANGE", help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'.",
+        show_default=False,
+    ),
+    new_network: str = typer.Option(
+        "", metavar="NAME", help="Try this network instead, on the new side only.", show_default=False
+    ),
+    new_network_settings: list[str] = typer.Option(
+        [], "--set-new-network", metavar="KEY=VALUE", help="Override one value of the new side's network."
     ),
     top: int = typer.Option(10, metavar="N", min=1, help="Users and jobs that tables name."),
     out: Path = typer.Option(
@@ -65,27 +84,42 @@ def whatif(
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
     base = in_use(given, current, current_settings)
-    chosen = Chosen(policy, read_settings("--set", settings))
-    posed = pose(base, network or "", chosen, given.seeds([base.seed]), cluster_delta, new_network)
-    question = posed.question
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
+    settings_of_new = read_settings("--set-new-network", new_network_settings)
+    asked = Asked(
+        base, bool(current) or given.start is not None, network or "",
+        Chosen(policy, read_settings("--set", settings)),
+        given.seeds([base.seed + more for more in range(SEEDS)]),
+        NewSide(new_topology, cluster_delta.strip(), new_network, settings_of_new), calibrate,
+    )  # fmt: skip
+    posed = pose(asked, history)
 
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = out or Path(temporary)
-        runs = with_folders(both_sides(question, posed.topology, folder), folder / "runs", report=out is not None)
-        with many.open_store(out) as store:
-            outcome = many.run_many(runs, many.workers_of("local", "", jobs), store, progress)
-        many.end(outcome)
-        found = answer(question, history, runs, outcome.rows, top)
-        values = values_of(posed, history, runs, outcome.rows, found)
-    text = json.dumps(values, indent=2)
+    show(carried_out(posed, out, jobs, progress, top), top, out, as_json)
+
+
+def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None, top: int) -> Told:
+    """The answer, by runs of so many at a time; `out` keeps them."""
+    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
+        workers = many.workers_of("local", "", jobs)
+
+        def carry(runs: list[Run]) -> list[Row]:
+            outcome = many.run_many(runs, workers, store, progress)
+            many.end(outcome)
+            return outcome.rows
+
+        return tell(posed, out or Path(temporary), carry, top, report=out is not None)
+
+
+def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
+    """Print the answer, and leave it in `out`."""
+    text = json.dumps(answered.values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
-        leave_report(out, question.labels()[0])
+        leave_report(out, answered.question.labels()[0])
     if as_json:
         typer.echo(text)
         return
-    for part in told(found, values, top):
+    for part in told(answered.found, answered.values, top):
         if isinstance(part, str):
             typer.echo(part)
         else:
@@ -95,10 +129,10 @@ def whatif(
 
 
 def in_use(given: Given, policy: str | None, settings: list[str]) -> Scenario:
-    """How the recorded jobs run today, but for the network."""
+    """How the recorded jobs run today, but for the network; the policy counts if it is given."""
     values = {f"set.{key}": value for key, value in read_settings("--set-current", settings).items()}
-    if policy is None and given.start is None and "snapshot" not in given.values:
-        policy = CURRENT
+    if values and policy is None and given.start is None:
+        raise InputError(f"--set-current {settings[0]}: say of which policy with --current NAME")
     if given.start is None:
         values["durations"] = given.values.get("durations", "recorded")
     base = with_values(given.scenario(), values if policy is None else {"policy": policy, **values})

@@ -1,9 +1,9 @@
-"""Two replays of the same jobs: what changes, by user and by size, who loses, and how far to trust it."""
+"""Two replays of the same jobs: what changes, by user, account, partition and size, and who loses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dally.metrics.distribution import size_label, with_size_class
@@ -15,8 +15,8 @@ HOUR_S = 3600.0
 WORSE_SHARE = 0.05  # a job is worse off, or better off, by more than that
 WORSE_S = 60.0  # and by more than that
 ROUNDED_S = 1e-5  # jobs.csv holds microseconds
-NOBODY = "(no user)"
-KEPT = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_s", "jct_s")
+OWNERS = ("user", "account", "partition")
+KEPT = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_gpu_h", "wait_s", "jct_s")
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Side:
     wait_p50_s: float
     wait_p95_s: float
     jct_mean_s: float
+    wait_gpu_h: float  # waits × GPUs
 
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs of one user or one size under both policies."""
+    """Jobs of one user or one size under both policies. `ranges`: the least and the most over seeds, by figure."""
 
     name: str
     jobs: int
@@ -42,6 +43,7 @@ class Group:
     better: int
     current: Side
     new: Side
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def saved_gpu_h(self) -> float:
         """GPU-hours that the new policy needs less."""
@@ -51,26 +53,30 @@ class Group:
         """How much longer the mean job takes."""
         return self.new.jct_mean_s - self.current.jct_mean_s
 
-
-@dataclass(frozen=True)
-class Trust:
-    """Recorded waits, from submission to the first start, beside those of the replay."""
-
-    jobs: int
-    recorded_mean_s: float
-    recorded_p50_s: float
-    replayed_mean_s: float
-    replayed_p50_s: float
+    def half(self, figure: str) -> float:
+        """What follows ±: half the range over seeds of a figure such as `saved_gpu_h` or `new_wait_mean_s`."""
+        low, high = self.ranges.get(figure, (0.0, 0.0))
+        return (high - low) / 2
 
 
-def paired(current: pl.DataFrame, new: pl.DataFrame, users: Mapping[str, str], seed: int = 1) -> pl.DataFrame:
-    """Jobs of two jobs.csv that finished in both, `current_…` beside `new_…`, with user and size class."""
+def paired(
+    current: pl.DataFrame, new: pl.DataFrame, owners: Mapping[str, Mapping[str, str]], seed: int = 1
+) -> pl.DataFrame:
+    """Jobs of two jobs.csv that finished in both, `current_…` beside `new_…`, with their owners and size class.
+
+    `owners`: for each of user, account, partition, which job is whose.
+    """
     import polars as pl
 
     ours, theirs = _spent(current, "current_"), _spent(new, "new_").drop("gpus")
     both = with_size_class(ours.join(theirs, on="job_id", maintain_order="left"))
-    owner = [users.get(job_id) or NOBODY for job_id in both["job_id"]]
-    return both.with_columns(pl.Series("user", owner, pl.String), pl.lit(seed).alias("seed"))
+    columns = [
+        pl.Series(
+            kind, [owners.get(kind, {}).get(job_id) or f"(no {kind})" for job_id in both["job_id"]], pl.String
+        )
+        for kind in OWNERS
+    ]
+    return both.with_columns(*columns, pl.lit(seed).alias("seed"))
 
 
 def _spent(jobs: pl.DataFrame, prefix: str) -> pl.DataFrame:
@@ -86,6 +92,7 @@ def _spent(jobs: pl.DataFrame, prefix: str) -> pl.DataFrame:
         (pl.col("run_s") * hours).alias(f"{prefix}gpu_h"),
         (pl.col("comm_s") * hours).alias(f"{prefix}comm_gpu_h"),
         (restart_s * hours).alias(f"{prefix}restart_gpu_h"),
+        (pl.col("queue_s") * hours).alias(f"{prefix}wait_gpu_h"),
         pl.col("queue_s").alias(f"{prefix}wait_s"),
         pl.col("jct_s").alias(f"{prefix}jct_s"),
     )
@@ -125,21 +132,21 @@ def by_size(jobs: pl.DataFrame) -> list[Group]:
     return [found[label] for label in labels.values()]
 
 
-def by_user(jobs: pl.DataFrame, most: int | None = None) -> list[Group]:
-    """By user, those with most GPU-hours so far first; beyond `most` of them the others are one line."""
+def by_owner(jobs: pl.DataFrame, kind: str, most: int | None = None) -> list[Group]:
+    """By user, account or partition, those with most GPU-hours first; beyond `most` the others are one line."""
     import polars as pl
 
-    ranked = sorted(_groups(jobs.with_columns(pl.col("user").alias("group"))), key=_by_gpu_h)
-    if most is None or len(ranked) <= most + 1:  # one user is no sum
+    ranked = sorted(_groups(jobs.with_columns(pl.col(kind).alias("group"))), key=_by_gpu_h)
+    if most is None or len(ranked) <= most + 1:  # one is no sum
         return ranked
     rest = [group.name for group in ranked[most:]]
-    others = jobs.filter(pl.col("user").is_in(rest))
+    others = jobs.filter(pl.col(kind).is_in(rest))
     return ranked[:most] + _groups(others.with_columns(pl.lit(f"{len(rest)} others").alias("group")), jobs)
 
 
 def losing_users(jobs: pl.DataFrame) -> list[Group]:
     """Users whose mean job is worse off, those first whose jobs lose most time together."""
-    losers = [g for g in by_user(jobs) if is_worse(g.current.jct_mean_s, g.new.jct_mean_s)]
+    losers = [g for g in by_owner(jobs, "user") if is_worse(g.current.jct_mean_s, g.new.jct_mean_s)]
     return sorted(losers, key=lambda group: (-group.lost_s() * group.jobs, group.name))
 
 
@@ -150,34 +157,12 @@ def losing_jobs(jobs: pl.DataFrame) -> list[dict[str, Any]]:
     names = ("current_wait_s", "new_wait_s", "current_jct_s", "new_jct_s")
     return (
         jobs.filter("worse")
-        .group_by("job_id", "user", "gpus", maintain_order=True)
+        .group_by("job_id", *OWNERS, "gpus", maintain_order=True)
         .agg(pl.col(*names).mean())
         .with_columns((pl.col("new_jct_s") - pl.col("current_jct_s")).alias("lost_s"))
         .sort("lost_s", descending=True, maintain_order=True)
         .to_dicts()
     )
-
-
-def trust(replays: Sequence[pl.DataFrame], recorded_s: Mapping[str, float]) -> Trust | None:
-    """Waits of some jobs.csv, replayed under the policy in use, beside recorded ones; None if there are none."""
-    import polars as pl
-
-    waits = pl.concat(jobs.select("job_id", wait_s=pl.col("start_s") - pl.col("submit_s")) for jobs in replays)
-    told = pl.DataFrame(
-        {"job_id": list(recorded_s), "recorded_s": list(recorded_s.values())},
-        schema={"job_id": pl.String, "recorded_s": pl.Float64},
-    )
-    both = waits.drop_nulls().join(told, on="job_id", maintain_order="left")
-    if both.is_empty():
-        return None
-    figures = both.select(
-        pl.col("job_id").n_unique(),
-        recorded_mean_s=pl.col("recorded_s").mean(),
-        recorded_p50_s=pl.col("recorded_s").median(),
-        replayed_mean_s=pl.col("wait_s").mean(),
-        replayed_p50_s=pl.col("wait_s").median(),
-    ).row(0)
-    return Trust(*figures)
 
 
 def _by_gpu_h(group: Group) -> tuple[float, str]:
@@ -186,13 +171,30 @@ def _by_gpu_h(group: Group) -> tuple[float, str]:
 
 def _groups(jobs: pl.DataFrame, everyone: pl.DataFrame | None = None) -> list[Group]:
     """A group for each value of `group`. Hours and counts are those of one seed: the mean of all."""
+    seeds = (jobs if everyone is None else everyone)["seed"].n_unique()
+    ranges: dict[str, dict[str, tuple[float, float]]] = {}
+    if seeds > 1:
+        for row in _figures(jobs, ["group", "seed"], 1).iter_rows(named=True):
+            own = ranges.setdefault(row["group"], {})
+            for name, value in _told(row).items():
+                low, high = own.get(name, (value, value))
+                own[name] = (min(low, value), max(high, value))
+    return [
+        Group(
+            row["group"], row["jobs"], row["worse"], row["better"], _side(row, "current"), _side(row, "new"),
+            ranges.get(row["group"], {}),
+        )
+        for row in _figures(jobs, ["group"], seeds).iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def _figures(jobs: pl.DataFrame, by: Sequence[str], seeds: int) -> pl.DataFrame:
     import polars as pl
 
-    seeds = (jobs if everyone is None else everyone)["seed"].n_unique()
     sides = [f"{side}_{name}" for side in ("current", "new") for name in KEPT]
     hours = [name for name in sides if name.endswith("_h")]
     waits = [name for name in sides if name.endswith("wait_s")]
-    table = jobs.group_by("group", maintain_order=True).agg(
+    return jobs.group_by(by, maintain_order=True).agg(
         pl.col("job_id").n_unique().alias("jobs"),
         pl.col("job_id").filter(pl.col("worse")).n_unique().alias("worse"),
         pl.col("job_id").filter(pl.col("better")).n_unique().alias("better"),
@@ -205,12 +207,18 @@ def _groups(jobs: pl.DataFrame, everyone: pl.DataFrame | None = None) -> list[Gr
         ),
         *(pl.col(f"{side}_jct_s").mean() for side in ("current", "new")),
     )
-    return [
-        Group(row["group"], row["jobs"], row["worse"], row["better"], _side(row, "current"), _side(row, "new"))
-        for row in table.iter_rows(named=True)
-    ]
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of one seed by name, and how much smaller the new ones are."""
+    sides = {side: asdict(_side(row, side)) for side in ("current", "new")}
+    found = {f"{side}_{name}": value for side, figures in sides.items() for name, value in figures.items()}
+    saved = {f"saved_{name}": value - sides["new"][name] for name, value in sides["current"].items()}
+    return found | saved
 
 
 def _side(row: Mapping[str, Any], side: str) -> Side:
-    names = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_s_mean", "wait_s_0.5", "wait_s_0.95", "jct_s")
+    names = (
+        "gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_s_mean", "wait_s_0.5", "wait_s_0.95", "jct_s", "wait_gpu_h",
+    )  # fmt: skip
     return Side(*(row[f"{side}_{name}"] for name in names))

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dally.cluster.delta import change, without_links
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.links import has_links
+from dally.cluster.network_spec import connect_topology
 from dally.cluster.presets import find_preset
+from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.metrics.before_after import (
     HOUR_S,
+    OWNERS,
     Group,
-    Trust,
+    by_owner,
     by_size,
-    by_user,
     judged,
     losing_jobs,
     losing_users,
     paired,
     total,
-    trust,
 )
 from dally.metrics.row import Row
 from dally.metrics.summary import mean
@@ -36,7 +37,7 @@ from dally.sweep.compared_runs import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run
 from dally.traces import History
-from dally.traces.rows import NOT_KNOWN, TraceRow
+from dally.traces.rows import TraceRow
 from dally.traces.writing import text_of
 from dally.whole_file import write_whole
 
@@ -44,24 +45,45 @@ ASSUMED_NETWORK = "normal"
 NO_NETWORK = "none"
 
 
+class NewSide(NamedTuple):
+    """What would be different beside the policy; what is empty stays as it is."""
+
+    topology: str = ""  # another cluster, as `--topology` takes it
+    delta: str = ""  # that one, or the present one, with so much more or less
+    network: str = ""
+    network_settings: dict[str, str] = {}  # noqa: RUF012
+
+    def changes(self) -> bool:
+        """Whether anything would."""
+        return bool(self.topology or self.delta or self.changes_network())
+
+    def changes_network(self) -> bool:
+        """Whether links would be others."""
+        return bool(self.network or self.network_settings)
+
+    def words(self) -> list[str]:
+        """What would be different, for tables."""
+        found = [f"topology {Path(self.topology).name}"] if self.topology else []
+        found += [self.delta] if self.delta else []
+        found += [f"network {self.network}"] if self.network else []
+        return found + [f"{key}={value}" for key, value in self.network_settings.items()]
+
+
+NOTHING_NEW = NewSide()
+
+
 @dataclass(frozen=True)
 class Question:
-    """The history as it is replayed, and what would be different: what is empty stays as it is."""
+    """The history as it is replayed, and what would be different."""
 
     current: Scenario
     policy: Chosen
     seeds: Sequence[int]
-    delta: str = ""
-    network: str = ""
-
-    def changes_cluster(self) -> bool:
-        """Whether more than the policy would be different."""
-        return bool(self.delta or self.network)
+    new: NewSide = NOTHING_NEW
 
     def labels(self) -> tuple[str, str]:
         """What tables call the two sides."""
-        changes = [self.delta] if self.delta else []
-        changes += [f"network {self.network}"] if self.network else []
+        changes = self.new.words()
         return Chosen(self.current.policy, self.current.settings).label(), ", ".join(
             [self.policy.label(), *changes]
         )
@@ -73,23 +95,28 @@ class Answer:
 
     total: Group
     makespan_s: dict[str, float]  # by side
+    makespan_ranges: dict[str, tuple[float, float]]  # over seeds: of current, new, saved
     users: list[Group]  # all of them
     top_users: list[Group]  # those with most GPU-hours, and the others as one
+    accounts: list[Group]  # [] where the trace names none
+    partitions: list[Group]
     sizes: list[Group]
     losing_users: list[Group]
     losing_jobs: list[dict[str, Any]]
-    trust: Trust | None
     recorded_gpu_h: float | None  # of the same jobs; None: the trace does not say
     unfinished: int  # jobs that one side or both did not finish: they are not compared
 
     def to_values(self) -> dict[str, Any]:
         """All of it for scripts."""
-        groups = {"users": self.users, "sizes": self.sizes, "losing_users": self.losing_users}
+        groups = {
+            "users": self.users, "accounts": self.accounts, "partitions": self.partitions, "sizes": self.sizes,
+            "losing_users": self.losing_users,
+        }  # fmt: skip
         return {
             "total": _values(self.total),
             "makespan_s": self.makespan_s,
+            "makespan_ranges": self.makespan_ranges,
             "unfinished": self.unfinished,
-            "trust": asdict(self.trust) if self.trust else None,
             "recorded_gpu_h": self.recorded_gpu_h,
             **{name: [_values(group) for group in found] for name, found in groups.items()},
             "losing_jobs": self.losing_jobs,
@@ -114,33 +141,63 @@ def known_network(topology: Topology, name: str | None) -> tuple[str, bool]:
 
 def new_topology(question: Question, topology: Topology) -> Topology:
     """The cluster of the new side; a network that is given replaces links that the file states."""
-    if question.network:
-        find_preset(question.network)
-        if not question.current.network and not has_links(topology):
-            raise InputError(f"--new-network {question.network}: cannot be compared with --network none")
+    new = question.new
+    connected = bool(question.current.network) or has_links(topology)
+    topology = read_topology(new.topology) if new.topology else topology
+    if new.changes_network() and not connected:
+        option = f"--new-network {new.network}" if new.network else "--set-new-network"
+        raise InputError(f"{option}: cannot be compared with --network none")
+    if new.network:
+        find_preset(new.network)
         topology = without_links(topology)
-    return change(topology, question.delta) if question.delta else topology
+    return change(topology, new.delta) if new.delta else topology
+
+
+def new_network(question: Question) -> tuple[str, dict[str, str]]:
+    """Preset and settings of the new side; another preset leaves the settings of the present one behind."""
+    current, new = question.current, question.new
+    if new.network:
+        return new.network, dict(new.network_settings)
+    return current.network, {**current.network_settings, **new.network_settings}
+
+
+def check_question(question: Question, topology: Topology, history: History) -> None:
+    """InputError for what cannot be asked, before anything is run."""
+    build(question.policy.name, question.policy.settings)
+    later = new_topology(question, topology)
+    network, settings = new_network(question)
+    connect_topology(later, network, settings, question.current.congestion)
+    most_gpus = later.total_gpus()
+    for row in history.rows:
+        if row.gpus > most_gpus and question.new.changes() and not question.current.skip_impossible:
+            option = f"--cluster-delta {question.new.delta!r}" if question.new.delta else "--new-topology"
+            problem = f"job {row.job_id!r} asks for {row.gpus} GPUs and the cluster would have {most_gpus}"
+            raise InputError(f"{option}: {problem}; --skip-impossible leaves such jobs out")
+
+
+def no_difference(policy: str) -> InputError:
+    """An InputError for a question with two equal sides."""
+    options = "--policy, --set, --new-topology, --cluster-delta or --new-network"
+    return InputError(f"nothing would be different from --current {policy}: give {options}")
 
 
 def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run]:
     """The runs of the current side, then those of the new one; files that they need go into the folder."""
     current = question.current
-    build(question.policy.name, question.policy.settings)
     now, then = question.labels()
     loads = trace_loads([current.trace], current.cluster, question.seeds)
     runs = comparison_runs(loads, [current.network], [Chosen(current.policy, current.settings)], current)
     base, network, shown = current, current.network, current.network
-    if question.changes_cluster():
+    if question.new.changes():
         prepared = changed(question, new_topology(question, topology), folder)
         loads = dict.fromkeys(loads, prepared)
-        base = replace(current, trace_format="csv", zone="UTC", durations="closest")
-        if question.network:
-            network = question.network
+        network, settings = new_network(question)
+        base = replace(current, trace_format="csv", zone="UTC", durations="closest", network_settings=settings)
+        if question.new.network:
             shown = f"{current.network or 'as stated'} to {network}"
     others = comparison_runs(loads, [network], [question.policy], base)
     if [run.key for run in runs] == [run.key for run in others]:
-        options = "--policy, --set, --cluster-delta or --new-network"
-        raise InputError(f"nothing would be different from --current {current.policy}: give {options}")
+        raise no_difference(current.policy)
     return [
         replace(run, labels=run.labels | {"network": shown, "policy": label})
         for side, label in ((runs, now), (others, then))
@@ -150,7 +207,7 @@ def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run
 
 def changed(question: Question, topology: Topology, folder: Path) -> dict[int, Prepared]:
     """The other cluster and the work of the same jobs, seed by seed, as files in the folder."""
-    texts = {seed: same_work(question, seed, topology.total_gpus()) for seed in question.seeds}
+    texts = {seed: same_work(question, seed) for seed in question.seeds}
     cluster = folder / "cluster.toml"
     prepare_folder(folder / "traces")
     write_whole(cluster, to_toml(topology).encode())
@@ -162,7 +219,7 @@ def changed(question: Question, topology: Topology, folder: Path) -> dict[int, P
     return prepared
 
 
-def same_work(question: Question, seed: int, most_gpus: int) -> str:
+def same_work(question: Question, seed: int) -> str:
     """A trace of the same jobs by their compute time, so that what the network adds is worked out anew.
 
     Recorded times hold on the network that is there; on a faster one the same work takes less.
@@ -170,11 +227,6 @@ def same_work(question: Question, seed: int, most_gpus: int) -> str:
     scenario = replace(question.current, seed=seed)
     simulation, _ = assemble(scenario)
     topology = simulation.state.cluster.topology
-    for job in simulation.jobs:
-        if int(job.gpus) > most_gpus and not scenario.skip_impossible:
-            problem = f"job {job.job_id!r} asks for {int(job.gpus)} GPUs and the cluster would have {most_gpus}"
-            hint = "--skip-impossible leaves such jobs out"
-            raise InputError(f"--cluster-delta {question.delta!r}: {problem}; {hint}")
     connected = bool(scenario.network) or has_links(topology)
     speed = simulation.state.speed
     rows = [
@@ -193,11 +245,10 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     """The two sides compared, from the folders and rows that their runs left."""
     tables = [FolderRecord(run.folder).jobs for run in runs if run.folder]
     half = len(question.seeds)
-    users = {row.job_id: row.user for row in history.rows}
-    recorded_s = {row.job_id: row.wait_s for row in history.rows if row.wait_s != NOT_KNOWN}
+    owners = {kind: {row.job_id: getattr(row, kind) for row in history.rows} for kind in OWNERS}
     jobs = judged(
         [
-            paired(current, new, users, seed)
+            paired(current, new, owners, seed)
             for current, new, seed in zip(tables[:half], tables[half:], question.seeds, strict=True)
         ]
     )
@@ -210,12 +261,19 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     return Answer(
         total(jobs),
         {"current": mean(makespans[:half]), "new": mean(makespans[half:])},
-        by_user(jobs),
-        by_user(jobs, top),
+        _makespan_ranges(makespans[:half], makespans[half:]),
+        by_owner(jobs, "user"),
+        by_owner(jobs, "user", top),
+        by_owner(jobs, "account") if any(owners["account"].values()) else [],
+        by_owner(jobs, "partition") if any(owners["partition"].values()) else [],
         by_size(jobs),
         losing_users(jobs),
         losing_jobs(jobs),
-        trust(tables[:half], recorded_s),
         gpu_h if history.length == "duration_s" else None,
         len(known - compared),
     )
+
+
+def _makespan_ranges(current: list[float], new: list[float]) -> dict[str, tuple[float, float]]:
+    saved = [before - after for before, after in zip(current, new, strict=True)]
+    return {name: (min(of), max(of)) for name, of in (("current", current), ("new", new), ("saved", saved))}

@@ -2,59 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dally.metrics.before_after import Group, Side
+from dally.metrics.spread import MEANING
 from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import brief
+from dally.report.whatif_words import assumption_words, fit_table, trust_words
 from dally.sweep.whatif import Answer
+
+UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def told(found: Answer, values: Mapping[str, Any], top: int) -> Iterator[str | TextTable]:
     """Sentences and tables in the order in which they are read; `top` users and jobs are named."""
     current, new = values["current"], values["new"]
+    verdict = values["verdict"]
+    yield verdict["text"]
+    if verdict["reasons"]:
+        yield "Most likely because"
+        yield from (f"- {reason}" for reason in verdict["reasons"])
+    yield from trust_words(values)
+    yield ""
     gpus = " → ".join(f"{count:,}" for count in dict.fromkeys(values["gpus"]))
     yield f"{found.total.jobs:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)"
     yield plain_table(["", current, new, "change"], _sides(found))
-    yield verdict(found.total, new)
+    yield in_a_sentence(found.total, new)
+    if len(values["seeds"]) > 1:
+        yield f"± is {MEANING}."
     yield ""
     yield "By user"
     yield plain_table(*_groups("user", found.top_users))
+    for what, groups in (("account", found.accounts), ("partition", found.partitions)):
+        if len(groups) > 1:
+            yield f"By {what}"
+            yield plain_table(*_groups(what, groups[:top]))
     yield "By GPUs of the job"
     yield plain_table(*_groups("GPUs", found.sizes))
     yield from _losers(found, top)
-    yield from _trusted(found, current)
-    yield from _assumptions(values, found.unfinished)
+    yield from _fit(values, found)
+    yield from assumption_words(values)
 
 
-def verdict(both: Group, new: str) -> str:
+def in_a_sentence(both: Group, new: str) -> str:
     """The answer in a sentence."""
     saved, waits_s = both.saved_gpu_h(), both.new.wait_mean_s - both.current.wait_mean_s
-    hours = f"{'save' if saved >= 0 else 'cost'} {abs(saved):,.1f} of {both.current.gpu_h:,.1f} GPU-hours"
-    waiting = f"{brief(abs(waits_s))} {'longer' if waits_s > 0 else 'less'}" if abs(waits_s) >= 1.0 else "as long"
+    sure = _plus_minus(saved, both.half("saved_gpu_h"), _hours)
+    hours = f"{'save' if saved >= 0 else 'cost'} {abs(saved):,.1f}{sure} of {both.current.gpu_h:,.1f} GPU-hours"
+    half_s = both.half("saved_wait_mean_s")
+    waiting = f"{brief(abs(waits_s))} {'longer' if waits_s > 0 else 'less'}"
+    if abs(waits_s) < 1.0 or abs(waits_s) <= half_s:
+        waiting = "as long" + (f", give or take {brief(half_s)}" if half_s >= 1.0 else "")
     return f"{new} would {hours}; the mean job would wait {waiting}."
 
 
 def _sides(found: Answer) -> list[list[str]]:
-    before, after = found.total.current, found.total.new
-    hours = {
-        "GPU-hours held by jobs": (before.gpu_h, after.gpu_h),
-        "- lost to communication": (before.comm_gpu_h, after.comm_gpu_h),
-        "- lost to restarts": (before.restart_gpu_h, after.restart_gpu_h),
+    """Each figure on both sides with its range over seeds, and the change."""
+    figures = {
+        "GPU-hours held by jobs": "gpu_h",
+        "- lost to communication": "comm_gpu_h",
+        "- lost to restarts": "restart_gpu_h",
+        "GPU-hours waited for": "wait_gpu_h",
+        "waiting, mean": "wait_mean_s",
+        "waiting, median": "wait_p50_s",
+        "waiting, p95": "wait_p95_s",
+        "mean JCT": "jct_mean_s",
     }
-    times = {
-        "waiting, mean": (before.wait_mean_s, after.wait_mean_s),
-        "waiting, median": (before.wait_p50_s, after.wait_p50_s),
-        "waiting, p95": (before.wait_p95_s, after.wait_p95_s),
-        "mean JCT": (before.jct_mean_s, after.jct_mean_s),
-        "makespan": (found.makespan_s["current"], found.makespan_s["new"]),
-    }
-    return [
-        [name, shown(a), shown(b), _signed(shown(abs(b - a)), b - a) + _percent(a, b)]
-        for figures, shown in ((hours, _hours), (times, _time))
-        for name, (a, b) in figures.items()
-    ]
+    both = found.total
+    lines = [
+        _line(
+            name, (getattr(both.current, key), getattr(both.new, key)),
+            tuple(both.half(f"{side}_{key}") for side in ("current", "new", "saved")),
+            _hours if key.endswith("_h") else _time,
+        )
+        for name, key in figures.items()
+    ]  # fmt: skip
+    makespans = (found.makespan_s["current"], found.makespan_s["new"])
+    halves = tuple((high - low) / 2 for low, high in found.makespan_ranges.values())
+    return [*lines, _line("makespan", makespans, halves, _time)]
+
+
+def _line(
+    name: str, values: tuple[float, float], halves: tuple[float, ...], shown: Callable[[float], str]
+) -> list[str]:
+    before, after = values
+    change = _signed(shown(abs(after - before)), after - before)
+    texts = [(shown(before), before), (shown(after), after), (change, abs(after - before))]
+    ranged = [text + _plus_minus(value, half, shown) for (text, value), half in zip(texts, halves, strict=True)]
+    return [name, *ranged[:2], ranged[2] + _percent(before, after)]
+
+
+def _plus_minus(value: float, half: float, shown: Callable[[float], str]) -> str:
+    """± and half the range in the unit of the value, unless these digits say zero."""
+    if shown is _hours:
+        text = _hours(half)
+    else:
+        unit = _time(value).rpartition(" ")[2]
+        text = f"{half / UNITS_S[unit]:.1f}"
+    return "" if not text.strip("0.,") else f" ±{text}"
 
 
 def _hours(value: float) -> str:
@@ -101,7 +147,8 @@ def _group(group: Group) -> list[str]:
     saved = group.saved_gpu_h()
     share = _share(saved, before.gpu_h) if before.gpu_h > 0 else "-"
     return [
-        group.name, f"{group.jobs:,}", _hours(before.gpu_h), _signed(_hours(abs(saved)), saved), share,
+        group.name, f"{group.jobs:,}", _hours(before.gpu_h),
+        _signed(_hours(abs(saved)), saved) + _plus_minus(saved, group.half("saved_gpu_h"), _hours), share,
         *_times(before, after), f"{group.better:,}", f"{group.worse:,}",
     ]  # fmt: skip
 
@@ -117,9 +164,10 @@ def _losers(found: Answer, top: int) -> Iterator[str | TextTable]:
         yield "Nobody loses: no job takes more than 5 % and one minute longer."
         return
     lost = brief(sum(job["lost_s"] for job in found.losing_jobs))
+    take = "takes" if found.total.worse == 1 else "take"
     yield (
-        f"Who loses: {found.total.worse:,} of {found.total.jobs:,} jobs take more than 5 % and one minute longer, "
-        f"{lost} in all"
+        f"Who loses: {found.total.worse:,} of {found.total.jobs:,} jobs {take} more than 5 % and one minute "
+        f"longer, {lost} in all"
     )
     users = [[g.name, f"{g.jobs:,}", *_jct(g.current.jct_mean_s, g.new.jct_mean_s)] for g in found.losing_users]
     if users:
@@ -140,33 +188,10 @@ def _jct(before_s: float, after_s: float) -> list[str]:
     return [_time(before_s), _time(after_s), _time(after_s - before_s), percent]
 
 
-def _trusted(found: Answer, current: str) -> list[str]:
+def _fit(values: Mapping[str, Any], found: Answer) -> Iterator[str | TextTable]:
     """What the trace says beside what the replay under the policy in use gives."""
-    parts: list[tuple[str, str]] = []
-    if found.trust:
-        told = found.trust
-        recorded = f"mean {brief(told.recorded_mean_s)}, median {brief(told.recorded_p50_s)}"
-        replayed = f"mean {brief(told.replayed_mean_s)}, median {brief(told.replayed_p50_s)}"
-        parts.append((f"waits of {told.jobs:,} jobs, {recorded}", replayed))
+    if values["fit"]["whole"]["jobs"]:
+        yield f"How well the replay under {values['current']} fits recorded waits"
+        yield fit_table(values)
     if found.recorded_gpu_h is not None:
-        parts.append((f"{found.recorded_gpu_h:,.1f} GPU-hours", f"{found.total.current.gpu_h:,.1f}"))
-    lines = [f"  recorded: {recorded}; replayed: {replayed}" for recorded, replayed in parts]
-    return [f"How far to trust it, by the replay under {current}:", *lines] if lines else []
-
-
-def _assumptions(values: Mapping[str, Any], unfinished: int) -> list[str]:
-    """What the answer stands on that nobody stated, and what is not in it."""
-    lines = []
-    if values["network_assumed"]:
-        lines.append(f"Assumed: network {values['network']}, as the topology states no links (--network NAME).")
-    if values["models_assumed"]:
-        lines.append(
-            f"Assumed: models of {values['models_assumed']:,} jobs, by the mix {values['mix']} (--mix NAME)."
-        )
-    if values["skipped"]:
-        lines.append(f"Left out: {values['skipped']:,} jobs larger than the cluster.")
-    if values["no_longer_fit"]:
-        lines.append(f"Left out: {values['no_longer_fit']:,} jobs larger than the new cluster.")
-    if unfinished:
-        lines.append(f"Left out: {unfinished:,} jobs that one side or both did not finish.")
-    return lines
+        yield f"GPU-hours recorded: {found.recorded_gpu_h:,.1f}; replayed: {found.total.current.gpu_h:,.1f}"

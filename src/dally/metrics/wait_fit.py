@@ -1,0 +1,142 @@
+"""How well waits of a replay fit recorded ones.
+
+Waits are heavy-tailed with many zeros: a mean alone hangs on a few jobs, a ratio fails at zero, and single jobs
+change places in the queue for nothing. So waits are compared as log(1 + wait ÷ 1 minute): 10 % of an hour count as
+10 % of a day, and below a minute differences hardly count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from dally.metrics.distribution import size_class, size_label
+
+MINUTE_S = 60.0
+FEWEST = 20  # jobs of a size that count by themselves; fewer go with the next smaller size
+
+
+class Wait(NamedTuple):
+    """A job's wait as recorded and as replayed, in seconds."""
+
+    job_id: str
+    gpus: int
+    submit_s: float
+    recorded_s: float
+    replayed_s: float
+
+
+@dataclass(frozen=True)
+class SizeFit:
+    """Jobs of one size: how far the replay is off, as a share: 0.1 is 10 %, 3 is four times."""
+
+    name: str
+    jobs: int
+    recorded_mean_s: float
+    replayed_mean_s: float
+    off_p50: float  # of single jobs
+    off_p90: float
+
+
+@dataclass(frozen=True)
+class WaitFit:
+    """All jobs. `off` is the figure to judge by, `misfit` the one to choose by; both are 0 for a perfect replay."""
+
+    jobs: int
+    off: float
+    misfit: float
+    recorded_mean_s: float
+    replayed_mean_s: float
+    sizes: list[SizeFit]
+
+
+def wait_fit(waits: Sequence[Wait]) -> WaitFit:
+    """How far replayed waits are from recorded ones; several replays of a job count once each.
+
+    `off` is by what figures stand on: the largest of how far mean waits are apart, over all jobs and by size, and
+    how far the distributions are, by size. `misfit` adds how far single jobs are apart: two policies may have the
+    same distribution and differ in who waits.
+    """
+    if not waits:
+        return WaitFit(0, 0.0, 0.0, 0.0, 0.0, [])
+    groups = _by_size(waits)
+    means = _weighted(groups, _apart_in_mean)
+    shapes = _weighted(groups, _apart_in_shape)
+    apart = max(_apart_in_mean(waits), means, shapes)
+    single = fmean(_apart(wait.recorded_s, wait.replayed_s) for wait in waits)
+    return WaitFit(
+        len({wait.job_id for wait in waits}),
+        as_share(apart),
+        apart + single,
+        fmean(wait.recorded_s for wait in waits),
+        fmean(wait.replayed_s for wait in waits),
+        [_size_fit(group) for group in groups],
+    )
+
+
+def as_share(apart: float) -> float:
+    """By how much more a time is than another, whichever is longer: 0 if equal, 1 if twice as long."""
+    return math.expm1(apart)
+
+
+def _log(wait_s: float) -> float:
+    return math.log1p(wait_s / MINUTE_S)
+
+
+def _apart(one_s: float, other_s: float) -> float:
+    return abs(_log(one_s) - _log(other_s))
+
+
+def _apart_in_mean(waits: Sequence[Wait]) -> float:
+    return _apart(fmean(wait.recorded_s for wait in waits), fmean(wait.replayed_s for wait in waits))
+
+
+def _apart_in_shape(waits: Sequence[Wait]) -> float:
+    """The mean distance of quantiles: the shortest wait against the shortest, up to the longest."""
+    recorded = sorted(wait.recorded_s for wait in waits)
+    replayed = sorted(wait.replayed_s for wait in waits)
+    return fmean(_apart(one, other) for one, other in zip(recorded, replayed, strict=True))
+
+
+def _weighted(groups: Sequence[Sequence[Wait]], apart: Callable[[Sequence[Wait]], float]) -> float:
+    """The mean over sizes, by jobs."""
+    return sum(apart(group) * len(group) for group in groups) / sum(map(len, groups))
+
+
+def _by_size(waits: Sequence[Wait]) -> list[list[Wait]]:
+    """Jobs by size class, smallest first, neighbours together until there are enough."""
+    classes: dict[int, list[Wait]] = {}
+    for wait in waits:
+        classes.setdefault(size_class(wait.gpus), []).append(wait)
+    found: list[list[Wait]] = []
+    for number in sorted(classes):
+        if found and (len(found[-1]) < FEWEST or len(classes[number]) < FEWEST):
+            found[-1] += classes[number]
+        else:
+            found.append(list(classes[number]))
+    return found
+
+
+def _size_fit(group: Sequence[Wait]) -> SizeFit:
+    off = sorted(as_share(_apart(wait.recorded_s, wait.replayed_s)) for wait in group)
+    least, most = min(wait.gpus for wait in group), max(wait.gpus for wait in group)
+    low, high = size_label(size_class(least)), size_label(size_class(most))
+    name = low if low == high else f"{low.partition('–')[0]}–{high.rpartition('–')[2]}"
+    return SizeFit(
+        name,
+        len({wait.job_id for wait in group}),
+        fmean(wait.recorded_s for wait in group),
+        fmean(wait.replayed_s for wait in group),
+        _quantile(off, 0.5),
+        _quantile(off, 0.9),
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

@@ -1,0 +1,118 @@
+"""Whether the answer to a what-if can be used, and if not, why: from how the replay fits, and from the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dally.metrics.record_evidence import Evidence
+from dally.sweep.calibration import FEWEST, Fits
+
+USE, ROUGH, DO_NOT_QUOTE, UNCHECKED = "use", "rough", "do not quote", "unchecked"
+CLOSE = 0.25  # waits of the replay are within that of the recorded ones
+FAR = 0.5  # or off by more than that
+FEW = 0.05  # of jobs, or of machines
+BESIDE_FREE = 0.3  # of jobs that waited
+
+
+class Misplaced(NamedTuple):
+    """How the places of the record fit the topology."""
+
+    known: int  # jobs whose place is known
+    elsewhere: int  # jobs on machines that the topology does not have
+    missing: list[str]  # names of these machines
+    unused: int  # machines of the topology on which no job ran
+    machines: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of the four words, the sentence that says it, and reasons, the weightiest first."""
+
+    level: str
+    text: str
+    reasons: list[str]
+    off: float | None  # None: there is nothing to compare with
+
+
+def judge(
+    fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int = 0, network_known: bool = True
+) -> Verdict:
+    """The verdict on a replay under the policy in use; how fast links are may be no more than a guess."""
+    grave = _grave(evidence, places)
+    reasons = grave + _likely(fits, evidence, places, policy, too_large)
+    if fits.whole.jobs < FEWEST:
+        text = (
+            f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are a simulation, no more."
+        )
+        return Verdict(DO_NOT_QUOTE if grave else UNCHECKED, text, grave, None)
+    off = fits.off()
+    if off > FAR or grave:
+        far = f"{1 + off:.1f} times off" if off > 1.0 else f"off by {100 * off:.0f} %"
+        far += ", and the record is of another cluster" if grave else ""
+        text = f"The replay of your own scheduler is {far}: do not quote the figures below."
+        return Verdict(DO_NOT_QUOTE, text, reasons, off)
+    if off > CLOSE:
+        text = (
+            f"The replay of your own scheduler is off by {100 * off:.0f} %: the figures below tell which way "
+            "things go, not how far."
+        )
+        return Verdict(ROUGH, text, reasons, off)
+    within = f"within {max(1.0, 100 * off):.0f} %"
+    usable = "the figures below can be used"
+    if not network_known:
+        usable = "waits below can be used, what the network costs is a guess"
+    text = f"The replay of your own scheduler is {within} of what happened: {usable}."
+    return Verdict(USE, text, [], off)
+
+
+def _grave(evidence: Evidence, places: Misplaced) -> list[str]:
+    """What shows that the record is of another cluster, whatever the waits say."""
+    found = []
+    if evidence.peak_gpus > evidence.cluster_gpus:
+        found.append(
+            f"the record has {evidence.peak_gpus:,} GPUs in use at once, and the cluster given has "
+            f"{evidence.cluster_gpus:,}"
+        )
+    if places.elsewhere > FEW * (places.known + places.elsewhere):
+        named = ", ".join(places.missing[:3]) + (", …" if len(places.missing) > 3 else "")
+        what = f"machines that the cluster given does not have ({named})" if named else "too few GPUs of it"
+        found.append(f"{places.elsewhere:,} jobs ran on {what}")
+    if places.unused > FEW * places.machines and _others_needed(evidence, places):
+        found.append(
+            f"no job ran on {places.unused:,} of the {places.machines:,} machines of the cluster given, while "
+            f"{evidence.waited:,} jobs waited"
+        )
+    return found
+
+
+def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
+    """Whether a cluster would have used all its machines: places are known, and many jobs waited."""
+    return places.known > 10 * places.machines and evidence.waited > FEW * evidence.jobs
+
+
+def _likely(fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int) -> list[str]:
+    """What may have drawn the replay away from the record."""
+    found = []
+    waited = max(evidence.waited, 1)
+    shorter = fits.whole.replayed_mean_s < fits.whole.recorded_mean_s
+    if shorter and evidence.waited_beside_free > BESIDE_FREE * waited:
+        share = 100 * evidence.waited_beside_free / waited
+        found.append(
+            f"{share:.0f} % of the jobs that waited did so while enough of its GPUs were free: the cluster may "
+            "have been smaller, or limits, reservations or dependencies held them back"
+        )
+    if not shorter and evidence.peak_gpus <= evidence.cluster_gpus:
+        found.append(
+            "jobs wait longer in the replay than they did: the cluster may have been larger, or its scheduler "
+            "better"
+        )
+    if too_large:
+        found.append(f"{too_large:,} jobs larger than the cluster given are left out")
+    for kinds, what in ((evidence.partitions, "partitions"), (evidence.gpu_types, "types of GPU")):
+        if len(kinds) > 1:
+            named = ", ".join(f"{count:,} {kind}" for kind, count in list(kinds.items())[:3])
+            found.append(f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere")
+    if policy.startswith("slurm-backfill") and evidence.without_limit > FEW * evidence.jobs:
+        found.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")
+    return found

@@ -1,0 +1,24 @@
+"""What a record tells about its cluster."""
+
+from __future__ import annotations
+
+from dally.metrics.record_evidence import RecordedJob, evidence_of
+
+
+def job(submit_s: float, start_s: float, end_s: float, gpus: int, limit_s: float = -1.0) -> RecordedJob:
+    return RecordedJob(submit_s, start_s, end_s, gpus, limit_s, "gpu", "a100")
+
+
+def test_counts_by_hand() -> None:
+    """8 GPUs from 0 to 100, 4 from 100 to 1000: who asks for 4 and starts at 500 waits beside 4 free ones."""
+    found = evidence_of(
+        [job(0, 0, 100, 8), job(0, 100, 1000, 4, 3600), job(90, 500, 600, 4), job(95, 500, 600, 6)], 8
+    )
+    assert (found.jobs, found.cluster_gpus, found.peak_gpus) == (4, 8, 14)
+    assert (found.waited, found.waited_beside_free) == (3, 1)
+    assert (found.without_limit, found.partitions, found.gpu_types) == (3, {"gpu": 4}, {"a100": 4})
+
+
+def test_who_ends_makes_room_at_once() -> None:
+    assert evidence_of([job(0, 0, 100, 8), job(0, 100, 200, 8)], 8).peak_gpus == 8
+    assert evidence_of([], 8).peak_gpus == 0
