@@ -14,6 +14,7 @@ from dally.live.facts import known_model
 from dally.live.setup import Setup
 from dally.live.store import Store
 from dally.live.store.job_rows import told_of
+from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.wall_clock import WallClock
 from dally.metrics.record import Record
@@ -128,7 +129,9 @@ class LiveRecord(Record):
 
         from_s = min((row["submit_s"] for row in self._beside), default=self._begun_s)
         query = select(EVENTS).where(
-            EVENTS.c.time_s <= self._until_s, or_(EVENTS.c.time_s >= from_s, EVENTS.c.kind.in_(OF_MACHINES))
+            EVENTS.c.kind != WOULD,  # what a dry run says did not happen
+            EVENTS.c.time_s <= self._until_s,
+            or_(EVENTS.c.time_s >= from_s, EVENTS.c.kind.in_(OF_MACHINES)),
         )
         rows = self._store.rows(query.order_by(EVENTS.c.id.desc()).limit(MOST_ROWS))
         for row in rows:
