@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import dally
 from dally.runs.scenario import Scenario
 from tests.report.folders import ROOT, demo_trace, make_comparison, make_run, make_sweep
 
@@ -98,3 +99,13 @@ def comparison_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> P
 @pytest.fixture(scope="session")
 def sweep_folder(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Path:
     return make_sweep(tmp_path_factory.mktemp("sweep"), trace, (600, 7200), (0.0, 60.0))
+
+
+@pytest.fixture(scope="session")
+def whatif_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whatif")
+    slurm = ROOT / "examples" / "slurm"
+    dally.whatif(
+        slurm / "sacct.txt", slurm / "topology.conf", current="fifo-backfill", network="slow", seeds=[1, 2], out=out
+    )
+    return out

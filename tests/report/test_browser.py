@@ -16,17 +16,21 @@ from dally.report.html.page import Page
 from tests.report.conftest import ARTIFACTS, Open
 
 PHONE = 390
-KINDS = ("run", "comparison", "sweep")
+KINDS = ("run", "comparison", "sweep", "whatif")
 TITLE_WITH_UNIT = re.compile(r"\S.* \([^()]+\)$")
 
 
 @pytest.fixture(scope="session")
 def reports(
-    tmp_path_factory: pytest.TempPathFactory, run_folder: Path, comparison_folder: Path, sweep_folder: Path
+    tmp_path_factory: pytest.TempPathFactory,
+    run_folder: Path,
+    comparison_folder: Path,
+    sweep_folder: Path,
+    whatif_folder: Path,
 ) -> dict[str, Path]:
     """A report of each kind."""
     folder = tmp_path_factory.mktemp("reports")
-    for kind, source in zip(KINDS, (run_folder, comparison_folder, sweep_folder), strict=True):
+    for kind, source in zip(KINDS, (run_folder, comparison_folder, sweep_folder, whatif_folder), strict=True):
         write_page(build_page(source), folder / f"{kind}.html")
     return {kind: folder / f"{kind}.html" for kind in KINDS}
 
@@ -64,7 +68,7 @@ def test_every_chart_has_axis_titles_with_units(reports: dict[str, Path], open_p
             assert TITLE_WITH_UNIT.match(title), f"{name}: {title!r}"
         marks = figure.locator("svg path, svg circle, svg rect").count()
         assert marks > 4, f"{name} is empty"
-    assert seen >= {"run": 9, "comparison": 9, "sweep": 4}[kind]
+    assert seen >= {"run": 9, "comparison": 9, "sweep": 4, "whatif": 1}[kind]
 
 
 def test_the_gpus_over_time_have_axis_titles_and_zoom(reports: dict[str, Path], open_page: Open) -> None:

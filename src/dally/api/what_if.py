@@ -86,4 +86,5 @@ def whatif(
         told = tell(posed, kept.folder, carry, top)
     if kept.out is not None:
         kept.file("whatif.json", json.dumps(told.values, indent=2) + "\n")
-    return WhatIfResult(told.found, told.values, top, ComparisonResult(told.rows, told.values["current"], kept))
+    both_sides = ComparisonResult(told.rows, told.values["current"], kept)
+    return WhatIfResult(told.found, told.values, top, both_sides, kept)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dally.api.comparison_result import ComparisonResult
+from dally.api.kept import Kept
+from dally.api.run_result import written
 from dally.metrics.before_after import Group
 from dally.sweep.store import frame_of
 from dally.sweep.whatif import Answer
-from dally.sweep.whatif_tables import in_a_sentence, told
+from dally.sweep.whatif_tables import told
 from dally.sweep.whatif_verdict import USE
 
 if TYPE_CHECKING:
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 class WhatIfResult:
     """Two sides of the same jobs: `users`, `sizes`, `losing_jobs`… as polars frames; all of it in `summary`."""
 
-    def __init__(self, found: Answer, summary: dict[str, Any], top: int, comparison: ComparisonResult) -> None:
+    def __init__(
+        self, found: Answer, summary: dict[str, Any], top: int, comparison: ComparisonResult, kept: Kept
+    ) -> None:
         self._summary = summary
+        self._kept = kept
         self._comparison = comparison
         self._found = found
         self._top = top
@@ -50,7 +55,7 @@ class WhatIfResult:
     @property
     def answer(self) -> str:
         """The answer in a sentence."""
-        return in_a_sentence(self._found.total, self.summary["new"])
+        return str(self.summary["answer"])
 
     @property
     def users(self) -> pl.DataFrame:
@@ -78,8 +83,11 @@ class WhatIfResult:
         return frame_of(self._found.losing_jobs)
 
     def report(self, path: str | Path | None = None) -> str:
-        """The text of report.html about both sides; with a path it is also written there."""
-        return self.comparison.report(path)
+        """The text of report.html: verdict, who gains, who loses; with a path it is also written there."""
+        from dally.report.html.whatif_page import whatif_page
+
+        page = whatif_page(self._kept.folder, self.summary, self.comparison.rows.to_dicts())
+        return written(page.to_html(), path)
 
     def __str__(self) -> str:
         parts = told(self._found, self.summary, self._top)

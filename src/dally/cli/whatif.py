@@ -9,7 +9,6 @@ from pathlib import Path
 import typer
 
 from dally.cli import many, trace_options
-from dally.cli.compare import leave_report
 from dally.cli.given import Given, require, takes_scenario, with_values
 from dally.cli.output import print_table
 from dally.cli.scenario_options import option
@@ -115,7 +114,9 @@ def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
     text = json.dumps(answered.values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
-        leave_report(out, answered.question.labels()[0])
+        from dally.report.html.build import write_whatif
+
+        write_whatif(out)
     if as_json:
         typer.echo(text)
         return

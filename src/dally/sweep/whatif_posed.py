@@ -42,6 +42,7 @@ from dally.sweep.whatif import (
     known_network,
     no_difference,
 )
+from dally.sweep.whatif_tables import in_a_sentence
 from dally.sweep.whatif_verdict import Misplaced, judge
 from dally.traces import History
 from dally.traces.reading import start_s
@@ -130,6 +131,7 @@ def tell(posed: Posed, folder: Path, carry: Carry, top: int, report: bool = Fals
     posed = posed._replace(question=question)
     values = _values(posed, runs, rows, found) | {
         "verdict": asdict(verdict),
+        "answer": in_a_sentence(found.total, question.labels()[1]),
         "fit": {name: asdict(part) for name, part in fits._asdict().items()},
         "calibration": _calibration(chosen, posed),
         "evidence": asdict(evidence),

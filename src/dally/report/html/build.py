@@ -9,14 +9,15 @@ from dally.report.html.comparison_page import comparison_page, read_results
 from dally.report.html.page import Page
 from dally.report.html.run_page import run_page
 from dally.report.html.sweep_page import sweep_page
+from dally.report.html.whatif_page import ANSWER, COMPARED, read_answer, whatif_page
 from dally.runs.folder import FolderRecord
 from dally.whole_file import write_whole
 
-RUN, COMPARISON, SWEEP = "run", "comparison", "sweep"
+RUN, COMPARISON, SWEEP, WHATIF = "run", "comparison", "sweep", "what-if"
 
 
 def kind_of(folder: Path) -> str:
-    """Whether the folder holds a run, a comparison or a sweep."""
+    """Whether the folder holds a run, a comparison, a sweep or a what-if."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder")
     if (folder / "summary.json").exists():
@@ -26,6 +27,8 @@ def kind_of(folder: Path) -> str:
             f"{folder}: holds neither summary.json (of `dally simulate --out`) nor results.parquet "
             "(of `dally compare` or `dally sweep`)"
         )
+    if (folder / ANSWER).exists():
+        return WHATIF
     columns = read_results(folder / "results.parquet").columns
     return COMPARISON if "folder" in columns and "workload" in columns else SWEEP
 
@@ -38,7 +41,19 @@ def build_page(folder: Path, baseline: str = "") -> Page:
             raise InputError(f"--baseline {baseline}: {folder} holds a single run, with nothing to compare it to")
         return run_page(FolderRecord(folder))
     rows = read_results(folder / "results.parquet").to_dicts()
+    if kind == WHATIF:
+        if baseline:
+            raise InputError(f"--baseline {baseline}: {folder} holds a what-if, whose current side is the baseline")
+        return whatif_page(folder, read_answer(folder), rows)
     return comparison_page(folder, rows, baseline) if kind == COMPARISON else sweep_page(folder, rows, baseline)
+
+
+def write_whatif(folder: Path) -> None:
+    """The page about a what-if, and beside it the one that compares its two sides."""
+    rows = read_results(folder / "results.parquet").to_dicts()
+    values = read_answer(folder)
+    write_page(comparison_page(folder, rows, values["current"]), folder / COMPARED)
+    write_page(whatif_page(folder, values, rows), folder / "report.html")
 
 
 def write_page(page: Page, path: Path) -> None:

@@ -174,15 +174,19 @@ def add_stories(
     page.add("</div>")
 
 
-def story_html(stories: Stories, job: dict[str, Any], replay: str | None = "") -> str:
-    """One job: what it lost in a line, and its story behind it, each time a link into the replay."""
+def story_html(stories: Stories, job: dict[str, Any], replay: str | None = "", lost: str = "") -> str:
+    """One job: what it lost in a line, and its story behind it, each time a link into the replay.
+
+    `lost` says it in other words than its row of jobs.csv does.
+    """
     often = f", preempted {job['preemptions']:,}×" if job["preemptions"] else ""
     slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
     model = f" {job['model']}" if job["model"] else ""
     user = f"{job[USER]}, " if job.get(USER) else ""
     words = (
-        f"{user}{job['gpus']} GPUs{model}, lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: "
-        f"waited {brief(job['queue_s'])}{slow}{often}"
+        f"{user}{job['gpus']} GPUs{model}, "
+        + (lost or f"lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: waited {brief(job['queue_s'])}")
+        + f"{slow}{often}"
     )
     lines = "".join(
         f"<dt>{_moment(stories.stamp(line.time_s).split(' (')[0], line.time_s, job['job_id'], replay)}</dt>"

@@ -1,0 +1,282 @@
+"""The page about a what-if: can it be trusted, what changes, who gains and who loses, what is assumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dally.errors import at
+from dally.input_file import read_text
+from dally.metrics.spread import MEANING
+from dally.report.explain import Stories
+from dally.report.html.axes import category_axis, count_axis
+from dally.report.html.charts import STACK, Chart, Series
+from dally.report.html.page import Page, marked
+from dally.report.html.page_tables import heading
+from dally.report.html.run_charts import PART_COLOURS
+from dally.report.html.run_page import story_html
+from dally.report.time_text import brief
+from dally.report.whatif_words import assumption_words, fit_table, trust_words
+from dally.runs.folder import FolderRecord
+
+Values = Mapping[str, Any]
+ANSWER = "whatif.json"
+COMPARED = "comparison.html"
+LOSERS = 10
+SHOWN = 15  # rows of a table; the file has all
+LOOKS = {"use": "better", "rough": "rough", "do not quote": "worse", "unchecked": "rough"}
+FIGURES = (
+    ("GPU-hours held by jobs", "gpu_h"),
+    ("of these lost to communication", "comm_gpu_h"),
+    ("of these lost to restarts", "restart_gpu_h"),
+    ("GPU-hours waited for", "wait_gpu_h"),
+    ("mean wait", "wait_mean_s"),
+    ("median wait", "wait_p50_s"),
+    ("p95 of waits", "wait_p95_s"),
+    ("mean completion time", "jct_mean_s"),
+)
+
+
+class Cell(NamedTuple):
+    """A text of a table, whether it is better or worse news, and the number to sort by."""
+
+    text: str
+    look: str = ""
+    value: float | None = None
+
+
+def read_answer(folder: Path) -> dict[str, Any]:
+    """whatif.json of the folder, or an InputError."""
+    path = folder / ANSWER
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError):
+        raise at(path, None, None, "is not what `dally whatif --out` leaves") from None
+    if not isinstance(found, dict) or not {"verdict", "calibration", "total", "answer"} <= found.keys():
+        raise at(path, None, None, "is not what this version of `dally whatif --out` leaves")
+    return found
+
+
+def whatif_page(folder: Path, values: Values, rows: Sequence[Mapping[str, Any]]) -> Page:
+    """The page; `rows` are those of results.parquet, which say where the runs lie."""
+    gpus = " → ".join(f"{count:,} GPUs" for count in dict.fromkeys(values["gpus"]))
+    facts = f"{values['total']['jobs']:,} recorded jobs · {gpus} · {values['current']} → {values['new']}"
+    page = Page("What if?", facts)
+    _verdict(page, values)
+    _trust(page, values)
+    _changes(page, values)
+    _whom(page, values)
+    _losers(page, folder, values, rows)
+    page.section("assumptions", "Assumptions")
+    for line in _assumed(values):
+        page.add(f"<p>{marked(line)}</p>")
+    if (folder / COMPARED).exists():
+        page.add(
+            f'<p><a href="{COMPARED}">Both sides as a comparison</a>, with charts and a replay of every run.</p>'
+        )
+    return page
+
+
+def _verdict(page: Page, values: Values) -> None:
+    found = values["verdict"]
+    page.add(f'<div class="verdict {LOOKS[found["level"]]}"><p class="lead">{marked(found["text"])}</p>')
+    if found["reasons"]:
+        page.add("<p>Most likely because</p><ul>")
+        page.add("".join(f"<li>{marked(reason)}.</li>" for reason in found["reasons"]))
+        page.add("</ul>")
+    only = "As a simulation, no more: " if found["level"] in ("do not quote", "unchecked") else ""
+    page.add(f'</div><p class="answer">{only}{marked(values["answer"])}</p>')
+
+
+def _trust(page: Page, values: Values) -> None:
+    page.section("trust", "Can it be trusted?")
+    for line in trust_words(values):
+        page.add(f"<p>{marked(line)}</p>")
+    if not values["fit"]["whole"]["jobs"]:
+        return
+    table = fit_table(values)
+    page.add(_table(table.headings, [[Cell(text) for text in line] for line in table.texts()]))
+    page.note(
+        "Recorded waits beside those of the replay under what is in use. A job is off by how much longer one wait "
+        "is than the other, a minute added to both. The last quarter of the time had no say in what was chosen."
+    )
+
+
+def _changes(page: Page, values: Values) -> None:
+    page.section("changes", "What changes")
+    both = values["total"]
+    lines = [_figure(name, key, both) for name, key in FIGURES]
+    page.add(_table(["", values["current"], values["new"], "change", ""], lines))
+    if len(values["seeds"]) > 1:
+        page.note(f"± is {MEANING}. Less is better everywhere.")
+    page.add_charts([_causes(values)])
+
+
+def _figure(name: str, key: str, both: Mapping[str, Any]) -> list[Cell]:
+    """A figure on both sides, with its range, and the change."""
+    before, after = both["current"][key], both["new"][key]
+    shown = _hours if key.endswith("_h") else _time
+    halves = [_half(both, f"{side}_{key}") for side in ("current", "new", "saved")]
+    change = after - before
+    sign = "+" if change > 0 else "−"
+    told = f"{sign}{shown(abs(change))}" if shown(abs(change)) != shown(0.0) else shown(0.0)
+    noise = abs(change) <= halves[2] or told == shown(0.0)
+    look = "" if noise else "better" if change < 0 else "worse"
+    share = f"{100 * change / before:+.1f} %".replace("-", "−") if before >= 0.05 else ""
+    texts = [shown(before), shown(after), told]
+    ranged = [f"{text}{_plus_minus(half, shown)}" for text, half in zip(texts, halves, strict=True)]
+    return [Cell(name), Cell(ranged[0]), Cell(ranged[1]), Cell(ranged[2], look), Cell(share, look)]
+
+
+def _half(group: Mapping[str, Any], figure: str) -> float:
+    low, high = group["ranges"].get(figure, (0.0, 0.0))
+    return float(high - low) / 2
+
+
+def _plus_minus(half: float, shown: Any) -> str:
+    return f" ± {shown(half)}" if shown(half) != shown(0.0) else ""
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.1f}"
+
+
+def _time(seconds: float) -> str:
+    return brief(seconds, in_table=True)
+
+
+def _causes(values: Values) -> Chart:
+    """GPU-hours by what they went to, a bar for each side."""
+    sides = [values["total"][side] for side in ("current", "new")]
+    used = [side["gpu_h"] - side["comm_gpu_h"] - side["restart_gpu_h"] for side in sides]
+    parts = {
+        "computing": used,
+        "communication": [side["comm_gpu_h"] for side in sides],
+        "restarts": [side["restart_gpu_h"] for side in sides],
+        "waiting": [side["wait_gpu_h"] for side in sides],
+    }
+    most = max(sum(part[place] for part in parts.values()) for place in (0, 1))
+    return Chart(
+        "gpu-hours", "GPU-hours by cause",
+        "GPUs that jobs held, computing, in exposed communication and restarting; and GPUs that they waited for.",
+        STACK, count_axis("GPU-hours of all jobs", most, "hours"),
+        category_axis("side", "policy", [values["current"], values["new"]]),
+        [Series(name, PART_COLOURS[name], part, [0.0, 1.0]) for name, part in parts.items()],
+    )  # fmt: skip
+
+
+def _whom(page: Page, values: Values) -> None:
+    page.section("whom", "Who gains, who loses")
+    page.note("A job is better or worse off if it takes 5 % and a minute less or longer. Click a heading to sort.")
+    for key, what in (("users", "user"), ("accounts", "account"), ("partitions", "partition"), ("sizes", "GPUs")):
+        groups = values[key]
+        if len(groups) < 2 and key != "sizes":
+            continue
+        page.add(f'<h3 class="by">By {"GPUs of the job" if key == "sizes" else what}</h3>')
+        heads = [
+            what,
+            "jobs",
+            "GPU-hours",
+            "saved",
+            "mean wait",
+            "new",
+            "mean JCT",
+            "new",
+            "better off",
+            "worse off",
+        ]
+        page.add(_table(heads, [_group(group) for group in groups[:SHOWN]], sortable=True))
+        if len(groups) > SHOWN:
+            page.note(f"Those with most GPU-hours; {len(groups) - SHOWN:,} more in {ANSWER}.")
+
+
+def _group(group: Mapping[str, Any]) -> list[Cell]:
+    before, after = group["current"], group["new"]
+    saved, half = group["saved_gpu_h"], _half(group, "saved_gpu_h")
+    zero = abs(saved) < 0.05
+    look = "" if zero or abs(saved) <= half else "better" if saved > 0 else "worse"
+    sign = "" if zero else "+" if saved > 0 else "−"
+    cells = [
+        Cell(group["name"]),
+        Cell(f"{group['jobs']:,}", value=group["jobs"]),
+        Cell(_hours(before["gpu_h"]), value=before["gpu_h"]),
+        Cell(f"{sign}{_hours(abs(saved))}{_plus_minus(half, _hours)}", look, saved),
+    ]
+    for key in ("wait_mean_s", "jct_mean_s"):
+        gain = before[key] - after[key]
+        sure = abs(gain) > max(_half(group, f"saved_{key}"), 60.0, 0.05 * before[key])
+        cells.append(Cell(_time(before[key]), value=before[key]))
+        cells.append(Cell(_time(after[key]), ("better" if gain > 0 else "worse") * sure, after[key]))
+    return [*cells, *(Cell(f"{group[key]:,}", value=group[key]) for key in ("better", "worse"))]
+
+
+def _losers(page: Page, folder: Path, values: Values, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The jobs that lose most, each with what it was like before and its story on the new side."""
+    page.section("losers", "The largest losers")
+    losers = values["losing_jobs"]
+    if not losers:
+        page.add("<p>Nobody loses: no job takes more than 5 % and one minute longer.</p>")
+        return
+    shown = min(LOSERS, len(losers))
+    page.note(
+        f"{shown} of {len(losers):,} jobs that take more than 5 % and one minute longer, with what happens to them "
+        f"under `{values['new']}` (the first seed). Click a job for its story."
+    )
+    first = {str(row["policy"]): row["folder"] for row in reversed(list(rows))}
+    if values["new"] not in first:
+        return
+    where = first[values["new"]]
+    run = FolderRecord(folder / where)
+    stories = Stories(run)
+    replay = f"{where}/report.html" if (folder / where / "report.html").exists() else None
+    known = {row["job_id"]: row for row in run.jobs.iter_rows(named=True)}
+    page.add('<div class="card">')
+    for job in losers[:LOSERS]:
+        row = known.get(job["job_id"])
+        if row is not None and row["jct_s"] is not None:
+            page.add(story_html(stories, row | {"lost_s": job["lost_s"]}, replay, _before(job)))
+    page.add("</div>")
+
+
+def _before(job: Mapping[str, Any]) -> str:
+    return (
+        f"takes {brief(job['new_jct_s'])} instead of {brief(job['current_jct_s'])}, "
+        f"waits {brief(job['new_wait_s'])} instead of {brief(job['current_wait_s'])}"
+    )
+
+
+def _assumed(values: Values) -> list[str]:
+    """All that the answer stands on."""
+    lines = [
+        "The same jobs are submitted at the same times on both sides, whether queues are short or long.",
+        "What the record does not hold is not replayed: dependencies, holds, reservations, limits per user.",
+    ]
+    if values["links_stated"] and not values["network"]:
+        lines.append("Links are as the topology states them.")
+    return lines + assumption_words(values)
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[Cell]], sortable: bool = False) -> str:
+    """A table, to sort by its headings or not."""
+    plain = [heading(text, left=place == 0) if sortable else _head(text, place) for place, text in enumerate(heads)]
+    rows = "".join(f"<tr>{''.join(map(_cell, line, range(len(line))))}</tr>" for line in lines)
+    kind = ' class="sortable"' if sortable else ""
+    head = f"<thead><tr>{''.join(plain)}</tr></thead>"
+    return f'<div class="tablebox"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _head(text: str, place: int) -> str:
+    return f'<th scope="col"{_left(place)}>{escape(text)}</th>'
+
+
+def _cell(cell: Cell, place: int) -> str:
+    shown = f'<span class="{cell.look}">{escape(cell.text)}</span>' if cell.look else escape(cell.text)
+    value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+    return f"<td{_left(place)}{value}>{shown}</td>"
+
+
+def _left(place: int) -> str:
+    return ' class="left"' if place == 0 else ""
