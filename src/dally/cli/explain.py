@@ -10,9 +10,13 @@ from typing import Any
 import typer
 
 from dally.cli.output import print_table
+from dally.cli.plain_text import clock_time, plain
+from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
 from dally.errors import InputError
 
 EXAMPLES = """Examples:
+
+  dally explain 42
 
   dally explain j42 --run runs/one
 
@@ -26,14 +30,23 @@ TIMED = ("on offer", "takes now", "next")
 
 def explain(
     job: str = typer.Argument("", help="The job's id."),
-    run: Path = typer.Option(..., metavar="DIR", help="What `dally simulate --out` left."),
+    run: Path = typer.Option(
+        None, metavar="DIR", help="What `dally simulate --out` left.  [default: asks the running scheduler]"
+    ),
     at: float = typer.Option(None, metavar="SECONDS", help="The story up to then, and how things stand."),
     waiting: bool = typer.Option(
         False, "--waiting", help="All jobs that wait at that instant.  [default: when most waited]"
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of text."),
+    server: str = SERVER,
+    token_file: Path = TOKEN_FILE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Tell why a job waited, until when, what it got and what it lost."""
+    if run is None:
+        if waiting or at is not None or not job:
+            raise InputError("of the running scheduler, give a job; --at and --waiting need --run")
+        _asked(Server(server, token_file), job, as_json)
+        return
     from dally.report.explain import Stories
     from dally.runs.folder import FolderRecord
 
@@ -46,6 +59,25 @@ def explain(
         _waiting(records, records.busiest_s() if at is None else at, as_json)
     else:
         _story(records, job, at, as_json)
+
+
+def _asked(server: Server, job_id: str, as_json: bool) -> None:
+    """The story as the running scheduler tells it."""
+    found = server.get(f"jobs/{quoted(job_id)}/explanation")
+    if as_json:
+        print_json(found)
+        return
+    job = found["job"]
+    about = "".join(f", {part}" for part in (job["name"], job["user"]) if part)
+    typer.echo(plain(f"Job {job['job_id']}{about}: {job['state']}"))
+    for line in found["story"]:
+        typer.echo(f"  {clock_time(line['at_s'])}  {plain(line['text'])}")
+    if job["state"] == "waiting":
+        until = f", until {clock_time(job['next_s'])}" if job["next_s"] is not None else ""
+        typer.echo(f"  Waits now: {plain(job['why'])}{until}.")
+    if found["slowdowns"]:
+        shown = ", ".join(f"{plain(tier)} {value:.2f}" for tier, value in found["slowdowns"].items())
+        typer.echo(f"  Slowdown to expect, alone: {shown}.")
 
 
 def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:

@@ -18,10 +18,11 @@ from dally.extras import EXTRAS, missing
 
 LONGEST_MESSAGE = 1000  # characters
 # Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
-GROUPS = ("topology", "trace", "slurm")
+GROUPS = ("topology", "trace", "token", "slurm")
 ALL = (
-    "init", "simulate", "compare", "whatif", "serve", "shadow", "sweep", "benchmark", "reproduce", "explain",
-    "report", "policies", "models", *GROUPS, "collective", "predict", "learn", "demo",
+    "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "cancel", "nodes", "timers", "slots",
+    "shadow", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "models", *GROUPS, "collective",
+    "predict", "learn", "demo",
 )  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""`dally timers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dally.cli.output import print_table
+from dally.cli.plain_text import clock_time, plain
+from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
+
+EXAMPLES = """Examples:
+
+  dally timers
+
+  dally timers --json
+"""
+
+
+def timers(server: str = SERVER, token_file: Path = TOKEN_FILE, as_json: bool = AS_JSON) -> None:
+    """Tell what each demand is offered, who holds out for a closer place, and until when."""
+    found = Server(server, token_file).get("timers")
+    if as_json:
+        print_json(found)
+        return
+    if not found["offers"] and not found["tuned"]:
+        typer.echo("Nobody is offered GPUs that it does not take.")
+    if found["offers"]:
+        _offers(found["offers"])
+    if found["holding"]:
+        rows = [[plain(one["job_id"]), str(one["gpus"]), clock_time(one["next_s"]), plain(one["why"])] for one in found["holding"]]
+        print_table(["job", "GPUs", "until", "why"], rows)
+    if found["tuned"]:
+        tiers = list(next(iter(found["tuned"].values())))
+        rows = [[gpus, *(_seconds(by_tier[tier]) for tier in tiers)] for gpus, by_tier in found["tuned"].items()]
+        print_table(["GPUs", *(plain(f"waits for closer than one {tier}") for tier in tiers)], rows, numbers_from=1)
+
+
+def _offers(offers: list[dict[str, Any]]) -> None:
+    tiers = list(offers[0]["holds_out_s"])
+    rows = [
+        [
+            plain(one["job_id"]) or "all",
+            str(one["gpus"]),
+            plain(one["offered"]) or "nothing",
+            *(_seconds(one["holds_out_s"].get(tier)) for tier in tiers),
+        ]
+        for one in offers
+    ]
+    print_table(["job", "GPUs", "offered", *(plain(f"takes one {tier} after") for tier in tiers)], rows, numbers_from=3)
+
+
+def _seconds(timer_s: float | None) -> str:
+    from dally.report.time_text import brief
+
+    return "never" if timer_s is None else brief(timer_s)
