@@ -322,3 +322,12 @@ def events(store: Store) -> list[dict[str, object]]:
     from dally.live.store.schema import EVENTS
 
     return store.rows(select(EVENTS).order_by(EVENTS.c.id))
+
+
+def test_a_gang_that_runs_where_it_was_put_is_not_found_elsewhere(tmp_path: Path) -> None:
+    """However its parts are listed: best fit takes the last rack's few GPUs first, or last."""
+    bench = Bench(tmp_path, FakeBackend(4, 4, 8))
+    bench.submit(8, 600.0)
+    bench.submit(100, 600.0)
+    bench.go_on(20.0)
+    assert not {"evict", "adopt"} & {str(row["kind"]) for row in events(bench.store)}

@@ -30,10 +30,10 @@ TIMED = ("on offer", "takes now", "next")
 
 def explain(
     job: str = typer.Argument("", help="The job's id."),
-    run: Path = typer.Option(
+    run: Path | None = typer.Option(
         None, metavar="DIR", help="What `dally simulate --out` left.  [default: asks the running scheduler]"
     ),
-    at: float = typer.Option(None, metavar="SECONDS", help="The story up to then, and how things stand."),
+    at: float | None = typer.Option(None, metavar="SECONDS", help="The story up to then, and how things stand."),
     waiting: bool = typer.Option(
         False, "--waiting", help="All jobs that wait at that instant.  [default: when most waited]"
     ),

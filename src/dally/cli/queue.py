@@ -41,7 +41,9 @@ def queue(
     if not jobs:
         typer.echo("No jobs.")
         return
-    print_table(["place", "job", "name", "user", "GPUs", "state", "since", "where, or why not"], [_row(job) for job in jobs])
+    print_table(
+        ["place", "job", "name", "user", "GPUs", "state", "since", "where, or why not"], [_row(job) for job in jobs]
+    )
     if found["total"] > len(jobs):
         typer.echo(f"{found['total'] - len(jobs)} more; --limit shows them.")
 
@@ -57,6 +59,6 @@ def _where(job: dict[str, Any]) -> str:
         machines = list(job["placement"])
         shown = ", ".join(machines[:3]) + (f" and {len(machines) - 3} more" if len(machines) > 3 else "")
         slow = job["slowdown"]
-        return f"{shown} (one {job['tier']})" + (f", slowdown {slow:.2f}" if slow and slow > 1.005 else "")
+        return f"{shown} ({job['tier']})" + (f", slowdown {slow:.2f}" if slow and slow > 1.005 else "")
     then = f", until {clock_time(job['next_s'])}" if job["next_s"] is not None else ""
     return f"{job['why']}{then}"

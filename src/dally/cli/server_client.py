@@ -41,7 +41,8 @@ class Server:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"--server {plain(url)}: must be an address as {USUAL_SERVER}")
         self._url = url.rstrip("/")
-        self.token = read_text(token_file).strip() if token_file is not None else os.environ.get("DALLY_TOKEN", "")
+        told = os.environ.get("DALLY_TOKEN", "") if token_file is None else read_text(token_file)
+        self.token = told.strip()
         if not (self.token.isascii() and self.token.isprintable()):
             raise InputError(f"{token_file or 'DALLY_TOKEN'}: holds no token")
         self._opener = _opener(parts.hostname in LOOPBACK)
@@ -89,7 +90,9 @@ class Server:
         except OSError as error:
             why = getattr(error, "reason", error)
             hint = "start one with `dally serve`, or name one with --server"
-            raise InputError(f"{self._url}: no server answers: {getattr(why, 'strerror', '') or why}; {hint}") from None
+            raise InputError(
+                f"{self._url}: no server answers: {getattr(why, 'strerror', '') or why}; {hint}"
+            ) from None
         except ValueError as error:  # not HTTP
             raise InputError(f"{self._url}: is not a Dally server: {error}") from None
 

@@ -29,5 +29,7 @@ def slots(
     if as_json:
         print_json(found)
         return
-    rows = [[plain(f"inside one {tier}"), str(count)] for tier, count in found["slots"].items()]
+    *inner, whole = found["slots"]
+    names = [*(f"inside one {tier}" for tier in inner), f"across the {whole}"]
+    rows = [[plain(name), str(count)] for name, count in zip(names, found["slots"].values(), strict=True)]
     print_table([f"gangs of {gpus} GPUs", "now"], rows, numbers_from=1)

@@ -23,7 +23,7 @@ EXAMPLES = """Examples:
 
 
 def submit(
-    command: list[str] = typer.Argument(None, help="What to run, after `--`; without: a job that takes --expected."),
+    command: list[str] = typer.Argument(None, help="What to run, after `--`; without: --expected of nothing."),
     gpus: int = typer.Option(..., "--gpus", "-g", metavar="N", min=1, help="GPUs that it needs all at once."),
     name: str = typer.Option("", metavar="TEXT", help="What to call it.  [default: the command]"),
     model: str = typer.Option("", metavar="NAME", help="What it trains, as in `dally models`."),
@@ -46,7 +46,8 @@ def submit(
     body: dict[str, Any] = {
         "gpus": gpus, "command": words, "name": name or (os.path.basename(words[0]) if words else ""),
         "model": model, "expected_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
-        "user": user or ("" if asked.token else _me()), "account": account, "folder": os.path.abspath(folder or "."),
+        "user": user or ("" if asked.token else _me()), "account": account,
+        "folder": os.path.abspath(folder or "."),
     }  # fmt: skip
     found = asked.post("preview" if preview else "jobs", body)
     if as_json:

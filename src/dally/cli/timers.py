@@ -30,7 +30,10 @@ def timers(server: str = SERVER, token_file: Path = TOKEN_FILE, as_json: bool = 
     if found["offers"]:
         _offers(found["offers"])
     if found["holding"]:
-        rows = [[plain(one["job_id"]), str(one["gpus"]), clock_time(one["next_s"]), plain(one["why"])] for one in found["holding"]]
+        rows = [
+            [plain(one["job_id"]), str(one["gpus"]), clock_time(one["next_s"]), plain(one["why"])]
+            for one in found["holding"]
+        ]
         print_table(["job", "GPUs", "until", "why"], rows)
     if found["tuned"]:
         tiers = list(next(iter(found["tuned"].values())))
@@ -49,7 +52,9 @@ def _offers(offers: list[dict[str, Any]]) -> None:
         ]
         for one in offers
     ]
-    print_table(["job", "GPUs", "offered", *(plain(f"takes one {tier} after") for tier in tiers)], rows, numbers_from=3)
+    print_table(
+        ["job", "GPUs", "offered", *(plain(f"takes one {tier} after") for tier in tiers)], rows, numbers_from=3
+    )
 
 
 def _seconds(timer_s: float | None) -> str:

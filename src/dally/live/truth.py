@@ -109,7 +109,7 @@ class Comparison:
             del self._roster.wanted[job.job_id]  # it is there, or where the backend saw fit
         allocation = self._roster.allocation(told.placement)
         here = job.allocation if job.status == RUNNING else None
-        if allocation is None or (here is not None and here.parts() == allocation.parts()):
+        if allocation is None or (here is not None and sorted(here.parts()) == allocation.parts()):
             return
         if not any(name in self._down for name in told.placement):
             if here is not None:

@@ -58,7 +58,8 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     told = []
     for one in error.errors():
         where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
-        told.append(f"{where}: {one['msg']}" if where else str(one["msg"]))
+        said = "must not hold control characters" if one["type"] == "string_pattern_mismatch" else one["msg"]
+        told.append(f"{where}: {said}" if where else str(said))
     return _problem(422, "; ".join(told))
 
 
