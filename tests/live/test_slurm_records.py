@@ -109,6 +109,12 @@ def test_a_running_job_tells_which_gpus_it_has() -> None:
     assert job_of(tres_per_node="gres:gpu:8", time_limit=90).limit_s == 5400.0
 
 
+def test_what_is_asked_for_on_one_node_stays_together() -> None:
+    assert job_of(tres_per_node="gres:gpu:4", node_count=2).group == 4
+    assert job_of(tres_per_node="gres:gpu:8", admin_comment="dally:submit=1;group=4;gpus=8").group == 4
+    assert job_of(tres_per_node="", tres_per_job="gres:gpu:8").group == 1
+
+
 def test_jobs_without_gpus_are_left_out_and_arrays_are_their_tasks() -> None:
     array = row(job_id=20, array_job_id=20, array_task_string="0-2,7,10-14:2%4")
     task = row(job_id=21, array_job_id=20, array_task_id=5, job_state="RUNNING")
@@ -125,7 +131,7 @@ def test_what_a_user_writes_stays_text() -> None:
 def test_the_note_survives_beside_an_operators_comment() -> None:
     (record,) = records_of([row(admin_comment="see ticket 5", node_count=2, tasks=16, cpus=64)])
     note = note_of(record, shape_of(record, 16))
-    assert note == "see ticket 5 dally:submit=999000;gpus=16;nodes=2;tasks=16;cpus=64;memory=0"
+    assert note == "see ticket 5 dally:submit=999000;group=8;gpus=16;nodes=2;tasks=16;cpus=64;memory=0"
     (again,) = records_of([row(admin_comment=note, submit_time=999_999, node_count=4, tasks=4)])
     assert shape_of(again, 16) == shape_of(record, 16)
     assert note_of(again, shape_of(again, 16)) == note

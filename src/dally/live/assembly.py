@@ -36,6 +36,7 @@ class Service:
         self.backend = backend or open_backend(config)
         self.lock = ClusterLock(_lock_path(self.backend), f"this {config.backend} cluster")
         self.topology = _topology(config, self.backend)
+        config.folder.mkdir(parents=True, exist_ok=True)
         self.store = open_store(config.store_address())
         self.clock = _clock(self.store, config.speed)
         self._tell_store()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dally.cluster.formats.hostlist import split_outside
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
-from dally.live.backends.slurm.jobs_json import JobRecord, number, plain_gres
+from dally.live.backends.slurm.jobs_json import JobRecord, group_asked, number, plain_gres
 
 KEPT = ("gpus", "nodes", "tasks", "cpus", "memory")  # of a job as submitted: Slurm only knows its latest shape
 
@@ -44,6 +44,7 @@ def note_of(record: JobRecord, shape: Shape) -> str:
     """The AdminComment that remembers when the job came and what it asked for."""
     mark = dict(record.mark or {})
     mark.setdefault("submit", str(number(record.row.get("submit_time"))))
+    mark.setdefault("group", str(group_asked(record)))
     mark.update({name: str(value) for name, value in zip(KEPT, shape, strict=True)})
     return with_mark(str(record.row.get("admin_comment") or ""), mark)
 

@@ -125,6 +125,12 @@ def gpus_asked(record: JobRecord, machine_gpus: int) -> int:
     return tres_gpus(str(row.get("tres_per_socket") or "")) * nodes * max(1, number(row.get("sockets_per_node")))
 
 
+def group_asked(record: JobRecord) -> int:
+    """GPUs that its user wants on each node; 1: he named a total, and any split will do."""
+    noted = number_in(record.mark, "group")
+    return noted or tres_gpus(str(record.row.get("tres_per_node") or "")) or 1
+
+
 def tres_gpus(text: str) -> int:
     """GPUs of `gres:gpu:4` or `gres/gpu:a100:4,gres/nic:1`."""
     return gres_gpus(",".join(plain_gres(item) for item in split_outside(text, "()")))
@@ -179,9 +185,11 @@ class JobReader:
         return time.monotonic() - self._back[record.job_id][1] < REST_S
 
     def _group(self, record: JobRecord, facts: JobFacts, asked: int) -> int:
+        """As stated, or as many as it asks for on each node: those stay together."""
         if record.whole_machines:
             return self._machine_gpus
-        return facts.group if asked % facts.group == 0 and facts.group <= self._machine_gpus else 1
+        group = facts.group if facts.group > 1 else group_asked(record)
+        return group if asked % group == 0 and group <= self._machine_gpus else 1
 
     def _managed(self, record: JobRecord) -> bool:
         """Ours to start and stop: it came held, and it can be requeued if it runs."""

@@ -127,9 +127,7 @@ class SlurmBackend(Backend):
         if standing == "PENDING":
             self._tools.run("scontrol", "uhold", job_id)
             standing = self._standing(job_id)  # it may have started in that very moment
-        if standing in FINAL:
-            raise BackendError(f"job {job_id} cannot be preempted: it is {standing}")
-        if standing not in ("PENDING", *STOPPING):
+        if standing not in ("PENDING", *STOPPING, *FINAL):
             self._tools.run("scontrol", "requeuehold", job_id)
 
     def cancel(self, job_id: str) -> None:

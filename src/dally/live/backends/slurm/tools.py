@@ -48,6 +48,12 @@ class Tools:
         except json.JSONDecodeError as error:
             raise BackendError(f"{' '.join(words)} printed no JSON: {error}") from None
         rows = found.get(kind) if isinstance(found, dict) else None
+        errors = found.get("errors") if isinstance(found, dict) else None
+        if errors:  # an empty list and exit code 0 come with it where slurmctld does not answer
+            why = "; ".join(
+                str(one.get("description") or one.get("error")) for one in errors if isinstance(one, dict)
+            )
+            raise BackendError(one_line(f"{' '.join(words)}: {why}; does slurmctld run?", LONGEST_COMPLAINT))
         if not isinstance(rows, list):
             raise BackendError(f"{' '.join(words)}: no list of {kind} in its JSON")
         return rows

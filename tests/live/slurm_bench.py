@@ -1,0 +1,132 @@
+"""The live scheduler on a real Slurm, turn by turn, with an eye on every GPU."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from dally.cluster.formats.hostlist import expand_list
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ClusterState, Placement
+from dally.live.backends.slurm import SlurmBackend
+from dally.live.scheduler import Scheduler
+from dally.live.setup import Setup
+from dally.live.store import open_store
+from dally.live.store.schema import EVENTS
+from dally.live.wall_clock import WallClock
+from tests.live.slurm_cluster import SlurmCluster
+
+# A job that counts tenths of a second, writes down how far it is when told to stop, and goes on from there.
+JOB = """#!/bin/bash
+mark={folder}/$SLURM_JOB_ID
+done=$(cat $mark.saved 2>/dev/null || echo 0)
+echo "begin $done $SLURM_JOB_NODELIST" >> $mark
+trap 'echo $done > $mark.saved; echo "saved $done" >> $mark; exit 0' TERM
+while [ $done -lt {tenths} ]; do sleep 0.1; done=$((done + 1)); done
+echo "end $done" >> $mark
+"""
+
+
+class WatchedSlurm(SlurmBackend):
+    """Checks at every look that no GPU is two jobs', by Slurm's own numbers, and remembers who ran where."""
+
+    def __init__(self, conf: str) -> None:
+        super().__init__(conf=conf)
+        self.runs: dict[str, dict[int, Placement]] = {}  # by job and number of restarts
+
+    def snapshot(self) -> ClusterState:
+        found = super().snapshot()
+        taken: dict[tuple[str, int], str] = {}
+        for job in found.jobs:
+            row = self._records[job.job_id].row
+            if job.placement:
+                for gpu in gpus_of(row):
+                    other = taken.setdefault(gpu, job.job_id)
+                    assert other == job.job_id, f"GPU {gpu} is of jobs {other} and {job.job_id}"
+            if job.state == base.RUNNING:
+                self.runs.setdefault(job.job_id, {})[row["restart_cnt"]] = dict(job.placement)
+        return found
+
+
+def gpus_of(row: dict[str, Any]) -> set[tuple[str, int]]:
+    """Node and number of every GPU that Slurm has given to a job."""
+    found = set()
+    for node, text in zip(expand_list(row["nodes"]), row["gres_detail"], strict=True):
+        for numbers in re.findall(r"IDX:([0-9,-]+)", text):
+            found |= {(node, int(number)) for number in expand_list(f"[{numbers}]")}
+    return found
+
+
+class SlurmBench:
+    """A scheduler whose clock runs `speed` times as fast, on a cluster with nothing on it."""
+
+    def __init__(self, slurm: SlurmCluster, folder: Path, setup: Setup, speed: float = 1.0) -> None:
+        self.slurm, self.folder, self.setup, self.speed = slurm, folder, setup, speed
+        self.backend = WatchedSlurm(str(slurm.conf))
+        self.store = open_store(f"sqlite:///{folder}/dally.db")
+        self.clock = WallClock(time.time(), speed)
+        self.topology = self.backend.topology()
+        self.submitted: list[str] = []
+        self.problems: list[str] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """A scheduler that knows what the store knows."""
+        self.scheduler = Scheduler(self.backend, self.topology, self.setup, self.store, self.clock)
+
+    def submit(self, gpus: int, seconds: float, *words: str, model: str = "resnet50") -> str:
+        """A job of so many seconds of the wall clock, as its user submits it: held."""
+        nodes = max(1, gpus // 8)
+        asks = ("-H", "--requeue", "-N", str(nodes), f"--gpus-per-node={gpus // nodes}", "-o", "/dev/null")
+        facts = f'--comment={{"model": "{model}", "expected": {seconds * self.speed:g}}}'
+        script = JOB.format(folder=self.folder, tenths=round(seconds * 10))
+        job_id = self.slurm.run("sbatch", "--parsable", *asks, facts, *words, given=script).strip()
+        self.submitted.append(job_id)
+        return job_id
+
+    def turn(self) -> None:
+        """One turn; a Slurm that does not answer costs it."""
+        try:
+            self.problems += self.scheduler.turn().problems
+        except BackendError as error:
+            self.problems.append(str(error))
+
+    def go_on(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Turn after turn until then."""
+        until_s = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < until_s, (self.states(), self.problems[-5:])
+            self.turn()
+            time.sleep(0.15)
+
+    def states(self) -> dict[str, str]:
+        """As the scheduler last saw them."""
+        return {job.job_id: job.state for job in self.scheduler.roster.latest.jobs}
+
+    def runs(self, job_id: str) -> bool:
+        """It runs, as far as the scheduler knows."""
+        return self.states().get(job_id) == base.RUNNING
+
+    def ended(self) -> bool:
+        """Every job has come to its own end, and the books are empty."""
+        return not self.scheduler.roster.jobs and all("end" in self.marks(job) for job in self.submitted)
+
+    def marks(self, job_id: str) -> str:
+        """What the job wrote."""
+        path = self.folder / job_id
+        return path.read_text() if path.exists() else ""
+
+    def begun_on(self, job_id: str) -> list[set[str]]:
+        """The nodes of each of its runs, by its own account."""
+        lines = [line.split() for line in self.marks(job_id).splitlines() if line.startswith("begin")]
+        return [set(expand_list(words[2])) for words in lines]
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """What the store knows of these kinds, in order."""
+        rows = self.store.rows(select(EVENTS).order_by(EVENTS.c.id))
+        return [row for row in rows if row["kind"] in kinds]

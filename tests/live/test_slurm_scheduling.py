@@ -1,0 +1,138 @@
+"""Dally schedules a real Slurm: what it decides is what happens, whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dally.live.backends import base
+from dally.live.backends.base import Placement
+from dally.live.setup import Setup
+from tests.live.slurm_bench import SlurmBench
+from tests.live.slurm_cluster import SlurmCluster
+
+SPEED = 100.0  # a second is 100 of the engine's
+PAPER = Setup("dally-paper-manual", {"lease_s": "400", "floors": "1,2"}, restart_per_gpu_s=0.0)
+
+
+def test_sixty_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """All finish, where it was decided; preemption with a checkpoint, resuming elsewhere, and renewal happen."""
+    chance = random.Random(2)
+    bench = SlurmBench(slurm, tmp_path, PAPER, SPEED)
+    for number in range(60):
+        gpus = chance.choices((1, 2, 4, 8, 16, 32, 64), (6, 4, 6, 8, 6, 4, 2))[0]
+        bench.submit(gpus, chance.uniform(0.8, 3.0) if number % 15 else 6.0, model=chance.choice(("vgg16", "bert")))
+        if number % 10 == 9:
+            bench.turn()
+    bench.go_on(bench.ended, 150.0)
+    assert bench.problems == []
+    assert not bench.events("start_failed", "adopt", "evict")
+    for job_id in bench.submitted:
+        check_decided(bench, job_id)
+    assert bench.events("preempt")
+    assert bench.events("renew")
+    runs = [bench.begun_on(job_id) for job_id in bench.submitted]
+    assert any(len(nodes) > 1 and nodes[0] != nodes[1] for nodes in runs)
+
+
+def check_decided(bench: SlurmBench, job_id: str) -> None:
+    """It ran where the log says, GPU by GPU, and went on each time from where it had stopped."""
+    decided: list[Placement] = [row["placement"] for row in bench.events("start") if row["job_id"] == job_id]
+    seen = [bench.backend.runs.get(job_id, {})[run] for run in sorted(bench.backend.runs.get(job_id, {}))]
+    assert within(seen, decided), (job_id, seen, decided)
+    assert within(bench.begun_on(job_id), [set(placement) for placement in decided]), (job_id, decided)
+    saved = "0"
+    for line in bench.marks(job_id).splitlines():
+        word, count = line.split()[:2]
+        assert word != "begin" or count == saved, bench.marks(job_id)
+        saved = count if word == "saved" else saved
+    assert bench.marks(job_id).count("end") == 1
+
+
+def within(some: Sequence[object], every: Iterable[object]) -> bool:
+    """All of `some` come in `every`, in that order; what was called back before it began is not among them."""
+    rest = iter(every)
+    return all(any(one == other for other in rest) for one in some)
+
+
+def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Half of each rack comes free: 32 GPUs there are, but not in one rack, until the job's timer has run out."""
+    setup = Setup("dally-paper-manual", {"lease_s": "9000", "floors": "0.05,0.1"})  # timers of 450 and 900 s
+    bench = SlurmBench(slurm, tmp_path, setup, SPEED)
+    for number in range(8):
+        bench.submit(16, 1.0 if number % 2 else 20.0)
+        bench.turn()
+    wide = bench.submit(32, 0.5)
+    bench.go_on(lambda: "end" in bench.marks(wide))
+    (start,) = [row for row in bench.events("start") if row["job_id"] == wide]
+    (submit,) = [row for row in bench.events("submit") if row["job_id"] == wide]
+    finished_s = [row["time_s"] for row in bench.events("finish")][:4]
+    assert start["tier"] == "network"
+    assert start["time_s"] > max(finished_s) + 50.0  # enough GPUs for some while
+    assert 800.0 <= start["time_s"] - submit["time_s"] < 1200.0  # Slurm tells the second of the submission
+
+
+def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """A user's release, cancelled jobs, a node that goes down and comes back, slurmctld restarted."""
+    bench = SlurmBench(slurm, tmp_path, Setup("fifo-backfill"))
+    jobs = [bench.submit(8, 5.0) for _ in range(20)]
+    bench.go_on(lambda: sum(map(bench.runs, jobs)) == 16)
+    waiting = [job_id for job_id in jobs if not bench.runs(job_id)]
+    slurm.run("scontrol", "release", waiting[0])
+    for job_id in (waiting[1], jobs[0]):
+        slurm.run("scancel", job_id)
+        bench.submitted.remove(job_id)
+    victim = jobs[1]
+    (lost,) = bench.backend.runs[victim][0]
+    slurm.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+    bench.go_on(lambda: 1 in bench.backend.runs[victim])
+    assert lost not in bench.backend.runs[victim][1]
+    slurm.run("scontrol", "update", f"NodeName={lost}", "State=RESUME")
+    slurm.stop_one("slurmctld")
+    bench.turn()
+    assert "does slurmctld run?" in bench.problems[-1]
+    slurm.start_controller()
+    bench.go_on(bench.ended)
+    for job_id in bench.submitted:
+        assert bench.marks(job_id).count("end") == 1
+        begun = bench.marks(job_id).count("begin")
+        assert begun == 1 or (begun == 2 and job_id in (victim, waiting[0])), bench.marks(job_id)
+    assert bench.backend.snapshot().machines[slurm.nodes.index(lost)].state == base.UP
+
+
+def test_uneven_splits_are_as_slurm_deals_them(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm fills machine by machine; where that is not what was decided, the books follow."""
+    bench = SlurmBench(slurm, tmp_path, Setup("fifo-backfill"))
+    job_id = bench.submit(8, 2.0, "-N", "1", "--gpus-per-node=0", "--gpus=8")
+    bench.backend.start(job_id, {"n01": 5, "n02": 3})
+    while not bench.backend.runs:
+        bench.backend.snapshot()
+    assert bench.backend.runs[job_id] == {0: {"n01": 7, "n02": 1}}
+    bench.go_on(bench.ended)
+    assert [row["placement"] for row in bench.events("adopt")] == [{"n01": 7, "n02": 1}]
+
+
+def test_killed_ten_times(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """`kill -9` at any moment: each job runs once, from its beginning to its end."""
+    chance = random.Random(5)
+    bench = SlurmBench(slurm, tmp_path, Setup("fifo-backfill"))
+    jobs = [bench.submit(16, chance.uniform(0.5, 2.0)) for _ in range(30)]
+    words = ["--backend", "slurm", "--folder", str(tmp_path / "daemon"), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "dally", "serve", "--policy", "fifo-backfill", *words]
+    environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
+    for kill in range(11):
+        daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+        until_s = time.monotonic() + (chance.uniform(0.8, 2.4) if kill < 10 else 60.0)
+        while time.monotonic() < until_s and not all("end" in bench.marks(job_id) for job_id in jobs):
+            time.sleep(0.05)
+        daemon.send_signal(signal.SIGKILL if kill < 10 else signal.SIGTERM)
+        said = daemon.communicate(timeout=20)[1].decode()
+    assert daemon.returncode == 0, said[-2000:]
+    for job_id in jobs:
+        assert [line.split()[0] for line in bench.marks(job_id).splitlines()] == ["begin", "end"], job_id
