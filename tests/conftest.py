@@ -22,6 +22,14 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"expected the {expected} build, found {'compiled' if is_compiled() else 'uncompiled'}", 3)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked `once` to the run of the compiled build."""
+    if os.environ.get("DALLY_EXPECT") == "uncompiled":
+        left_out = [item for item in items if item.get_closest_marker("once")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of real data; tests that need it are skipped where it is absent."""

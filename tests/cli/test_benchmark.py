@@ -10,7 +10,7 @@ import polars as pl
 from tests.cli.conftest import Run
 
 
-def test_tables_a_page_and_what_is_kept(dally: Run, shared: Path, tmp_path: Path) -> None:
+def test_tables_a_page_and_what_is_kept(dally_alone: Run, shared: Path, tmp_path: Path) -> None:
     arguments = ["--cells", "paper-batch,paper-poisson", "--networks", "slow", "--policies", "fifo-backfill,las"]
     arguments += [
         "--seeds",
@@ -24,7 +24,7 @@ def test_tables_a_page_and_what_is_kept(dally: Run, shared: Path, tmp_path: Path
         "--markdown",
         "pages/results.md",
     ]
-    done = dally("benchmark", *arguments)
+    done = dally_alone("benchmark", *arguments)
     assert done.returncode == 0, done.stderr
     assert (
         "paper-batch: the paper's batch\njobs 500; restart 1 s per GPU; seeds 1; 2 replications; dally"
@@ -43,7 +43,7 @@ def test_tables_a_page_and_what_is_kept(dally: Run, shared: Path, tmp_path: Path
     assert page.count("| `las` |") == 2
 
     journal = (tmp_path / "o" / "runs.jsonl").read_bytes()
-    again = dally("benchmark", *arguments[:4], "--policies", "las", *arguments[6:14], "--json")
+    again = dally_alone("benchmark", *arguments[:4], "--policies", "las", *arguments[6:14], "--json")
     assert [row["policy"] for row in json.loads(again.stdout)["rows"]] == ["las"] * 4
     assert (tmp_path / "o" / "runs.jsonl").read_bytes() == journal, "nothing was run again"
 

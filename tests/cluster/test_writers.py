@@ -16,6 +16,7 @@ from dally.cluster.formats.to_slurm import to_slurm
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.topology import Link, Machine, Topology, default_tiers
+from tests.examples import many
 
 FILE = Path("written")
 ODD_NAMES = st.text("ab/[]_, é\"'\\\t\x7f#=.0", max_size=70)
@@ -68,7 +69,7 @@ def facts(topology: Topology) -> object:
     return [[link.facts() for link in tier] for tier in topology.links[:-1]]
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(topologies(st.one_of(PLAIN_NAMES, NUMBERED), alike=True))
 def test_toml_reads_back_the_same(topology: Topology) -> None:
     again = parse_toml(FILE, to_toml(topology))
@@ -76,7 +77,7 @@ def test_toml_reads_back_the_same(topology: Topology) -> None:
     assert facts(again) == facts(topology)
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(topologies(st.one_of(PLAIN_NAMES, NUMBERED), alike=False))
 def test_topology_conf_reads_back_the_same(topology: Topology) -> None:
     """All but links and the names of tiers, of which Slurm knows nothing."""
@@ -87,7 +88,7 @@ def test_topology_conf_reads_back_the_same(topology: Topology) -> None:
     assert to_slurm(again) == written
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(topologies(ODD_NAMES, alike=True))
 def test_names_that_a_format_cannot_hold_are_changed(topology: Topology) -> None:
     for again in (
@@ -150,7 +151,7 @@ def test_the_fuzzers_seeds_are_good(reader: str) -> None:
 
 @pytest.mark.parametrize("reader", SEEDS)
 def test_damaged_files_give_a_topology_or_an_input_error(reader: str) -> None:
-    @settings(max_examples=100)
+    @settings(max_examples=many(100))
     @given(damaged(reader))
     def run(content: bytes) -> None:
         check(reader, content)

@@ -13,9 +13,8 @@ from dally.policies.registry import POLICIES
 from tests.demo_workload import write_demo
 
 SRC = Path(__file__).resolve().parents[2] / "src"
-
-
-JOBS = 600  # of the demo's: enough for queues, preemption and failures
+pytestmark = pytest.mark.once  # it runs both builds itself
+JOBS = 400  # of the demo's: enough for queues, preemption and failures
 
 
 def dally(arguments: list[str], uncompiled: bool, hash_seed: str = "0") -> str:
@@ -32,6 +31,15 @@ def dally(arguments: list[str], uncompiled: bool, hash_seed: str = "0") -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first jobs of the demo, for two builds of which one is compiled."""
+    have_both_builds()
+    path = write_demo(tmp_path_factory.mktemp("trace"))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[: JOBS + 1]))
+    return path
 
 
 def have_both_builds() -> None:
@@ -51,10 +59,7 @@ def have_both_builds() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_jobs_csv_is_the_same_to_the_byte(tmp_path: Path, policy: str) -> None:
-    have_both_builds()
-    trace = write_demo(tmp_path)
-    trace.write_text("".join(trace.read_text().splitlines(keepends=True)[: JOBS + 1]))
+def test_jobs_csv_is_the_same_to_the_byte(trace: Path, tmp_path: Path, policy: str) -> None:
     runs = {"compiled": (False, "1"), "again": (False, "2"), "plain": (True, "3")}
     for name, (uncompiled, hash_seed) in runs.items():
         dally(

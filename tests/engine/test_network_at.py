@@ -27,6 +27,7 @@ from dally.runs.scenario import Scenario
 from dally.testing import check_record, record_of
 from dally.testing.strategies import Case, cases
 from tests.engine.test_snapshot import CASE, ended, stopped, tables
+from tests.examples import many
 
 SHARES = [(400.0, 0.5), (3000.0, 0.25), (6000.0, 1.0)]
 PROFILE = Profile(compute_s=1.0, nbytes=1e9, overlap=0.0)
@@ -114,7 +115,7 @@ def test_another_policy_finds_the_network_as_it_is() -> None:
     assert found.best(simulation.jobs[0]) == pytest.approx(1.5, rel=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=many(25))
 @given(cases(), st.lists(st.tuples(st.floats(0, 20_000), st.floats(0.01, 1.0)), max_size=4))
 def test_random_changes_keep_the_books_right(case: Case, shares: list[tuple[float, float]]) -> None:
     case = replace(case, network="slow", shares=sorted(shares))

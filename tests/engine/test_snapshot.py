@@ -25,6 +25,7 @@ from dally.policies.queue import Queue
 from dally.policies.registry import POLICIES, build
 from dally.testing import check_record, record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 # Leases, queues, a failure and shared links, long enough for every policy to have something to remember.
 CASE = Case(
@@ -82,7 +83,7 @@ def test_going_on_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
         assert tables(ended(simulation, CASE)) == whole  # saving and forking touched nothing
 
 
-@settings(max_examples=120)
+@settings(max_examples=many(120))
 @given(cases(), st.sampled_from(list(POLICIES)), st.integers(0, 40))
 def test_a_snapshot_at_any_cycle_of_any_run(case: Case, name: str, cycles: int) -> None:
     simulation = stopped(case, build(name), cycles)
@@ -92,7 +93,7 @@ def test_a_snapshot_at_any_cycle_of_any_run(case: Case, name: str, cycles: int) 
     assert tables(ended(found, case)) == tables(case.run(build(name)))
 
 
-@settings(max_examples=120)
+@settings(max_examples=many(120))
 @given(cases(), st.sampled_from(list(POLICIES)), st.sampled_from(list(POLICIES)), st.integers(0, 40))
 def test_another_policy_goes_on(case: Case, name: str, other: str, cycles: int) -> None:
     simulation = stopped(case, build(name), cycles)

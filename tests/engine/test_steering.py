@@ -50,6 +50,7 @@ from dally.policies.queue import Queue
 from dally.policies.registry import POLICIES, build
 from dally.testing import check_record, record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 FREE = Costs(0.0, 0.0, 0.0)
 
@@ -98,7 +99,7 @@ def room_for(job: Job, cluster: Cluster) -> Allocation | None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=25)
+@settings(max_examples=many(25))
 @given(case=cases(), seed=st.integers(0, 1000), share=st.sampled_from([0.0, 0.1, 0.6]))
 def test_every_policy_copes(name: str, case: Case, seed: int, share: float) -> None:
     simulation = case.simulation(build(name))

@@ -16,6 +16,7 @@ from dally.cluster.topology import Machine, Topology, grid
 from dally.errors import InputError
 from dally.perf.ask import placed
 from dally.perf.collectives import COLLECTIVES, collective_cost
+from tests.examples import many
 
 MB = 1e6
 
@@ -222,7 +223,7 @@ def time_s(links: Links, collective: str, nbytes: float, placement: Mapping[int,
 
 
 @given(presets(), collectives, sizes, placements, algorithms, st.floats(1.0, 10.0), st.sampled_from((0, 1, 2, 3)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 def test_more_bandwidth_is_never_slower(
     links: Links,
     collective: str,
@@ -243,7 +244,7 @@ def test_more_bandwidth_is_never_slower(
 
 
 @given(presets(), collectives, sizes, st.lists(st.integers(1, 8), min_size=2, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 def test_a_closer_tier_is_never_slower(links: Links, collective: str, nbytes: float, split: list[int]) -> None:
     rack = dict(enumerate(split))
     pod = dict(zip((0, 3, 4), split, strict=False))
@@ -257,7 +258,7 @@ def test_a_closer_tier_is_never_slower(links: Links, collective: str, nbytes: fl
 
 
 @given(presets(), collectives, st.floats(1e3, 1e9), placements, algorithms)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 def test_more_bytes_take_longer(
     links: Links, collective: str, nbytes: float, placement: dict[int, int], algorithm: str
 ) -> None:
@@ -266,7 +267,7 @@ def test_more_bytes_take_longer(
 
 
 @given(presets(), collectives, sizes, placements)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 def test_auto_is_the_fastest_of_what_the_library_offers(
     links: Links, collective: str, nbytes: float, placement: dict[int, int]
 ) -> None:

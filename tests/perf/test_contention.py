@@ -21,6 +21,7 @@ from dally.perf.ask import placed
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown
 from dally.perf.iteration import Demand, demand_of
+from tests.examples import many
 from tests.perf.reference_sharing import max_min_rates, shared_iteration_s
 
 
@@ -176,7 +177,7 @@ def settled(demands: list[Demand], sharing: type[Contention]) -> Contention:
 
 @pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 def test_one_more_job_never_lowers_a_ceiling(sharing: type[Contention], drawn: Drawn) -> None:
     demands = [demand(*each) for each in drawn]
     before, after = settled(demands[:-1], sharing), settled(demands, sharing)
@@ -187,7 +188,7 @@ def test_one_more_job_never_lowers_a_ceiling(sharing: type[Contention], drawn: D
 
 @pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 def test_one_more_job_on_the_same_machines_is_never_faster(sharing: type[Contention], drawn: Drawn) -> None:
     # Where nobody is held up elsewhere by a job that does not hold up the others too.
     demands = [demand({0: 1, 1: 1}, *each[1:]) for each in drawn]
@@ -198,7 +199,7 @@ def test_one_more_job_on_the_same_machines_is_never_faster(sharing: type[Content
 
 @pytest.mark.parametrize("sharing", SHARINGS)
 @given(jobs, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 def test_incremental_equals_from_scratch(sharing: type[Contention], drawn: Drawn, rng: random.Random) -> None:
     demands = [demand(*each) for each in drawn]
     contention = sharing(network().link_count(), tolerance=1e-12)

@@ -19,6 +19,7 @@ from dally.perf.gang import gang_on
 from dally.perf.iteration import demand_of
 from dally.perf.least import Least
 from dally.perf.network_model import NetworkModel
+from tests.examples import many
 
 PLAIN = Links(nic_count=1, nic_gbps=1.0, nic_latency_s=0.0, fabric_latency_s=0.0, uplink_latency_s=0.0)
 
@@ -68,7 +69,7 @@ PROFILES = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(networks(), PROFILES, st.data())
 def test_no_placement_is_faster(network: Network, profile: Profile, data: st.DataObject) -> None:
     rooms = [int(gpus) for gpus in network.topology.gpus[0]]

@@ -18,6 +18,7 @@ from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 FREE = Costs(0.0, 0.0, 0.0)
 
@@ -93,7 +94,7 @@ def test_gangs_on_the_same_links_slow_each_other_and_speed_up_again() -> None:
     assert loads["time_s"].to_list()[:2] == [20.0, 40.0]
 
 
-@settings(max_examples=80)
+@settings(max_examples=many(80))
 @given(cases())
 def test_rates_are_those_of_the_direct_interface(case: Case) -> None:
     # At every instant the engine's incremental rates are what asking for all running jobs at once gives.

@@ -15,6 +15,7 @@ from dally.policies.registry import build
 from dally.policies.virtual_machine import VirtualMachine
 from dally.testing import check_policy
 from dally.testing.strategies import Case
+from tests.examples import many
 from tests.policies.test_schedules import starts_and_finishes
 
 FREE = Costs(0.0, 0.0, 0.0)
@@ -110,11 +111,11 @@ def test_a_job_that_lost_its_machine_keeps_its_place() -> None:
 @pytest.mark.parametrize("predictor", PREDICTORS)
 @pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "easy-backfill", "a-srpt"])
 def test_the_rules_are_kept_with_every_predictor(policy: str, predictor: str) -> None:
-    check_policy(lambda: build(policy, {"predictor": predictor}), examples=40)
+    check_policy(lambda: build(policy, {"predictor": predictor}), examples=many(40))
 
 
 def test_the_rules_are_kept_with_early_starts() -> None:
-    check_policy(lambda: build("a-srpt", {"early": "on"}), examples=100)
+    check_policy(lambda: build("a-srpt", {"early": "on"}), examples=many(100))
 
 
 works = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 64)), min_size=1, max_size=12)

@@ -18,6 +18,7 @@ from dally.policies.placement.closest_tier import ClosestTier
 from dally.policies.queue import Queue
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.floats(0, 100)), max_size=40), st.floats(0, 120))
@@ -33,7 +34,7 @@ def test_first_slot_at_most(steps: list[tuple[int, float]], limit: float) -> Non
 
 
 @pytest.mark.parametrize("closest", [False, True])
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(case=cases())
 def test_the_head_starts_no_later_than_promised(closest: bool, case: Case) -> None:
     """Without failures a reservation, once given to a job at the head, can only move forward.

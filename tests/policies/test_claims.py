@@ -25,6 +25,7 @@ from dally.policies.preemption.base import NoPreemption
 from dally.policies.preemption.slices import SlicePreemption
 from tests.policies.claims import Ask, heavy_tailed, mean_jct_s, run
 
+pytestmark = pytest.mark.once
 SEEDS = range(1, 7)
 GPUS = 32  # of the usual cluster
 ETHERNET = {

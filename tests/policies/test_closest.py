@@ -8,6 +8,7 @@ from dally.errors import InputError
 from dally.policies.placement.closest_tier import TIER
 from dally.policies.registry import POLICIES, build
 from dally.testing.conformance import check_policy
+from tests.examples import many
 from tests.policies.test_baselines import Asked, run
 
 WITH_TIER = [name for name, row in POLICIES.items() if TIER in row.params]
@@ -63,4 +64,4 @@ def test_other_values_are_refused(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", WITH_TIER)
 def test_held_forms_keep_the_contract(policy: str) -> None:
-    check_policy(lambda: build(policy, {"tier": "closest"}), examples=10)
+    check_policy(lambda: build(policy, {"tier": "closest"}), examples=many(10))

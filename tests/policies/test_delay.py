@@ -15,6 +15,7 @@ from dally.policies.registry import POLICIES, build
 from dally.policies.tuning import Timers
 from dally.testing import record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 FREE = Costs(0.0, 0.0, 0.0)
 INF = float("inf")
@@ -237,7 +238,9 @@ def test_waiting_begins_again_on_four_tiers() -> None:
     assert (starts, int(simulation.jobs[0].tier)) == ([0.0, 140.0], 3)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=many(100), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     cases(),
     st.sampled_from([name for name in POLICIES if name.startswith("dally-paper")]),

@@ -18,6 +18,7 @@ from dally.policies.queue import Queue
 from dally.policies.registry import build
 from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 
 class Obvious(Policy):
@@ -76,7 +77,7 @@ ORDERS: dict[str, type[RemainingOrder]] = {"srtf": ShortestRemaining, "srsf": Sm
     ("name", "predictor"),
     [("srtf", "oracle"), ("srsf", "oracle"), ("srtf", "history"), ("srsf", "history"), ("srtf", "none")],
 )
-@settings(max_examples=300)
+@settings(max_examples=many(160))
 @given(case=cases())
 def test_same_run_as_the_obvious_pass(case: Case, name: str, predictor: str) -> None:
     """Also where predictions are wrong and the keys of running jobs rise."""

@@ -9,6 +9,7 @@ from dally.perf.profiles import find_profile
 from dally.policies.ordering.discrete_las import QUANTILES, limits_of
 from dally.policies.registry import POLICIES, build
 from dally.testing.conformance import check_policy
+from tests.examples import many
 from tests.policies.test_baselines import ONE, run
 
 USUAL = {param.name: param.default for param in POLICIES["tiresias"].params}
@@ -57,4 +58,4 @@ def test_what_is_usual() -> None:
 @pytest.mark.parametrize("policy", ["tiresias", "tiresias-gittins"])
 @pytest.mark.parametrize("promote", ["1", "inf"])
 def test_learning_keeps_the_contract(policy: str, promote: str) -> None:
-    check_policy(lambda: build(policy, {"learn_from": "2", "promote": promote}), examples=20)
+    check_policy(lambda: build(policy, {"learn_from": "2", "promote": promote}), examples=many(20))

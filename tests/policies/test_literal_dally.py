@@ -17,6 +17,7 @@ from dally.policies.registry import build
 from dally.runs.assemble import assemble
 from dally.testing import record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 from tests.policies.literal_dally import LiteralDally
 
 INF = float("inf")
@@ -36,7 +37,7 @@ def events_of(simulation: Simulation) -> list[tuple[float, str, int, list[tuple[
     return [(row.time_s, row.kind, row.job, row.parts) for row in rows if row.kind != "timer"]
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=many(60), suppress_health_check=list(HealthCheck))
 @given(cases(), st.sampled_from(sorted(VARIANTS)), st.sampled_from([7.0, 50.0, 600.0]), st.booleans())
 def test_random_workloads(case: Case, name: str, lease_s: float, short: bool) -> None:
     # Uneven trees, failures, networks. Short floors make timers run out within these runs, and the tuner set them.
@@ -51,6 +52,7 @@ def test_random_workloads(case: Case, name: str, lease_s: float, short: bool) ->
     assert [job.finish_s for job in fast.jobs] == [job.finish_s for job in literal.jobs]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("network", ["normal", "congested"])
 @pytest.mark.parametrize("seed", range(10))
 def test_crowded_workloads(network: str, seed: int) -> None:
@@ -73,6 +75,7 @@ def test_crowded_workloads(network: str, seed: int) -> None:
     assert sum(job.renewals for job in fast.jobs) > 20
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("network", ["slow"])
 def test_a_day_of_venus(network: str, shared: Path, tmp_path: Path) -> None:
     prepared = prepare("venus80", 1, shared, tmp_path)

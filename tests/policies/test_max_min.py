@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from dally.policies.max_min import max_min_fractions
+from tests.examples import many
 
 jobs_by_size = st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 16, 64]), st.integers(1, 50), min_size=1)
 
@@ -39,13 +40,13 @@ def by_programs(jobs: dict[int, int], gpus: float) -> dict[int, float]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 @given(jobs_by_size, st.integers(64, 640))
 def test_fractions_are_those_of_the_linear_program(jobs: dict[int, int], gpus: int) -> None:
     assert max_min_fractions(jobs, float(gpus)) == pytest.approx(by_programs(jobs, float(gpus)), abs=1e-7)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(jobs_by_size, st.integers(64, 640))
 def test_fractions_add_up(jobs: dict[int, int], gpus: int) -> None:
     shares = max_min_fractions(jobs, float(gpus))

@@ -18,6 +18,7 @@ from dally.policies.paper_dally import PaperDally
 from dally.policies.registry import POLICIES, build
 from dally.testing import check_policy, record_of
 from dally.testing.strategies import Case
+from tests.examples import many
 
 FREE = Costs(0.0, 0.0, 0.0)
 PER_GPU = Costs(0.0, 1.0, 0.0)
@@ -334,7 +335,7 @@ def test_consolidated_gangs_are_always_as_close_as_can_be() -> None:
     ids=lambda settings: " ".join(f"{name}={value}" for name, value in settings.items()),
 )
 def test_switches_keep_the_rules(settings: dict[str, str]) -> None:
-    check_policy(lambda: build("dally-paper", settings), examples=40)
+    check_policy(lambda: build("dally-paper", settings), examples=many(40))
 
 
 def test_the_better_ranked_lease_is_left_alone_if_another_will_do() -> None:

@@ -11,11 +11,12 @@ from dally.policies.ordering.discrete_las import GittinsTable
 from dally.policies.ordering.fairness import FinishTimeFairness
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 LEASE_S = 10.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 @given(cases(longest_s=600))
 def test_gandiva_migrates_only_closer(case: Case) -> None:
     simulation = case.run(build("gandiva", {"slice_s": "30"}))
@@ -43,7 +44,7 @@ class Watched(FinishTimeFairness):
 durations = st.integers(5, 300).map(float)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 100).map(float), durations), min_size=2, max_size=2))
 def test_themis_keeps_two_users_near_their_fair_share(asks: list[tuple[float, float]]) -> None:
     """Each of two users wants the whole cluster; neither is worse off than on half of it, but for the leases.

@@ -17,6 +17,7 @@ from dally.runs.scenario import Scenario
 from dally.testing.run_rows import EventRow, record_of
 from dally.testing.strategies import Case, cases
 from dally.traces.generate import Ask, find_recipe, generate
+from tests.examples import many
 
 # Times are multiples of 1/64 s, gangs and the cluster powers of two: sums and halves of such numbers are exact in a
 # float, so a shifted run must be equal to the last bit. With other numbers rounding may break a tie.
@@ -64,7 +65,7 @@ def events_of(case: Case, policy: Policy, back_s: float = 0.0) -> list[EventRow]
 
 def same_when_shifted(policy: str, parameters: dict[str, str], examples: int) -> None:
     @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None,
+        max_examples=many(examples), deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases().map(exact), st.sampled_from(SHIFTS_S))
@@ -110,6 +111,7 @@ def log_of(policy: str, folder: Path, from_s: int) -> tuple[list[float], list[tu
     return [time_s - from_s for time_s in log.times], events, [time_s - from_s for time_s in log.slot_times]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("policy", POLICIES)
 def test_so_are_failures_at_a_rate_shared_links_and_slot_samples(policy: str, tmp_path: Path) -> None:
     """Speeds and draws are no sums of powers of two: times agree up to what a float rounds off later on."""

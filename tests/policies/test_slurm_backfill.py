@@ -13,6 +13,7 @@ from dally.perf.base import SpeedModel
 from dally.policies.registry import build
 from dally.policies.slurm.multifactor import FairShare, Weights, priority
 from dally.testing import check_policy
+from tests.examples import many
 
 
 def job(index: int, submit_s: float, gpus: int, duration_s: float, limit_s: float, user: str = "") -> Job:
@@ -120,4 +121,4 @@ def test_points_that_are_none() -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    check_policy(lambda: build("slurm-backfill", {"limit_s": "500", "bf_interval_s": "7"}), examples=40)
+    check_policy(lambda: build("slurm-backfill", {"limit_s": "500", "bf_interval_s": "7"}), examples=many(40))

@@ -17,6 +17,7 @@ from dally.policies.placement.best_fit import BestFit
 from dally.policies.preemption.base import NoPreemption
 from dally.policies.view import View
 from dally.testing.strategies import Case
+from tests.examples import many
 
 AMONG_OTHERS = 0.2  # own slowdown beside others: how far one step may be off the settled one, relative
 
@@ -171,7 +172,7 @@ class Checked(ComposedPolicy):
 def test_asking_agrees_with_what_the_engine_then_gives(sharing: str) -> None:
     off: list[float] = []
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=many(60), deadline=None, derandomize=True, database=None)
     @given(st.lists(GANGS, min_size=4, max_size=12), st.sampled_from(["slow", "congested"]))
     def agrees(jobs: list[tuple[float, int, float]], network: str) -> None:
         policy = Checked(sharing)

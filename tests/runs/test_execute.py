@@ -28,6 +28,7 @@ from dally.runs.scenario import Scenario
 from dally.testing.strategies import Case, cases
 from dally.traces import parsed_once, reading
 from dally.traces.rows import Reading, TraceRow
+from tests.examples import many
 
 MEASURED = ("wall_s", "cpu_s", "peak_rss_mb")
 # A row without GPUs, one without a duration, and a job that is too large.
@@ -162,7 +163,7 @@ def test_the_floor_of_communication_counts_work_done(tmp_path: Path) -> None:
     assert half.summary["comm_floor_s"] == pytest.approx(whole.summary["comm_floor_s"] / 2, rel=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(cases(), st.floats(0.0, 1.0))
 def test_no_bound_is_beaten_however_early_the_clock_stops(case: Case, share: float) -> None:
     end_s = case.run(build("fifo-backfill")).now

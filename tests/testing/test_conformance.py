@@ -17,21 +17,22 @@ from dally.policies.registry import POLICIES, build
 from dally.testing import InvariantError, check_policy, check_record, record_of
 from dally.testing.conformance import check_case, check_causal
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_our_policies_keep_the_rules(name: str) -> None:
-    check_policy(name, examples=150)
+    check_policy(name, examples=many(150))
 
 
 @pytest.mark.parametrize("lease_s", ["3", "7.3", "60"])
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(case=cases(longest_s=120))
 def test_short_leases_keep_the_rules(case: Case, lease_s: str) -> None:
     check_case(case, lambda: build("las", {"lease_s": lease_s}))
 
 
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(cases())
 def test_every_job_of_a_calm_run_finishes_under_every_policy(case: Case) -> None:
     calm = Case(case.machines, case.jobs, costs=case.costs)
@@ -122,7 +123,7 @@ class Punctual(Oversleeps):
 
 
 def test_a_policy_that_asks_for_its_wakeups_passes() -> None:
-    check_policy(Punctual, examples=100)
+    check_policy(Punctual, examples=many(100))
 
 
 @pytest.mark.parametrize("policy", [OverCapacity, HalfGang])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing import record_of
@@ -82,6 +84,7 @@ def test_ranks_are_gpu_seconds_per_finish() -> None:
     assert [job.start_s for job in run(jobs, {"order": "las"}).jobs] == [0.0, 100.0, 110.0]
 
 
+@pytest.mark.once
 def test_for_the_makespan_nobody_is_left_for_the_end() -> None:
     # A stream of small jobs holds up the gang for ever; for the makespan it is served after six hours, once the
     # hold of those in its way, 60 s, is over.

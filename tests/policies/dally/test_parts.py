@@ -19,6 +19,7 @@ from dally.policies.dally.moves import Move
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.retries import Retries
 from dally.policies.view import View
+from tests.examples import many
 from tests.policies.dally.busy import NOW_S, Busy, busy_clusters
 from tests.policies.test_view import grid, place
 
@@ -55,7 +56,7 @@ def is_no_worse(move: Move, cluster: Cluster) -> bool:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(busy_clusters(), st.integers(2, 12))
 def test_a_clearing_frees_its_domain_and_puts_nobody_farther(busy: Busy, gpus: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
@@ -72,7 +73,7 @@ def test_a_clearing_frees_its_domain_and_puts_nobody_farther(busy: Busy, gpus: i
     assert found.cost_gpu_s == pytest.approx(sum(costs))
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(busy_clusters(), st.integers(1, 12))
 def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
@@ -89,7 +90,7 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
         assert free_in(cluster, near, found.domain, [], rest) < gpus
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(busy_clusters(), st.integers(1, 12), st.integers(1, 4))
 def test_rooms_are_made_of_the_first_candidates(busy: Busy, gpus: int, at_a_time: int) -> None:
     cluster = busy.cluster
@@ -113,7 +114,7 @@ def test_rooms_are_made_of_the_first_candidates(busy: Busy, gpus: int, at_a_time
     assert enough == sum(1 for room in rooms.values() if room.losers and room.free >= gpus)
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(st.lists(st.sampled_from([0.0, 100.0, 1e4, 1e6]), min_size=12, max_size=12), st.sampled_from([1, 2, 4, 8]))
 def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[float], gpus: int) -> None:
     busy = Busy(Cluster.grid(1, 3, 4))
@@ -135,7 +136,7 @@ def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[floa
     assert found.price == pytest.approx(least)
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(busy_clusters(), st.integers(2, 12), st.integers(0, 11))
 def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, stoppable: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
@@ -153,7 +154,7 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
     assert free_in(cluster, near, found.domain, found.moves, found.losers) >= gpus
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(busy_clusters(), st.integers(2, 12), st.integers(0, 1))
 def test_nothing_is_planned_in_a_domain_that_is_kept(busy: Busy, gpus: int, domain: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)

@@ -23,6 +23,7 @@ from dally.policies.registry import build
 from dally.policies.view import View
 from dally.testing import check_policy, check_record, record_of
 from dally.testing.strategies import Case
+from tests.examples import many
 from tests.policies.dally.busy import VIEW, Busy
 from tests.policies.dally.test_by_hand import GRID, ONE_S, run
 from tests.policies.test_view import grid, place
@@ -42,6 +43,7 @@ def overload(seconds: int) -> list[tuple[float, int, float]]:
     return [(float(at_s), 1, 80.0) for at_s in range(0, seconds, 8)]
 
 
+@pytest.mark.once
 def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     # Ranks favour the stream of small jobs for ever. The gang's patience ends 3000 s after it came.
     jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
@@ -91,6 +93,7 @@ def test_a_gang_whose_rescue_was_refused_is_served_next_time() -> None:
     assert 3100.0 < simulation.jobs[jobs.index((100.0, 8, 50.0))].start_s <= 3110.0
 
 
+@pytest.mark.once
 def test_without_preemption_a_domain_is_kept_until_it_is_empty() -> None:
     # From 3100 s on nobody starts; the last to start before that ends within 80 s.
     jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
@@ -98,6 +101,7 @@ def test_without_preemption_a_domain_is_kept_until_it_is_empty() -> None:
     assert 3100.0 <= gang.start_s <= 3180.0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", range(5))
 def test_in_overload_a_gang_waits_for_its_patience_and_for_what_came_before(seed: int) -> None:
     # 300 small jobs in 3000 s, a third more than 8 GPUs can do. Those who came before the gang run out of
@@ -118,7 +122,7 @@ def test_in_overload_a_gang_waits_for_its_patience_and_for_what_came_before(seed
 lasting = st.tuples(st.integers(0, 500).map(float), st.just(8), st.integers(200, 1500).map(float))
 
 
-@settings(max_examples=20)
+@settings(max_examples=many(20))
 @given(st.lists(lasting, min_size=2, max_size=4).map(sorted))
 def test_nobody_waits_longer_than_the_bound(jobs: list[tuple[float, int, float]]) -> None:
     # Gangs that each take all: one waits 200 s and as long as it has run, and then for a stretch, a hold, a restart
@@ -131,8 +135,10 @@ def test_nobody_waits_longer_than_the_bound(jobs: list[tuple[float, int, float]]
 
 
 def test_guards_set_tight_keep_the_rules() -> None:
-    check_policy(lambda: build("dally", GUARDED), examples=60)
-    check_policy(lambda: build("dally", {"most_prices": "3", "churn": "0.001", "moves_per_h": "1"}), examples=60)
+    check_policy(lambda: build("dally", GUARDED), examples=many(60))
+    check_policy(
+        lambda: build("dally", {"most_prices": "3", "churn": "0.001", "moves_per_h": "1"}), examples=many(60)
+    )
 
 
 def test_patience_counts_all_waits_and_time_with_gpus() -> None:
@@ -229,6 +235,7 @@ def test_on_a_large_cluster_a_pass_makes_room_for_a_dozen(machines: int, most: i
     assert sum(int(job.preemptions) for job in old) == 40
 
 
+@pytest.mark.once
 def test_it_keeps_the_contract_on_a_large_cluster() -> None:
     """More work than there are GPUs, gangs of up to a rack: everybody is served, and nothing is used twice."""
     draw = random.Random(5)

@@ -21,6 +21,7 @@ from dally.policies.prediction.named import PREDICTORS, make_predictor
 from dally.policies.registry import build
 from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
+from tests.examples import many
 
 # Jobs finished in this order: user, name, GPUs, duration.
 FINISHED = [("ann", "a", 1, 10.0), ("ann", "b", 1, 30.0), ("bob", "a", 1, 200.0), ("bob", "a", 4, 1000.0)]
@@ -153,7 +154,7 @@ def test_forest_is_imported_late() -> None:
 
 @pytest.mark.parametrize("predictor", [name for name in PREDICTORS if name != "oracle"])
 @pytest.mark.parametrize("policy", ["sjf", "srtf", "srsf", "easy-backfill", "a-srpt"])
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(case=cases(), later_s=st.lists(st.floats(0.0, 1e5), min_size=16, max_size=16), until_s=st.floats(0.0, 3e4))
 def test_durations_of_unfinished_jobs_change_nothing(
     case: Case, later_s: list[float], until_s: float, policy: str, predictor: str
