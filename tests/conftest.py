@@ -9,8 +9,9 @@ import pytest
 from hypothesis import settings
 
 from dally import is_compiled
+from tests.examples import many
 
-settings.register_profile("dally", deadline=None, derandomize=True, database=None)
+settings.register_profile("dally", deadline=None, derandomize=True, database=None, max_examples=many(100))
 settings.load_profile("dally")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
