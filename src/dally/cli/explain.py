@@ -84,25 +84,25 @@ def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:
     lines = records.story(job, float("inf") if at is None else at)
     row = records.job(job)
     expected = dict(zip(records.tiers, records.slowdowns(row), strict=False))
-    now = [wait for wait in records.waiting(at) if wait.job_id == job] if at is not None else []
+    now = records.waits(job, at) if at is not None else None
     if as_json:
         told = {
             "job_id": job,
             "events": [asdict(line) for line in lines],
             "slowdown_by_tier": {tier: value for tier, value in expected.items() if value > 0},
             "outcome": row,
-            "waiting": asdict(now[0]) if now else None,
+            "waiting": asdict(now) if now is not None else None,
         }
         typer.echo(json.dumps(told, indent=2))
         return
     typer.echo(f"Job {job}")
     for line in lines:
         typer.echo(f"  {records.stamp(line.time_s)}  {line.text}")
-    for wait in now:
-        typer.echo(f"  Waits at that instant: {wait.why}.")
-        if wait.accepts:
-            then = f", {wait.next_tier} from {records.stamp(wait.next_s)} on" if wait.next_s is not None else ""
-            typer.echo(f"  On offer: {wait.offered}. As far as it goes now: {wait.accepts}{then}.")
+    if now is not None:
+        typer.echo(f"  Waits at that instant: {now.why}.")
+        if now.accepts:
+            then = f", {now.next_tier} from {records.stamp(now.next_s)} on" if now.next_s is not None else ""
+            typer.echo(f"  On offer: {now.offered}. As far as it goes now: {now.accepts}{then}.")
     if expected:
         shown = ", ".join(f"{tier} {value:.2f}" for tier, value in expected.items() if value > 0)
         typer.echo(f"  Slowdown to expect, alone: {shown}.")

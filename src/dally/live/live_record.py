@@ -24,8 +24,9 @@ from dally.runs.scenario import Scenario
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_ROWS: Final = 50_000  # of events and of decisions, the latest: a story must not take all memory
+MOST_ROWS: Final = 20_000  # of events and of decisions, the latest: a story must not take all memory
 OF_MACHINES: Final = ("fail", "repair")
+TOLD: Final = COLUMNS["decisions"][3:]  # after time, kind and job
 
 
 class LiveRecord(Record):
@@ -44,8 +45,9 @@ class LiveRecord(Record):
         self._store = store
         self._topology = topology
         self._setup = setup
-        self._begun_s: float = rows[0]["submit_s"]
-        ended_s: float | None = rows[0]["finish_s"]
+        self._row = rows[0]
+        self._begun_s: float = self._row["submit_s"]
+        ended_s: float | None = self._row["finish_s"]
         self._until_s = now if ended_s is None else ended_s
         self._shown: Callable[[str], bool] = lambda _job_id: True
         self._strangers: dict[str, str] = {}
@@ -81,18 +83,25 @@ class LiveRecord(Record):
         return made[name]()
 
     @cached_property
-    def _beside(self) -> list[dict[str, Any]]:
-        """Rows of the jobs that were there at the time, the latest of each name."""
-        query = select(JOBS).where(
+    def _beside(self) -> dict[str, tuple[int, float]]:
+        """GPUs and submission of the jobs that were there at the time, the latest of each name."""
+        query = select(JOBS.c.job_id, JOBS.c.told["gpus"].as_integer(), JOBS.c.submit_s).where(
             JOBS.c.submit_s <= self._until_s, or_(JOBS.c.finish_s.is_(None), JOBS.c.finish_s >= self._begun_s)
         )
-        rows = self._store.rows(query.order_by(JOBS.c.number))
-        return list({row["job_id"]: row for row in rows}.values())
+        return {
+            job_id: (gpus, submit_s) for job_id, gpus, submit_s in self._store.tuples(query.order_by(JOBS.c.number))
+        }
 
     def _jobs(self) -> pl.DataFrame:
+        """All of the job itself, and what the order of the queue needs of the others."""
         import polars as pl
 
-        rows = [self._job(row) for row in self._beside]
+        own = self._job(self._row)
+        rows = [
+            own if job_id == self._row["job_id"]
+            else {"job_id": self._name(job_id), "gpus": gpus, "submit_s": submit_s}
+            for job_id, (gpus, submit_s) in self._beside.items()
+        ]  # fmt: skip
         texts = dict.fromkeys(("job_id", "model", "tier", "status", "outcome"), pl.String)
         numbers = dict.fromkeys(("gpus", "preemptions"), pl.Int64)
         schema = {name: texts.get(name) or numbers.get(name) or pl.Float64 for name in (*JOB_COLUMNS, "outcome")}
@@ -127,41 +136,42 @@ class LiveRecord(Record):
     def _events(self) -> pl.DataFrame:
         import polars as pl
 
-        from_s = min((row["submit_s"] for row in self._beside), default=self._begun_s)
-        query = select(EVENTS).where(
-            EVENTS.c.kind != WOULD,  # what a dry run says did not happen
-            EVENTS.c.time_s <= self._until_s,
-            or_(EVENTS.c.time_s >= from_s, EVENTS.c.kind.in_(OF_MACHINES)),
+        from_s = min((submit_s for _, submit_s in self._beside.values()), default=self._begun_s)
+        at = EVENTS.c
+        query = select(at.time_s, at.kind, at.job_id, at.machine, at.tier, at.placement, at.reason).where(
+            at.kind != WOULD,  # what a dry run says did not happen
+            at.time_s <= self._until_s,
+            or_(at.time_s >= from_s, at.kind.in_(OF_MACHINES)),
         )
-        rows = self._store.rows(query.order_by(EVENTS.c.id.desc()).limit(MOST_ROWS))
-        for row in rows:
-            placement = row.pop("placement")
-            row["job_id"] = self._name(row["job_id"])
-            row["machines"] = None if placement is None else list(placement)
-            row["machine_gpus"] = None if placement is None else list(placement.values())
+        rows = [
+            (
+                time_s, kind, self._name(job_id), machine, tier, None if where is None else list(where),
+                None if where is None else list(where.values()), None, None, reason,
+            )
+            for time_s, kind, job_id, machine, tier, where, reason in self._latest(query, at.id)
+        ]  # fmt: skip
         lists = {"machines": pl.List(pl.String), "machine_gpus": pl.List(pl.Int64)}
         numbers = ("time_s", "load")
         schema: dict[str, Any] = {
             name: lists.get(name) or (pl.Float64 if name in numbers else pl.String)
             for name in (*COLUMNS["events"], "reason")
         }
-        return pl.DataFrame(rows[::-1], schema=schema).sort("time_s", maintain_order=True)
+        return pl.DataFrame(rows, schema=schema, orient="row").sort("time_s", maintain_order=True)
 
     def _decisions(self) -> pl.DataFrame:
         import polars as pl
 
-        query = select(DECISIONS).where(DECISIONS.c.time_s >= self._begun_s, DECISIONS.c.time_s <= self._until_s)
-        found = self._store.rows(query.order_by(DECISIONS.c.id.desc()).limit(MOST_ROWS))
+        at = DECISIONS.c
+        query = select(at.time_s, at.kind, at.job_id, at.told).where(
+            at.time_s >= self._begun_s, at.time_s <= self._until_s
+        )
         rows = [
-            {
-                "time_s": row["time_s"],
-                "kind": row["kind"],
-                "job_id": self._name(row["job_id"]),
-                **{name: _number(value) for name, value in row["told"].items()},
-                "winner": self._name(row["told"]["winner"]),
-            }
-            for row in found[::-1]
-        ]
+            (
+                time_s, kind, self._name(job_id),
+                *(self._name(told["winner"]) if name == "winner" else _number(told[name]) for name in TOLD),
+            )
+            for time_s, kind, job_id, told in self._latest(query, at.id)
+        ]  # fmt: skip
         texts = ("kind", "job_id", "tier", "winner")
         whole = ("gpus", "group", "demand_kind")
         lists = ("timers_s", "prices")
@@ -170,7 +180,11 @@ class LiveRecord(Record):
             else pl.List(pl.Float64) if name in lists else pl.Float64
             for name in COLUMNS["decisions"]
         }  # fmt: skip
-        return pl.DataFrame(rows, schema=schema)
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _latest(self, query: Any, number: Any) -> list[Any]:
+        """The last rows of a query in their order."""
+        return self._store.tuples(query.order_by(number.desc()).limit(MOST_ROWS))[::-1]
 
     def _slots(self) -> pl.DataFrame:
         import polars as pl
@@ -187,4 +201,4 @@ def _number(value: Any) -> Any:
     """Infinity again, which JSON does not have."""
     if isinstance(value, list):
         return [_number(one) for one in value]
-    return float(value) if value in ("inf", "-inf") else value
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value

@@ -116,9 +116,9 @@ class Stories:
             moments = [*moments[:3], *moments[-3:]]
         lines: list[Line] = []
         for at_s in moments:
-            found = [wait for wait in self.waiting(at_s) if wait.job_id == job["job_id"]]
-            if found and (not lines or lines[-1].text != found[0].why):
-                lines.append(Line(at_s, "wait", found[0].why))
+            found = self.waits(job["job_id"], at_s)
+            if found is not None and (not lines or lines[-1].text != found.why):
+                lines.append(Line(at_s, "wait", found.why))
         if left_out > 0:
             lines.insert(3, Line(moments[3], "wait", f"… what kept it waiting changed {left_out} more times …"))
         return lines
@@ -291,6 +291,14 @@ class Stories:
         """The waiting jobs at an instant, first in order first."""
         instant = Instant(self.occupancy, at_s)
         return [self._wait(place, row, instant) for place, row in enumerate(instant.waiting)]
+
+    def waits(self, job_id: str, at_s: float) -> Wait | None:
+        """The same of one job; None: it does not wait then."""
+        instant = Instant(self.occupancy, at_s)
+        found = [
+            self._wait(place, row, instant) for place, row in enumerate(instant.waiting) if row["job_id"] == job_id
+        ]
+        return found[0] if found else None
 
     def _wait(self, place: int, row: dict[str, Any], instant: Instant) -> Wait:
         asked = pl.DataFrame([row]).select("gpus", "group", "demand_kind")

@@ -30,6 +30,7 @@ class FakeBackend(Backend):
         self.starts: list[tuple[str, Placement]] = []
         self.jobs: dict[str, ClusterJob] = {}
         self.left_s: dict[str, float] = {}
+        self._submitted = 0
         self._topology = grid(racks, machines, gpus)
         self._machines = {
             name: ClusterMachine(name, int(count))
@@ -50,7 +51,8 @@ class FakeBackend(Backend):
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job, queued."""
         self._answer()
-        job_id = str(len(self.jobs) + 1)
+        self._submitted += 1
+        job_id = str(self._submitted)
         self.jobs[job_id] = ClusterJob(
             job_id, base.QUEUED, request.gpus, self.now_s, name=request.name, user=request.user,
             model=request.model, expected_s=request.expected_s,
@@ -120,6 +122,11 @@ class FakeBackend(Backend):
         for job_id, job in self.jobs.items():
             if state == base.DOWN and name in job.placement:
                 self._become(job_id, base.QUEUED)
+
+    def forget(self, job_id: str) -> None:
+        """It no longer tells of a job that ended."""
+        del self.jobs[job_id], self.left_s[job_id]
+        self._since_s.pop(job_id, None)
 
     def held(self) -> dict[str, int]:
         """GPUs that jobs have, by machine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import Final
@@ -25,6 +26,7 @@ class Site:
         self.turned_s = -float("inf")  # when the latest turn came about, of the machine's clock
         self._pages: tuple[Board, dict[Hashable, bytes]] = (service.daemon.board, {})
         self.metrics = Metrics(service)
+        self.one_at_a_time = threading.Lock()  # of what takes its time
         service.daemon.watchers.append(self._turned)
 
     def _turned(self, _turn: Turn, _cpu_s: float) -> None:

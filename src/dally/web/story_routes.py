@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.facts import known_model
 from dally.live.live_record import LiveRecord
 from dally.report.explain import Stories
 from dally.runs.assemble import tier_slowdowns
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers
+from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
 from dally.web.bodies import Explanation, Job, StoryLine
 from dally.web.queue_routes import find
 from dally.web.site import Site
@@ -19,10 +19,16 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 
 
 @router.get("/jobs/{job_id}/explanation", response_model=Explanation, responses=answers(404))
-async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Explanation:
+async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
     """What happened to a job so far, why it waits, and how fast it would be where."""
     job = await find(site, caller, job_id)
-    return await run_in_threadpool(explain, site, caller, job)
+    board = site.board
+
+    def made() -> bytes:
+        with site.one_at_a_time:  # they take their time: others need not wait for several
+            return site.page(board, ("explanation", *scope_of(caller), job_id), lambda: explain(site, caller, job))
+
+    return json_of(await run_in_threadpool(made))
 
 
 def explain(site: Site, caller: Caller, job: Job) -> Explanation:

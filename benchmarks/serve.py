@@ -1,0 +1,194 @@
+"""The live scheduler under load: answers of its API while turns go on, CPU of a turn, memory over many turns.
+
+usage: python -m benchmarks.serve [--jobs 2000] [--rate 100] [--seconds 60] [--turns 10000]
+
+The cluster is in memory (128 machines of 8 GPUs, 16 racks), the daemon, store and API are the real ones. Clients
+run in a process of their own and ask at fixed times, whether or not earlier answers have come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from dally.live.assembly import Service
+from dally.live.backends.base import SubmitRequest
+from dally.live.config import Config
+from dally.live.logs import prepare
+from dally.live.setup import Setup
+from dally.live.wall_clock import WallClock
+from dally.testing.fake_backend import FakeBackend
+from dally.web.server import ApiServer
+
+# What clients ask for, and how often of two hundred.
+ASKED = (
+    ("jobs?limit=100&offset={page}", 80), ("jobs/{job}", 50), ("status", 20), ("nodes", 20), ("slots?gpus=64", 20),
+    ("timers", 9), ("jobs/{job}/explanation", 1),
+)  # fmt: skip
+CONNECTIONS = 8
+
+
+class Cluster(FakeBackend):
+    """A cluster in memory whose clock is the wall's, or the benchmark's."""
+
+    live = False
+
+    def wait(self, timeout_s: float) -> None:
+        if self.live:
+            time.sleep(timeout_s)
+            self.now_s += timeout_s
+
+
+class Clock(WallClock):
+    def __init__(self, backend: FakeBackend) -> None:
+        super().__init__(0.0)
+        self._backend = backend
+
+    def now(self) -> float:
+        return self._backend.now_s
+
+
+def open_service(folder: Path, policy: str) -> tuple[Service, Cluster]:
+    backend = Cluster(16, 8, 8)
+    config = Config(folder=folder, listen="127.0.0.1:0", setup=Setup(policy, network="slow"), requests_per_s=1000.0)
+    service = Service(config, backend)
+    service.clock = Clock(backend)
+    return service, backend
+
+
+def fill(backend: FakeBackend, jobs: int, chance: random.Random, seconds: float) -> None:
+    for _ in range(jobs):
+        gpus = chance.choice((1, 2, 4, 8, 8, 16, 16, 32, 64))
+        backend.submit(SubmitRequest(gpus, expected_s=chance.uniform(0.2, 1.8) * seconds, user=f"u{gpus}"))
+
+
+def percentiles(values: list[float]) -> str:
+    ranked = sorted(values)
+    picked = [ranked[min(len(ranked) - 1, int(len(ranked) * share))] for share in (0.5, 0.95, 0.99)]
+    return "p50 {:.1f}, p95 {:.1f}, p99 {:.1f}, most {:.1f} ms".format(
+        *(1000 * one for one in (*picked, ranked[-1]))
+    )
+
+
+# Clients.
+
+
+async def ask(url: str, rate: float, seconds: float) -> dict[str, list[float]]:
+    """Seconds from when a request was due until its answer was read, by what was asked for."""
+    host, _, port = url.rpartition("/")[2].partition(":")
+    chance = random.Random(1)
+    idle: asyncio.Queue[Any] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait(await asyncio.open_connection(host, int(port), limit=1 << 24))
+    took: dict[str, list[float]] = {}
+
+    async def one(kind: str, due: float) -> None:
+        path = kind.format(page=100 * chance.randrange(20), job=chance.randrange(1, 2000))
+        reader, writer = await idle.get()
+        writer.write(f"GET /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        await reader.readexactly(int(length.split(b":")[1]))
+        assert head.split()[1] in (b"200", b"404"), head
+        took.setdefault(kind.partition("?")[0], []).append(time.perf_counter() - due)
+        idle.put_nowait((reader, writer))
+
+    kinds, weights = [kind for kind, _ in ASKED], [weight for _, weight in ASKED]
+    began = time.perf_counter()
+    under_way = []
+    for number in range(int(rate * seconds)):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        under_way.append(asyncio.create_task(one(chance.choices(kinds, weights)[0], due)))
+    await asyncio.gather(*under_way)
+    return took
+
+
+def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        service, backend = open_service(Path(folder), policy)
+        fill(backend, jobs + 100, random.Random(2), 7200.0)
+        turns: list[float] = []
+        service.daemon.watchers.append(lambda _turn, cpu_s: turns.append(cpu_s))
+        server = ApiServer(service)
+        server.start()
+        backend.live = True
+        daemon = threading.Thread(target=service.daemon.run)
+        daemon.start()
+        time.sleep(5.0)
+        waiting = sum(line.place is not None for line in service.daemon.board.jobs)
+        words = [sys.executable, "-m", "benchmarks.serve", "--ask", server.url, "--rate", str(rate)]
+        done = subprocess.run([*words, "--seconds", str(seconds)], capture_output=True, text=True, check=True)
+        service.daemon.stop()
+        daemon.join()
+        server.stop()
+        service.close()
+    took: dict[str, list[float]] = json.loads(done.stdout)
+    everything = [one for row in took.values() for one in row]
+    print(f"{len(everything)} requests, {rate:g} a second, {waiting} jobs waiting, {len(turns)} turns ({policy})")
+    for name, row in [("all", everything), *sorted(took.items())]:
+        print(f"  {name:24} {len(row):6}  {percentiles(row)}")
+    print(f"  CPU of a turn            {len(turns):6}  {percentiles(turns[3:])}")
+
+
+def memory(jobs: int, turns: int, policy: str) -> None:
+    """Jobs come and go at the pace at which they end, so that the queue stays as long as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        service, backend = open_service(Path(folder), policy)
+        chance = random.Random(3)
+        fill(backend, jobs, chance, 1200.0)
+        took: list[float] = []
+        service.daemon.watchers.append(lambda _turn, cpu_s: took.append(cpu_s))
+        for number in range(turns + 1):
+            backend.now_s += 1.0
+            service.daemon.turn()
+            ended = [job_id for job_id, job in backend.jobs.items() if job.state == "finished"]
+            fill(backend, len(ended), chance, 1200.0)
+            for job_id in ended:
+                backend.forget(job_id)
+            if number % (turns // 5) == 0:
+                gc.collect()
+                with open("/proc/self/statm") as file:
+                    resident = int(file.read().split()[1]) * resource.getpagesize() >> 20
+                print(f"  turn {number:6}: {resident} MB, {len(service.daemon.board.jobs)} jobs", flush=True)
+        service.daemon.stop()
+        service.close()
+    print(f"  CPU of a turn            {len(took):6}  {percentiles(took[3:])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--rate", type=float, default=100.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--policy", default="dally")
+    parser.add_argument("--ask", help="be the clients of that server")
+    given = parser.parse_args()
+    if given.ask:
+        print(json.dumps(asyncio.run(ask(given.ask, given.rate, given.seconds))))
+        return
+    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
+        prepare(as_json=True)
+    if given.seconds:
+        api(given.jobs, given.rate, given.seconds, given.policy)
+    if given.turns:
+        print(f"{given.turns} turns of a second, {given.jobs} jobs ({given.policy})")
+        memory(given.jobs, given.turns, given.policy)
+
+
+if __name__ == "__main__":
+    main()
