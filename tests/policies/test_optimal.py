@@ -44,6 +44,7 @@ def test_by_hand() -> None:
     assert best_schedule([(0, 4, 3), (1, 4, 1)], 4) == [(0,), (1,), (0,), (0,)]
 
 
+@pytest.mark.once
 def test_never_beaten() -> None:
     ratios: list[float] = []
     for seed in range(INSTANCES):
