@@ -17,6 +17,8 @@ from dally import __version__, is_compiled
 from dally.cli.demo import ASK
 from dally.cli.demo import POLICIES as DEMO
 from dally.cli.main import app, exit_code
+from dally.cluster.preset_sources import SOURCES
+from dally.cluster.presets import PRESETS
 from dally.policies.registry import POLICIES
 from tests.cli.conftest import Run
 
@@ -52,6 +54,17 @@ def test_topology_check(dally: Run, tmp_path: Path) -> None:
     assert bad.stderr.startswith("dally: b.toml:7: Invalid value")
 
 
+def test_networks_as_table_and_json(dally: Run) -> None:
+    table = dally("networks").stdout
+    rows = json.loads(dally("networks", "--json").stdout)
+    assert [row["name"] for row in rows] == list(PRESETS) == [name for name in SOURCES if name in PRESETS]
+    assert {*SOURCES} == {*PRESETS}, "each has its source"
+    assert all(row["name"] in table and row["source"] for row in rows)
+    slow = next(row for row in rows if row["name"] == "slow")
+    assert (slow["nic_count"], slow["nic_gbps"], slow["oversubscription"]) == (1, 12.5, 4.0)
+    assert "1 × 100 Gb/s" in table
+
+
 def test_demo_compares_policies_and_leaves_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +88,7 @@ def test_demo_compares_policies_and_leaves_a_report(
         ["whatif"],
         ["benchmark"],
         ["policies"],
+        ["networks"],
         ["topology", "show"],
         ["topology", "check"],
         ["demo"],

@@ -227,3 +227,13 @@ def test_every_field_of_a_run_is_explained(tmp_path: Path) -> None:
         assert [name for name in fields if f"| `{name}` |" not in text] == []
     assert list(re.findall(r"^\| `(\w+)` \|", parts["jobs.csv"], re.MULTILINE)) == list(JOB_COLUMNS)
     assert set(re.findall(r"^\| `(\w+)` \|", parts["summary.json"], re.MULTILINE)) == set(summary)
+
+
+def test_ten_questions_of_an_operator_have_one_command_each() -> None:
+    """That they run and print what the page says is tested with all other pages."""
+    text = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert [part.partition(".")[0] for part in parts] == [str(number) for number in range(1, 11)]
+    for part in parts:
+        assert part.partition("\n")[0].endswith("?")
+        assert len(re.findall(r"^\$ dally ", part, re.MULTILINE)) == 1

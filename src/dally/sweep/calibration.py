@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dally.metrics.row import Row
 from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
+from dally.report.whatif_words import GIVEN
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
@@ -99,7 +100,7 @@ def calibrate(
     """The best of these policies and networks; the first of each where the record cannot tell."""
     recorded_s = recorded_waits(history)
     if len(policies) == len(networks) == 1:
-        return Calibration(policies[0], networks[0], [], None, "both are given")
+        return Calibration(policies[0], networks[0], [], None, GIVEN)
     if len(recorded_s) < FEWEST:
         why = f"the trace records {len(recorded_s)} waits, and {FEWEST} are needed"
         return Calibration(usual_of(policies), networks[0], [], None, why)
