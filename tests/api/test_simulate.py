@@ -151,6 +151,8 @@ def test_what_a_run_shows(tmp_path: Path) -> None:
     assert page.startswith("<!doctype html>")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
     assert run.report() == page
+    run.perfetto(tmp_path / "run.json")
+    assert (tmp_path / "run.json").read_text().startswith('{"displayTimeUnit"')
 
 
 def test_a_story_as_text_frame_and_html() -> None:

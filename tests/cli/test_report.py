@@ -25,8 +25,9 @@ def test_simulate_leaves_the_same_report(dally: Run, run: Path) -> None:
     done = dally("report", "one")
     assert (done.returncode, done.stdout) == (0, "Report of a run written to one/report.html\n"), done.stderr
     assert (run / "report.html").read_bytes() == left
-    again = json.loads(dally("report", "one", "--out", "else.html", "--json").stdout)
-    assert again == {"kind": "run", "report": "else.html", "runs": 0, "figures": []}
+    again = json.loads(dally("report", "one", "--out", "else.html", "--perfetto", "run.json", "--json").stdout)
+    assert again == {"kind": "run", "report": "else.html", "runs": 0, "figures": [], "perfetto": "run.json"}
+    assert json.loads((run.parent / "run.json").read_text())["otherData"]["policy"] == "dally"
     assert (run.parent / "else.html").read_bytes() == left
 
 
@@ -44,6 +45,10 @@ def test_simulate_without_a_report(dally: Run, run: Path) -> None:
         (("report", "."), "dally: .: holds neither summary.json"),
         (("report", "one", "--baseline", "las"), "dally: --baseline las: one holds a single run"),
         (("report", "one", "--runs"), "dally: --runs: one holds a run, not a comparison"),
+        (("report", "one", "--size", "84x55"), "dally: --size: is of figures; say where with --figures DIR"),
+        (("report", "one", "--no-title"), "dally: --no-title: is of figures; say where"),
+        (("report", "one", "--figures", "f", "--format", "gif"), "dally: unknown format 'gif'"),
+        (("report", "one", "--perfetto", "no/t.json"), "dally: no/t.json: cannot be written"),
         (("report", "one", "--out", "no/r.html"), "dally: no/r.html: cannot be written"),
         (("simulate", "--trace", "t.csv", "--cluster", "1x1x8", "--report"), "dally: --report: say where"),
     ],
