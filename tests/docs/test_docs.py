@@ -18,6 +18,7 @@ import pytest
 import dally
 from dally.metrics.tables import JOB_COLUMNS
 from dally.model import KIND_NAMES
+from tests.docs.background import Background
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -88,15 +89,22 @@ def plain(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def run(argv: list[str], folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the folder with the dally under test, stderr joined to stdout."""
+def environment(folder: Path) -> dict[str, str]:
+    """With the dally under test."""
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(dally.__file__).parents[1]), str(folder / "examples")])
     env["PYTHONIOENCODING"] = "utf-8"
+    return env
+
+
+def run(
+    argv: list[str], folder: Path, stdin: str | None = None, more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in the folder, stderr joined to stdout."""
     return subprocess.run(
         argv,
         cwd=folder,
-        env=env,
+        env=environment(folder) | (more or {}),
         input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -118,11 +126,16 @@ def argv_of(text: str) -> list[str] | None:
     return words
 
 
-def check(given: Command, argv: list[str], folder: Path) -> None:
-    done = run(argv, folder, given.stdin)
-    assert done.returncode == given.exit_code, f"{given.text}\n{done.stdout}"
-    expected = plain("\n".join(given.output))
-    actual = plain(done.stdout)
+def check(given: Command, argv: list[str], folder: Path, server: Background) -> None:
+    if argv[2:4] == ["dally", "serve"]:
+        said = server.start(argv, folder, environment(folder))
+    else:
+        server.settle()
+        done = run(argv, folder, given.stdin, server.env)
+        assert done.returncode == given.exit_code, f"{given.text}\n{done.stdout}"
+        said = done.stdout
+    expected = plain(server.told("\n".join(given.output)))
+    actual = plain(server.told(said))
     if given.output or argv[0] == "cmp":
         assert matches(expected, actual), "\n".join(
             [given.text, "-- the docs say", *expected, "-- it says", *actual]
@@ -132,18 +145,26 @@ def check(given: Command, argv: list[str], folder: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_and_code_run_as_shown(page: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = blocks_of(page)
+    server = Background(tmp_path)
+    try:
+        follow(blocks_of(page), tmp_path, server)
+    finally:
+        server.stop()
+
+
+def follow(blocks: list[Block], tmp_path: Path, server: Background) -> None:
+    """Do what a page says, in its order."""
     for place, block in enumerate(blocks):
         following = blocks[place + 1] if place + 1 < len(blocks) else Block("", [])
         if block.kind in ("console", "bash"):
             for given in commands_of(block):
                 argv = argv_of(given.text)
                 if argv is not None:
-                    check(given, argv, tmp_path)
+                    check(given, argv, tmp_path, server)
         elif block.kind == "python":
             output = following.lines if following.kind == "text" else []
             code = "\n".join(block.lines)
-            check(Command(code, 0, output, stdin=code), [sys.executable, "-"], tmp_path)
+            check(Command(code, 0, output, stdin=code), [sys.executable, "-"], tmp_path, server)
         elif " file=" in block.kind:
             name = block.kind.partition(" file=")[2]
             (tmp_path / name).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
