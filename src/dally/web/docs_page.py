@@ -49,12 +49,15 @@ def _operation(path: str, method: str, operation: dict[str, Any], parts: dict[st
 def _fields(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     name = schema.get("$ref", "").rpartition("/")[2]
     for field, told in parts.get(name, {}).get("properties", {}).items():
-        kind = told.get("type") or told.get("$ref", "").rpartition("/")[2] or _union(told)
-        yield field, f"{kind}. {told.get('description', '')}"
+        yield field, f"{_kind(told)}. {told.get('description', '')}"
 
 
-def _union(told: dict[str, Any]) -> str:
-    return " or ".join(one.get("type") or one.get("$ref", "").rpartition("/")[2] for one in told.get("anyOf", []))
+def _kind(told: dict[str, Any]) -> str:
+    """The type in words."""
+    if "items" in told:
+        return f"list of {_kind(told['items'])}"
+    named: str = told.get("type") or told.get("$ref", "").rpartition("/")[2]
+    return named or " or ".join(_kind(one) for one in told.get("anyOf", []))
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> str:
