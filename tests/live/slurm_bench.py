@@ -28,6 +28,7 @@ done=$(cat $mark.saved 2>/dev/null || echo 0)
 echo "begin $done $SLURM_JOB_NODELIST" >> $mark
 trap 'echo $done > $mark.saved; echo "saved $done" >> $mark; exit 0' TERM
 while [ $done -lt {tenths} ]; do sleep 0.1; done=$((done + 1)); done
+echo $done > $mark.saved  # told to stop in this very moment, Slurm will requeue it though it is done
 echo "end $done" >> $mark
 """
 

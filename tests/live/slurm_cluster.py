@@ -168,7 +168,7 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         process = self._running.pop(name)
         process.send_signal(how)
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

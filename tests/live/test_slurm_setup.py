@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import dally as dally_package
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
@@ -66,6 +69,40 @@ def test_with_slurm(slurm: SlurmCluster, dally: Run) -> None:
     assert "1 waiting jobs left to Slurm" in told_undo
     assert slurm.conf.read_text() == before
     assert not slurm.conf.with_name("job_submit.lua").exists()
+
+
+RANKS = """#!/bin/bash
+export PYTHONPATH={source} SLURM_CONF={conf}
+{python} -m dally slurm hosts > {folder}/hosts
+export SLURM_HOSTFILE={folder}/hosts
+srun --distribution=arbitrary sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME' > {folder}/ranks
+touch {folder}/done
+"""
+
+
+def test_ranks_follow_the_fabric(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Where racks do not follow Slurm's own order of nodes, the hosts of a job do."""
+    tree = slurm.conf.with_name("topology.conf")
+    before = tree.read_text()
+    slurm.stop_one("slurmctld")
+    odd, even = (",".join(slurm.nodes[first::2]) for first in (0, 1))
+    tree.write_text(f"SwitchName=a Nodes={odd}\nSwitchName=b Nodes={even}\nSwitchName=top Switches=a,b\n")
+    slurm.start_controller()
+    try:
+        source = Path(dally_package.__file__).parents[1]
+        script = RANKS.format(source=source, conf=slurm.conf, python=sys.executable, folder=tmp_path)
+        slurm.run("sbatch", "-N4", "-w", "n[01-04]", "--gpus-per-node=1", "-o", str(tmp_path / "log"), given=script)
+        until_s = time.monotonic() + 60.0
+        while not (tmp_path / "done").exists() and time.monotonic() < until_s:
+            time.sleep(0.1)
+    finally:
+        slurm.stop_one("slurmctld")
+        tree.write_text(before)
+        slurm.start_controller()
+    hosts = (tmp_path / "hosts").read_text().split()
+    assert hosts == ["n01", "n03", "n02", "n04"], (tmp_path / "log").read_text()
+    ranks = dict(line.split() for line in (tmp_path / "ranks").read_text().splitlines())
+    assert [ranks[str(rank)] for rank in range(4)] == hosts
 
 
 def check_arrivals(slurm: SlurmCluster) -> None:
