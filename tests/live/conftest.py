@@ -27,5 +27,6 @@ def slurm_of_session() -> Iterator[SlurmCluster]:
 @pytest.fixture
 def slurm(slurm_of_session: SlurmCluster) -> Iterator[SlurmCluster]:
     """The same, with nothing on it before and after."""
+    slurm_of_session.settle()
     yield slurm_of_session
     slurm_of_session.cancel_all()

@@ -151,7 +151,12 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
-        self._until(lambda: self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").count("\n") == len(self.nodes))
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until every node is idle and answers: after a restart of slurmctld that takes a moment."""
+        idle = ("sinfo", "-h", "-N", "-r", "-t", "idle", "-o", "%N %T")
+        self._until(lambda: self.run(*idle, ok=False).count(" idle\n") == len(self.nodes))
 
     def start_controller(self) -> None:
         """slurmctld, which goes on with the state it saved."""
