@@ -17,7 +17,7 @@ from dally.live.eta.present import dump_present
 from dally.model import FINISH, PREEMPT, START, SUBMIT, WAITING, Job
 from dally.runs.assemble import assemble
 
-DAYS = (7.0, 14.0)  # of the trace: a week to learn from, and the week that is asked about
+DAYS = (5.0, 14.0)  # of the trace, that are asked about: two to learn how well answers hold, and a week
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Replay:
 
 
 def replay(policy: str, shared: Path, folder: Path, every: int, effort: Effort) -> Iterator[Asked]:
-    """Questions of the second week: each time so many newcomers had to wait, about the last, and about another."""
+    """Questions and what came: each time so many jobs began to wait, about the last of them and about another."""
     prepared = prepare("venus80", 1, shared, folder)
     simulation, _ = assemble(Cell("venus80", "normal", 1).scenario(prepared, policy, {}))
     run = Replay(simulation)

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dally.live.eta.arrival_blocks import DAY_S, ArrivalBlocks
+from dally.live.eta.arrival_blocks import BLOCK_S, DAY_S, ArrivalBlocks
 from dally.live.eta.lifetimes import Lifetimes, kaplan_meier
 from dally.live.eta.past_jobs import PastJob
 from dally.model import NEVER, Job
@@ -84,18 +84,19 @@ def test_the_same_hours_of_earlier_days_come_again() -> None:
             number = 2 * day + (hour == 10)
             blocks.came(PastJob(number, day * DAY_S + hour * 3600.0, 1 + day))
     now = 3 * DAY_S + 8 * 3600.0
-    drawn = blocks.draw(now, now + DAY_S, Random(1))
+    drawn = blocks.draw(now, now, Random(1))
     assert [submit_s for submit_s, _ in drawn] == [3 * DAY_S + 9 * 3600.0, 3 * DAY_S + 10 * 3600.0]
-    days = {blocks.draw(now, now + DAY_S, Random(seed))[0][1].gpus for seed in range(20)}
+    days = {blocks.draw(now, now, Random(seed))[0][1].gpus for seed in range(20)}
     assert days == {2, 3}  # the first day is known from nine on only
 
 
-@given(st.lists(st.floats(0.0, 5 * DAY_S), max_size=40), st.floats(0.1, 3 * DAY_S), st.integers(0, 9))
-def test_who_is_to_come_comes_later_than_now(moments_s: list[float], ahead_s: float, seed: int) -> None:
+@given(st.lists(st.floats(0.0, 5 * DAY_S), max_size=40), st.integers(0, 12), st.integers(0, 9))
+def test_who_is_to_come_comes_in_its_block(moments_s: list[float], block: int, seed: int) -> None:
     blocks = ArrivalBlocks()
     for number, submit_s in enumerate(sorted(moments_s)):
         blocks.came(PastJob(number, submit_s, 1))
     now = 5 * DAY_S
-    drawn = [submit_s for submit_s, _ in blocks.draw(now, now + ahead_s, Random(seed))]
+    begin_s = now + block * BLOCK_S
+    drawn = [submit_s for submit_s, _ in blocks.draw(begin_s, now, Random(seed))]
     assert drawn == sorted(drawn)
-    assert all(now - 1e-6 <= submit_s <= now + ahead_s + 1e-6 for submit_s in drawn)
+    assert all(begin_s <= submit_s <= begin_s + BLOCK_S + 1e-6 for submit_s in drawn)

@@ -38,28 +38,22 @@ class ArrivalBlocks:
             del self._jobs[:first], self._moments_s[:first]
             self._places = {job.number: place for place, job in enumerate(self._jobs)}
 
-    def draw(self, now: float, until_s: float, rng: Random) -> list[tuple[float, PastJob]]:
-        """Who comes when, in order, up to a moment."""
-        if not self._jobs:
+    def draw(self, begin_s: float, now: float, rng: Random) -> list[tuple[float, PastJob]]:
+        """Who comes when in the block that begins then, in order."""
+        end_s = begin_s + BLOCK_S
+        back_s = self._back_s(begin_s, end_s, now, rng) if self._jobs else 0.0
+        if back_s <= 0.0:
             return []
-        found: list[tuple[float, PastJob]] = []
-        begin_s = now
-        while begin_s < until_s:
-            end_s = min(begin_s + BLOCK_S, until_s)
-            back_s = self._back_s(begin_s, end_s, now, rng)
-            if back_s > 0.0:
-                first = bisect_left(self._moments_s, begin_s - back_s)
-                last = bisect_left(self._moments_s, end_s - back_s)
-                found += [(self._moments_s[place] + back_s, self._jobs[place]) for place in range(first, last)]
-            begin_s = end_s
-        return found
+        first = bisect_left(self._moments_s, begin_s - back_s)
+        last = bisect_left(self._moments_s, end_s - back_s)
+        return [(max(self._moments_s[place] + back_s, begin_s), self._jobs[place]) for place in range(first, last)]
 
     def _back_s(self, begin_s: float, end_s: float, now: float, rng: Random) -> float:
-        """How far back to look for what happens in a block: whole days, as far as anything is known."""
+        """How far back to look for what happens in a block: whole days, as far as anything is known; 0: nowhere."""
         first_s = self._moments_s[0]
         least = max(1, -int(-(end_s - now) // DAY_S))
         most = min(least + DAYS - 1, int((begin_s - first_s) // DAY_S))
         if most >= least:
             return DAY_S * rng.randint(least, most)
-        known_s = now - first_s
-        return end_s - now + rng.random() * (known_s - (end_s - begin_s)) if known_s > end_s - begin_s else 0.0
+        spare_s = now - first_s - BLOCK_S
+        return end_s - now + rng.random() * spare_s if spare_s > 0.0 else 0.0

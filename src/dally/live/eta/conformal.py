@@ -67,7 +67,7 @@ class Margins:
     def _moved(self, level: float, scores: list[float], score: float) -> float:
         """The level after one more truth, whose score joins the others."""
         if len(scores) >= FEWEST:
-            missed = score > quantile(sorted(scores), level)
+            missed = score > beyond(scores, level)
             level = min(1.0, max(0.5, level + RATE * ((1.0 if missed else 0.0) - self._aside)))
         scores.append(score)
         return level
@@ -80,11 +80,16 @@ class Margins:
         """The interval that holds as often as it should."""
         if len(self._middle) < FEWEST:
             return raw
-        low = _hard(_soft(raw.low_s) - quantile(sorted(self._below), self._low_level))
-        high = _hard(_soft(raw.high_s) + quantile(sorted(self._above), self._high_level))
+        low = _hard(_soft(raw.low_s) - beyond(self._below, self._low_level))
+        high = _hard(_soft(raw.high_s) + beyond(self._above, self._high_level))
         middle = _hard(_soft(raw.middle_s) + quantile(sorted(self._middle), 0.5))
         low = min(low, middle)
         return Interval(low, middle, max(high, middle))
+
+
+def beyond(scores: list[float], level: float) -> float:
+    """The score that one more will exceed with a chance of 1 - level: a little farther out where there are few."""
+    return quantile(sorted(scores), min(1.0, level * (len(scores) + 1) / len(scores)))
 
 
 def _soft(wait_s: float) -> float:

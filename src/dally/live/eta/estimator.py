@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from dally.live.eta.arrival_blocks import DAY_S, DAYS, ArrivalBlocks
+from dally.live.eta.arrival_blocks import BLOCK_S, DAY_S, DAYS, ArrivalBlocks
 from dally.live.eta.fates import Fates
 from dally.live.eta.future import run_future
 from dally.live.eta.lifetimes import Lifetimes
@@ -59,7 +59,7 @@ class Estimator:
         turn = 0
         while turn < effort.most and clock.allows(turn):
             durations_s = {number: drawn[turn] for number, drawn in durations.items()}
-            coming = self._coming(present, preview, durations_s, until_s, rng)
+            coming = self._coming(present, preview, durations_s, rng)
             world = load_present(content) if turn else present
             started, reached_s = run_future(world, durations_s, coming, wanted, until_s, clock.future(turn))
             for number in wanted:
@@ -88,23 +88,25 @@ class Estimator:
         return found
 
     def _coming(
-        self,
-        present: Present,
-        preview: PastJob | None,
-        durations_s: dict[int, float],
-        until_s: float,
-        rng: Random,
-    ) -> list[Job]:
-        """Jobs to come, the previewed one first. One whose model has not ended yet lasts as long as that will."""
-        number = present.next_number
-        jobs: list[Job] = []
-        if preview is not None:
-            jobs.append(preview.again(number, present.now, durations_s[number]))
-        for submit_s, past in self._arrivals.draw(present.now, until_s, rng):
-            duration_s = past.duration_s if past.duration_s >= 0.0 else durations_s.get(past.number, NEVER)
-            if duration_s >= 0.0:  # not one that was taken back
-                jobs.append(past.again(number + len(jobs), submit_s, duration_s))
-        return jobs
+        self, present: Present, preview: PastJob | None, durations_s: dict[int, float], rng: Random
+    ) -> Callable[[float, int], tuple[list[Job], float]]:
+        """Who comes, block by block, the previewed job first.
+
+        A job like one that has not ended yet lasts as long as that will.
+        """
+        now = present.now
+
+        def coming(begin_s: float, number: int) -> tuple[list[Job], float]:
+            jobs: list[Job] = []
+            if preview is not None and begin_s == now:
+                jobs.append(preview.again(number, now, durations_s[number]))
+            for submit_s, past in self._arrivals.draw(begin_s, now, rng):
+                duration_s = past.duration_s if past.duration_s >= 0.0 else durations_s.get(past.number, NEVER)
+                if duration_s >= 0.0:  # not one that was taken back
+                    jobs.append(past.again(number + len(jobs), submit_s, duration_s))
+            return jobs, begin_s + BLOCK_S
+
+        return coming
 
 
 class _Budget:

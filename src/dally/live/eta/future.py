@@ -29,23 +29,31 @@ class Started:
 def run_future(
     present: Present,
     durations_s: dict[int, float],
-    coming: list[Job],
+    coming: Callable[[float, int], tuple[list[Job], float]],
     asked: Collection[int],
     until_s: float,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> tuple[dict[int, Started], float]:
-    """Who of those asked for started when and where, and how far ahead was looked. The present is used up."""
-    simulation = _taken_up(present, durations_s, coming)
+    """Who of those asked for started when and where, and how far ahead was looked. The present is used up.
+
+    `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all.
+    """
+    simulation = _taken_up(present, durations_s)
     log = present.state.log
+    known_s = present.now  # who comes up to here is known
     open_ones = set(asked)
     starts: dict[int, tuple[float, int]] = {}
     read = 0
-    running_on = True
-    while open_ones and running_on and goes_on():
+    over = False
+    while open_ones and not over and goes_on():
         for _ in range(STEPS):
-            running_on = simulation.step(until_s)
-            if not running_on:
-                break
+            if simulation.step(min(known_s, until_s)):
+                continue
+            over = known_s >= until_s
+            if not over:
+                later, known_s = coming(known_s, len(simulation.jobs))
+                simulation.jobs += later
+            break
         for row in range(read, len(log)):
             number = int(log.jobs[row])
             if log.kinds[row] == START and number in open_ones:
@@ -56,12 +64,12 @@ def run_future(
         number: Started(start_s, tier, _slowdown(simulation.jobs[number], simulation.now))
         for number, (start_s, tier) in starts.items()
     }
-    return found, simulation.now if running_on else until_s
+    return found, until_s if over else simulation.now
 
 
-def _taken_up(present: Present, durations_s: dict[int, float], coming: list[Job]) -> Simulation:
+def _taken_up(present: Present, durations_s: dict[int, float]) -> Simulation:
     nobody = Job(0, "", 0.0, 1, 0.0)
-    jobs = [nobody] * present.next_number + coming
+    jobs = [nobody] * present.next_number
     for job in present.jobs:
         job.duration_s = durations_s[int(job.index)]
         jobs[int(job.index)] = job

@@ -71,3 +71,18 @@ TOKENS = Table(
     Column("user", String, nullable=False, default=""),
     Column("created_s", Float, nullable=False),  # seconds since 1970
 )
+
+# What was said of when a job starts, in seconds from when it was asked, and what came.
+PREDICTIONS = Table(
+    "predictions",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", String, nullable=False),
+    Column("asked_s", Float, nullable=False),
+    Column("futures", Integer, nullable=False),
+    Column("raw", JSON, nullable=False),  # low, middle and high as the futures had them; null: not seen
+    Column("told", JSON, nullable=False),  # the same as they were told
+    Column("wait_s", Float),  # until the job started; null: it waits
+    Index("predictions_by_job", "job_id"),
+    Index("predictions_by_time", "asked_s"),
+)

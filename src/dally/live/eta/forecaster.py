@@ -1,0 +1,78 @@
+"""Answers questions, here or in a process of its own: the engine holds on to the interpreter while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from dally.live.eta.estimator import Estimator
+from dally.live.eta.past_jobs import PastJob
+from dally.live.eta.question import Answer, Question, answer
+
+
+class Forecaster:
+    """Learns from jobs as they come and end; asked with a present as bytes, it answers from their like."""
+
+    def __init__(self) -> None:
+        self._estimator = Estimator()
+
+    def learn(self, past: Sequence[PastJob], now: float) -> None:
+        """Jobs that came, or ended."""
+        self._estimator.learn(past, now)
+
+    def ask(self, content: bytes, question: Question) -> Answer:
+        """What the futures of that present say."""
+        return answer(self._estimator, content, question)
+
+    def close(self) -> None:
+        """No more questions."""
+
+
+class WorkerForecaster(Forecaster):
+    """The same in a worker process, which is started with the first question and again should it die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: list[PastJob] = []
+        self._pool: ProcessPoolExecutor | None = None
+
+    def learn(self, past: Sequence[PastJob], now: float) -> None:
+        self._known += past
+        del self._known[:-MOST_KNOWN]
+        if self._pool is not None and past:
+            self._tell(self._pool, past, now)
+
+    def ask(self, content: bytes, question: Question) -> Answer:
+        for attempt in (1, 2):
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, get_context("spawn"))
+                self._tell(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
+            try:
+                return self._pool.submit(_ask, content, question).result()
+            except BrokenProcessPool:
+                self._pool = None
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _tell(self, pool: ProcessPoolExecutor, past: Sequence[PastJob], now: float) -> None:
+        pool.submit(_learn, list(past), now)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+MOST_KNOWN = 50_000  # jobs that a worker which takes over is told of
+_worker = Forecaster()  # of the worker process
+
+
+def _learn(past: list[PastJob], now: float) -> None:
+    _worker.learn(past, now)
+
+
+def _ask(content: bytes, question: Question) -> Answer:
+    return _worker.ask(content, question)

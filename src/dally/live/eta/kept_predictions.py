@@ -1,0 +1,104 @@
+"""What was said of starts and what came, in the store; and from that how well it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from statistics import median
+
+from sqlalchemy import delete, insert, select, update
+
+from dally.live.eta.conformal import LATEST, Interval, Truth
+from dally.live.store import Store
+from dally.live.store.schema import PREDICTIONS
+from dally.model import INFINITY
+
+
+@dataclass(frozen=True)
+class CalibrationDay:
+    """How well the answers of a day held, as far as their jobs have started."""
+
+    day: str
+    answers: int
+    held: float  # share of the intervals as told in which the start came
+    held_raw: float  # the same of the futures' own
+    error_s: float  # the median distance of the start from the middle as told
+
+
+def keep_prediction(store: Store, job_id: str, asked_s: float, futures: int, raw: Interval, told: Interval) -> None:
+    """Something was said of a job's start."""
+    row = {
+        "job_id": job_id, "asked_s": asked_s, "futures": futures, "raw": _written(raw), "told": _written(told),
+        "wait_s": None,
+    }  # fmt: skip
+    with store.transaction() as connection:
+        connection.execute(insert(PREDICTIONS), [row])
+
+
+def open_predictions(store: Store) -> list[str]:
+    """Jobs of which something was said and that wait still."""
+    return [row["job_id"] for row in store.rows(select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_(None)))]
+
+
+def resolve(store: Store, job_id: str, start_s: float) -> list[Truth]:
+    """The job has started: what became of all that was said of it."""
+    unresolved = (PREDICTIONS.c.job_id == job_id) & PREDICTIONS.c.wait_s.is_(None)
+    rows = store.rows(select(PREDICTIONS).where(unresolved).order_by(PREDICTIONS.c.asked_s))
+    with store.transaction() as connection:
+        connection.execute(update(PREDICTIONS).where(unresolved).values(wait_s=start_s - PREDICTIONS.c.asked_s))
+    return [Truth(_read(row["raw"]), start_s - row["asked_s"]) for row in rows]
+
+
+def drop(store: Store, job_id: str) -> None:
+    """The job will never start: nothing follows from what was said of it."""
+    with store.transaction() as connection:
+        connection.execute(
+            delete(PREDICTIONS).where((PREDICTIONS.c.job_id == job_id) & PREDICTIONS.c.wait_s.is_(None))
+        )
+
+
+def latest_truths(store: Store) -> list[Truth]:
+    """What became of the latest answers, in the order in which that was known."""
+    started_s = PREDICTIONS.c.asked_s + PREDICTIONS.c.wait_s
+    rows = store.rows(
+        select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None)).order_by(started_s.desc()).limit(LATEST)
+    )
+    return [Truth(_read(row["raw"]), row["wait_s"]) for row in reversed(rows)]
+
+
+def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:
+    """Day by day (UTC), the latest first."""
+    days: dict[str, list[dict[str, object]]] = {}
+    for row in store.rows(select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None))):
+        day = datetime.fromtimestamp(wall_s(row["asked_s"]), UTC).date().isoformat()
+        days.setdefault(day, []).append(row)
+    return [_day(day, rows) for day, rows in sorted(days.items(), reverse=True)]
+
+
+def _day(day: str, rows: list[dict[str, object]]) -> CalibrationDay:
+    told = [(_read(row["told"]), float(str(row["wait_s"]))) for row in rows]
+    raw = [(_read(row["raw"]), wait_s) for row, (_, wait_s) in zip(rows, told, strict=True)]
+    return CalibrationDay(
+        day,
+        len(rows),
+        sum(_holds(*one) for one in told) / len(rows),
+        sum(_holds(*one) for one in raw) / len(rows),
+        median(
+            abs(wait_s - interval.middle_s) if interval.middle_s < INFINITY else wait_s for interval, wait_s in told
+        ),
+    )
+
+
+def _holds(interval: Interval, wait_s: float) -> bool:
+    return interval.low_s <= wait_s <= interval.high_s
+
+
+def _written(interval: Interval) -> list[float | None]:
+    return [None if value == INFINITY else value for value in astuple(interval)]
+
+
+def _read(values: object) -> Interval:
+    assert isinstance(values, list)
+    low_s, middle_s, high_s = (INFINITY if value is None else float(value) for value in values)
+    return Interval(low_s, middle_s, high_s)

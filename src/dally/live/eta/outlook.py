@@ -1,0 +1,211 @@
+"""The daemon's side of estimates: hands the present over, keeps what was said, and learns from what came."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import or_, select
+
+from dally.live.backends.base import SubmitRequest
+from dally.live.daemon import Daemon
+from dally.live.eta import kept_predictions
+from dally.live.eta.arrival_blocks import DAY_S, DAYS
+from dally.live.eta.conformal import Interval, Margins
+from dally.live.eta.forecast import Forecast, forecast_of, raw_interval
+from dally.live.eta.forecaster import Forecaster, WorkerForecaster
+from dally.live.eta.past_jobs import PastJob, past_of
+from dally.live.eta.present import dump_present
+from dally.live.eta.question import Answer, Question
+from dally.live.facts import job_of, known_model
+from dally.live.scheduler import Scheduler, Turn
+from dally.live.store import Store
+from dally.live.store.database import StoreError
+from dally.live.store.job_rows import told_of
+from dally.live.store.schema import JOBS
+from dally.model import INFINITY, NEVER, WAITING
+
+EVERY_S: Final = 60.0  # of the wall clock, between two looks at the whole queue
+KEEP_EVERY_S: Final = 1800.0  # of the engine's clock, between two predictions for one job that are kept
+READ_BACK_S: Final = (DAYS + 3) * DAY_S  # jobs that ended before that are not asked what they teach
+
+log = structlog.get_logger("dally")
+
+
+class NoEstimateError(Exception):
+    """Why nothing can be said of a job's start, in one line."""
+
+
+class Outlook:
+    """Estimates of one daemon's cluster. `queue` is what was last said of each job that waits."""
+
+    def __init__(self, store: Store, daemon: Daemon, forecaster: Forecaster | None = None) -> None:
+        self.queue: dict[str, Forecast] = {}
+        self.forecaster = forecaster or WorkerForecaster()
+        self._store = store
+        self._daemon = daemon
+        self._lock = threading.Lock()  # one question at a time
+        self._margins: Margins | None = None
+        self._open: set[str] = set()  # jobs of which something was said and that wait
+        self._kept_s: dict[str, float] = {}
+        self._last_number = -1
+        self._last_finish_s = -INFINITY
+        self._looked_s = -INFINITY
+        self._looking: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """From now on look at the whole queue every minute, and at what comes of it."""
+        self._daemon.watchers.append(self.turned)
+
+    def close(self) -> None:
+        """No more questions."""
+        if self._looking is not None:
+            self._looking.join()
+        self.forecaster.close()
+
+    # Questions.
+
+    def ask(self, job_id: str) -> Forecast:
+        """When a job that waits will start."""
+        with self._lock:
+            with self._daemon.lock:
+                scheduler = self._scheduler()
+                job = scheduler.roster.jobs.get(job_id)
+                if job is None or job.status != WAITING:
+                    raise NoEstimateError(f"job {job_id} does not wait")
+                number = int(job.index)
+                content = _content(scheduler)
+            answer = self._answer(content, Question((number,), detail=True), scheduler)
+            return self._tell(answer, number, job_id, scheduler)
+
+    def preview(self, request: SubmitRequest) -> Forecast:
+        """When a job would start that is submitted now."""
+        with self._lock:
+            with self._daemon.lock:
+                scheduler = self._scheduler()
+                number = scheduler.roster.next_number
+                content = _content(scheduler)
+            preview = _previewed(request, scheduler)
+            answer = self._answer(content, Question(preview=preview, detail=True), scheduler)
+            return forecast_of(answer, number, self._learnt(), scheduler.roster.topology.tiers)
+
+    def look(self) -> dict[str, Forecast]:
+        """When each of those who wait will start, as far as the time given to that shows."""
+        with self._lock:
+            with self._daemon.lock:
+                scheduler = self._scheduler()
+                waiting = {int(job.index): job.job_id for job in scheduler.roster if job.status == WAITING}
+                content = _content(scheduler)
+            found: dict[str, Forecast] = {}
+            if waiting:
+                answer = self._answer(content, Question(tuple(waiting)), scheduler)
+                found = {name: self._tell(answer, number, name, scheduler) for number, name in waiting.items()}
+            self.queue = found
+            return found
+
+    def _scheduler(self) -> Scheduler:
+        scheduler = self._daemon.scheduler
+        if scheduler is None:
+            raise NoEstimateError("the scheduler is not ready")
+        return scheduler
+
+    def _answer(self, content: bytes, question: Question, scheduler: Scheduler) -> Answer:
+        past = self._news(scheduler)
+        self.forecaster.learn(past, scheduler.clock.now())
+        return self.forecaster.ask(content, question)
+
+    def _tell(self, answer: Answer, number: int, job_id: str, scheduler: Scheduler) -> Forecast:
+        """What to say of a job; now and then that is kept."""
+        found = forecast_of(answer, number, self._learnt(), scheduler.roster.topology.tiers)
+        now = answer.now
+        if not found.is_now and now - self._kept_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
+            self._kept_s[job_id] = now
+            self._open.add(job_id)
+            told = Interval(found.low_s - now, _wait_s(found.middle_s, now), _wait_s(found.high_s, now))
+            raw = raw_interval(answer.fates[number], now)
+            kept_predictions.keep_prediction(self._store, job_id, now, found.futures, raw, told)
+        return found
+
+    # What came.
+
+    def turned(self, turn: Turn, _cpu_s: float) -> None:
+        """After each turn: what was said of jobs that started is compared with that."""
+        try:
+            self._learnt()
+            for row in turn.log:
+                if row["job_id"] in self._open and row["kind"] in ("start", "cancel", "finish"):
+                    self._came(row)
+        except StoreError as error:
+            log.warning("estimates_not_kept", why=str(error))
+        idle = self._looking is None or not self._looking.is_alive()
+        if idle and time.monotonic() - self._looked_s >= EVERY_S and self._daemon.board.jobs:
+            self._looked_s = time.monotonic()
+            self._looking = threading.Thread(target=self._look, name="outlook", daemon=True)
+            self._looking.start()
+
+    def _look(self) -> None:
+        try:
+            self.look()
+        except Exception as error:  # an estimate that fails is worth a line in the log and no more
+            log.warning("no_estimates", why=repr(error))
+
+    def _came(self, row: dict[str, Any]) -> None:
+        job_id = row["job_id"]
+        self._open.discard(job_id)
+        self._kept_s.pop(job_id, None)
+        self.queue.pop(job_id, None)
+        if row["kind"] != "start":
+            kept_predictions.drop(self._store, job_id)
+            return
+        for truth in kept_predictions.resolve(self._store, job_id, row["time_s"]):
+            self._learnt().learn(truth)
+
+    def _learnt(self) -> Margins:
+        if self._margins is None:
+            self._open.update(kept_predictions.open_predictions(self._store))
+            self._margins = Margins(kept_predictions.latest_truths(self._store))
+        return self._margins
+
+    def _news(self, scheduler: Scheduler) -> list[PastJob]:
+        """Jobs that came or ended since this was last asked, from the store."""
+        since_s = max(self._last_finish_s, scheduler.clock.now() - READ_BACK_S)
+        rows = self._store.rows(
+            select(JOBS)
+            .where(or_(JOBS.c.finish_s > since_s, (JOBS.c.number > self._last_number) & JOBS.c.finish_s.is_(None)))
+            .order_by(JOBS.c.number)
+        )
+        found = []
+        for row in rows:
+            told = told_of(row)
+            job = job_of(told, row["number"], row["submit_s"], scheduler.roster.usual_model)
+            duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
+            found.append(past_of(job, duration_s, NEVER if told.expected_s is None else told.expected_s))
+            self._last_number = max(self._last_number, row["number"])
+            self._last_finish_s = max(self._last_finish_s, row["finish_s"] or -INFINITY)
+        return found
+
+
+def _content(scheduler: Scheduler) -> bytes:
+    return dump_present(
+        scheduler.state, list(scheduler.roster), scheduler.clock.now(), scheduler.roster.next_number
+    )
+
+
+def _previewed(request: SubmitRequest, scheduler: Scheduler) -> PastJob:
+    return PastJob(
+        -1,
+        scheduler.clock.now(),
+        request.gpus,
+        stated_s=NEVER if request.expected_s is None else request.expected_s,
+        user=request.user,
+        name=request.name,
+        model=known_model(request.model, scheduler.roster.usual_model),
+        limit_s=NEVER if request.limit_s is None else request.limit_s,
+        account=request.account,
+    )
+
+
+def _wait_s(moment_s: float | None, now: float) -> float:
+    return INFINITY if moment_s is None else moment_s - now
