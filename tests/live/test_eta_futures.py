@@ -104,3 +104,18 @@ def test_waiting_pays_from_so_much_work_on() -> None:
     assert pays_from_s(fates, Answer(0.0, {0: fates}, {1: 2.0})) == 60.0
     assert pays_from_s(fates, Answer(0.0, {0: fates}, {0: 1.0})) is None
     assert pays_from_s(fates, Answer(0.0, {0: fates})) is None
+
+
+def test_copies_of_the_process_say_the_same() -> None:
+    world = World("dally", (16, 100.0), (12, 50.0), (4, 30.0), network="slow")
+    past = [
+        PastJob(-number, -600.0 * number, 4, 900.0 + number, user="u1", model="vgg16")
+        for number in range(500, 0, -1)
+    ]
+    found = []
+    for copies in (False, True):
+        estimator = Estimator(copies)
+        estimator.learn(past, 0.0)
+        found.append(answer(estimator, world.content(), Question((1,), effort=SURE)))
+    assert found[0] == found[1]
+    assert len({one.start_s for one in found[0].fates[1].started}) > 1  # nor are all futures the same

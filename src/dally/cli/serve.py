@@ -86,6 +86,7 @@ def run(config: Any, json_logs: bool) -> None:
             from dally.live.daily import DailyReport
 
             service.daemon.watchers.append(DailyReport(config, service.clock))
+        service.outlook.begin()
         server.start()
         typer.echo(told_at_start(service, server))
         sys.stdout.flush()

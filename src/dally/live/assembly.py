@@ -15,6 +15,7 @@ from dally.errors import InputError
 from dally.live.backends.base import Backend, BackendError
 from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
+from dally.live.eta.outlook import Outlook
 from dally.live.lock import ClusterLock
 from dally.live.scheduler import LATEST, ORIGIN, Scheduler
 from dally.live.store import Store, open_store
@@ -41,6 +42,7 @@ class Service:
         self.clock = _clock(self.store, config.speed)
         self._tell_store()
         self.daemon = Daemon(self.backend, self._begin)
+        self.outlook = Outlook(self.store, self.daemon)
 
     def _begin(self) -> Scheduler:
         """A scheduler that goes on from what the store knows."""
@@ -55,6 +57,7 @@ class Service:
 
     def close(self) -> None:
         """Let go of everything."""
+        self.outlook.close()
         self.backend.close()
         self.store.close()
         self.lock.release()

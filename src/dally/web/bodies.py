@@ -126,6 +126,60 @@ class Explanation(Body):
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
 
 
+class TierChance(Body):
+    """Starting at one tier."""
+
+    tier: str
+    chance: float = Field(description="Share of the starts that are there.")
+    start_s: float | None = Field(description="The median moment of those.")
+    slowdown: float | None = Field(description="Their mean, against the closest place alone.")
+    now: float | None = Field(description="The slowdown of a place that is free now.")
+
+
+class Eta(Body):
+    """When a job starts: an interval that holds with `confidence`, from so many simulated futures."""
+
+    job_id: Text = Field(description="Empty: a job that is not submitted.")
+    at_s: float = Field(description="When this was worked out.")
+    starts_now: bool
+    low_s: float
+    middle_s: float | None = Field(description="Null: later than was looked at; so for the next.")
+    high_s: float | None
+    confidence: float
+    futures: int
+    seen: float = Field(description="Share of the futures in which it started.")
+    learnt_from: int = Field(description="Earlier answers that the interval is corrected by.")
+    tiers: list[TierChance]
+    slowdown: float | None = Field(description="The mean over all starts.")
+    pays_from_s: float | None = Field(
+        description="Work from which on waiting is sooner done than the best place free now; null: never."
+    )
+    gpus_now: int = Field(description="With so many GPUs it would start now; 0: with no fewer.")
+
+
+class Outlook(Body):
+    """When those who wait start, as it was last worked out for all of them."""
+
+    etas: list[Eta]
+
+
+class CalibrationDay(Body):
+    """How well the answers of a day held, as far as their jobs have started."""
+
+    day: str
+    answers: int
+    held: float = Field(description="Share of the intervals in which the start came.")
+    held_raw: float = Field(description="The same of the futures' own, before they are corrected.")
+    error_s: float = Field(description="Median distance of the start from the middle.")
+
+
+class Calibration(Body):
+    """The latest day first."""
+
+    confidence: float = Field(description="What `held` is to come to.")
+    days: list[CalibrationDay]
+
+
 class Node(Body):
     """A machine."""
 

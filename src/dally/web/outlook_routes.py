@@ -2,30 +2,89 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, HTTPException
+from concurrent.futures.process import BrokenProcessPool
 
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers
-from dally.web.bodies import Problem, Submission
+from fastapi import APIRouter, HTTPException
+from fastapi.concurrency import run_in_threadpool
+
+from dally.live.backends.base import SubmitRequest
+from dally.live.eta.conformal import CONFIDENCE
+from dally.live.eta.forecast import Forecast
+from dally.live.eta.kept_predictions import calibration as kept_calibration
+from dally.live.eta.outlook import NoEstimateError
+from dally.live.store.database import StoreError
+from dally.live.wall_clock import WallClock
+from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible
+from dally.web.bodies import Calibration, CalibrationDay, Eta, Outlook, Submission, TierChance
 from dally.web.queue_routes import find
+from dally.web.site import Site
+from dally.web.tokens import USER
 
 router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
-NOT_YET = "this server makes no estimates"
 
 
-@router.get("/jobs/{job_id}/eta", response_model=Problem, responses=answers(404, 501))
-async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Problem:
+@router.get("/outlook", response_model=Outlook, responses=answers())
+async def outlook(site: AnySite, caller: AnyCaller) -> Outlook:
+    """When those who wait start, in their order; worked out once a minute."""
+    found = dict(site.service.outlook.queue)
+    lines = [line for line in visible(site.board.jobs, caller) if line.job_id in found]
+    return Outlook(etas=[eta_of(line.job_id, found[line.job_id], site.service.clock) for line in lines])
+
+
+@router.get("/jobs/{job_id}/eta", response_model=Eta, responses=answers(404, 409))
+async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Eta:
     """When a waiting job starts, and where."""
     await find(site, caller, job_id)
-    raise HTTPException(501, NOT_YET)
+    return await run_in_threadpool(_asked, site, job_id, None)
 
 
-@router.post("/preview", response_model=Problem, responses=answers(400, 501))
-async def preview(site: AnySite, caller: AnyCaller, asked: Submission) -> Problem:
+@router.post("/preview", response_model=Eta, responses=answers(400, 409))
+async def preview(site: AnySite, caller: AnyCaller, asked: Submission) -> Eta:
     """The same for a job that is not submitted."""
-    raise HTTPException(501, NOT_YET)
+    gpus = site.service.topology.total_gpus()
+    if asked.gpus > gpus:
+        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
+    if caller.role == USER and asked.user not in ("", caller.user):
+        raise HTTPException(403, f"this token submits for {caller.user!r} only")
+    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
+    return await run_in_threadpool(_asked, site, "", SubmitRequest(**fields))
 
 
-@router.get("/calibration", response_model=Problem, responses=answers(501))
-async def calibration(site: AnySite, caller: AnyCaller) -> Problem:
-    """How often what was said held."""
-    raise HTTPException(501, NOT_YET)
+@router.get("/calibration", response_model=Calibration, responses=answers())
+async def calibration(site: AnySite, caller: AnyCaller) -> Calibration:
+    """How often what was said held, day by day."""
+    service = site.service
+    days = await run_in_threadpool(kept_calibration, service.store, service.clock.wall_s)
+    return Calibration(confidence=CONFIDENCE, days=[CalibrationDay.model_validate(day) for day in days])
+
+
+def _asked(site: Site, job_id: str, request: SubmitRequest | None) -> Eta:
+    """The answer of the futures, or why there is none."""
+    service = site.service
+    try:
+        found = service.outlook.ask(job_id) if request is None else service.outlook.preview(request)
+    except NoEstimateError as error:
+        raise HTTPException(409, str(error)) from None
+    except (BrokenProcessPool, StoreError):
+        raise HTTPException(503, "estimates cannot be made just now; ask again") from None
+    return eta_of(job_id, found, service.clock)
+
+
+def eta_of(job_id: str, found: Forecast, clock: WallClock) -> Eta:
+    """The forecast with times in seconds since 1970."""
+
+    def wall_s(moment_s: float | None) -> float | None:
+        return None if moment_s is None else clock.wall_s(moment_s)
+
+    tiers = [
+        TierChance(
+            tier=one.tier, chance=one.chance, start_s=wall_s(one.start_s), slowdown=one.slowdown, now=one.now
+        )
+        for one in found.tiers
+    ]
+    return Eta(
+        job_id=job_id, at_s=clock.wall_s(found.at_s), starts_now=found.is_now, low_s=clock.wall_s(found.low_s),
+        middle_s=wall_s(found.middle_s), high_s=wall_s(found.high_s), confidence=found.confidence,
+        futures=found.futures, seen=found.seen, learnt_from=found.learnt_from, tiers=tiers,
+        slowdown=found.slowdown, pays_from_s=found.pays_from_s, gpus_now=found.gpus_now,
+    )  # fmt: skip

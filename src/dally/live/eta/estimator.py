@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
+from dally.live.eta.apart import apart, cpu_s
 from dally.live.eta.arrival_blocks import BLOCK_S, DAY_S, DAYS, ArrivalBlocks
 from dally.live.eta.fates import Fates
 from dally.live.eta.future import run_future
 from dally.live.eta.lifetimes import Lifetimes
 from dally.live.eta.past_jobs import PastJob
 from dally.live.eta.present import Present, load_present
-from dally.model import INFINITY, NEVER, Job
+from dally.model import NEVER, Job
 
 AHEAD_S: Final = 3 * DAY_S
 
@@ -33,7 +34,9 @@ class Effort:
 class Estimator:
     """Learns from jobs as they come and end, and makes futures of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, copies: bool = False) -> None:
+        """`copies`: each future in a copy of the process, which is faster; only where there is one thread."""
+        self._copies = copies
         self._lifetimes = Lifetimes()
         self._arrivals = ArrivalBlocks()
 
@@ -59,9 +62,10 @@ class Estimator:
         turn = 0
         while turn < effort.most and clock.allows(turn):
             durations_s = {number: drawn[turn] for number, drawn in durations.items()}
-            coming = self._coming(present, preview, durations_s, rng)
-            world = load_present(content) if turn else present
-            started, reached_s = run_future(world, durations_s, coming, wanted, until_s, clock.future(turn))
+            coming = self._coming(present, preview, durations_s, Random(f"{effort.seed}/{turn}"))
+            world = present if self._copies else load_present(content)
+            run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(turn))
+            started, reached_s = apart(run) if self._copies else run()
             for number in wanted:
                 if number in started:
                     found[number].started.append(started[number])
@@ -114,21 +118,15 @@ class _Budget:
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
-        self._began_s = time.process_time()
+        self._began_s = cpu_s()
 
     def allows(self, turn: int) -> bool:
         """Whether there is time for one more after so many."""
         if turn < self._effort.fewest:
             return True
-        spent_s = time.process_time() - self._began_s
-        return spent_s * (turn + 1) / turn <= self._effort.cpu_s
+        return (cpu_s() - self._began_s) * (turn + 1) / turn <= self._effort.cpu_s
 
-    def future(self, turn: int) -> Callable[[], bool]:
-        """Whether the future that begins now may go on."""
-        effort = self._effort
-        if effort.cpu_s == INFINITY:
-            return lambda: True
-        now_s = time.process_time()
-        left_s = max(0.0, effort.cpu_s - (now_s - self._began_s))
-        limit_s = now_s + left_s / max(1, effort.fewest - turn)
-        return lambda: time.process_time() < limit_s
+    def allowed_s(self, turn: int) -> float:
+        """CPU seconds for the future that begins now."""
+        left_s = max(0.0, self._effort.cpu_s - (cpu_s() - self._began_s))
+        return left_s / max(1, self._effort.fewest - turn)

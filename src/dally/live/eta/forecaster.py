@@ -15,8 +15,8 @@ from dally.live.eta.question import Answer, Question, answer
 class Forecaster:
     """Learns from jobs as they come and end; asked with a present as bytes, it answers from their like."""
 
-    def __init__(self) -> None:
-        self._estimator = Estimator()
+    def __init__(self, copies: bool = False) -> None:
+        self._estimator = Estimator(copies)
 
     def learn(self, past: Sequence[PastJob], now: float) -> None:
         """Jobs that came, or ended."""
@@ -67,7 +67,7 @@ class WorkerForecaster(Forecaster):
 
 
 MOST_KNOWN = 50_000  # jobs that a worker which takes over is told of
-_worker = Forecaster()  # of the worker process
+_worker = Forecaster(copies=True)  # of the worker process, which has one thread
 
 
 def _learn(past: list[PastJob], now: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -32,11 +33,12 @@ def run_future(
     coming: Callable[[float, int], tuple[list[Job], float]],
     asked: Collection[int],
     until_s: float,
-    goes_on: Callable[[], bool] = lambda: True,
+    allowed_s: float = INFINITY,
 ) -> tuple[dict[int, Started], float]:
     """Who of those asked for started when and where, and how far ahead was looked. The present is used up.
 
-    `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all.
+    `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all;
+    `allowed_s` is for how many CPU seconds to look.
     """
     simulation = _taken_up(present, durations_s)
     log = present.state.log
@@ -45,7 +47,8 @@ def run_future(
     starts: dict[int, tuple[float, int]] = {}
     read = 0
     over = False
-    while open_ones and not over and goes_on():
+    limit_s = time.process_time() + allowed_s
+    while open_ones and not over and time.process_time() < limit_s:
         for _ in range(STEPS):
             if simulation.step(min(known_s, until_s)):
                 continue

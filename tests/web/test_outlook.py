@@ -1,0 +1,80 @@
+"""Estimates through the API: of a job that waits, of one that is not submitted, and how they held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dally.live.eta.forecaster import Forecaster
+from tests.web.conftest import Desk
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Desk]:
+    """All 32 GPUs are taken for ten minutes, and one job waits."""
+    desk = Desk(tmp_path / "service", "fifo")
+    desk.service.outlook.forecaster = Forecaster()  # here: a worker takes a second to start
+    desk.service.daemon.watchers.append(desk.service.outlook.turned)
+    desk.submit(32, 600.0, user="ann")
+    desk.turn()
+    desk.waiting = desk.submit(16, 600.0, user="bob")  # type: ignore[attr-defined]
+    desk.turn()
+    yield desk
+    desk.service.close()
+
+
+def test_a_waiting_job_has_an_interval(busy: Desk) -> None:
+    waiting: str = busy.waiting  # type: ignore[attr-defined]
+    found = busy.get(f"jobs/{waiting}/eta")
+    assert found["low_s"] == found["high_s"] == pytest.approx(602.0, abs=2.0)
+    assert (found["confidence"], found["futures"], found["seen"]) == (0.8, 100, 1.0)
+    assert sum(tier["chance"] for tier in found["tiers"]) == pytest.approx(1.0)
+    assert busy.client.get("/api/v1/jobs/nobody/eta").status_code == 404
+    running = next(job["job_id"] for job in busy.get("jobs")["jobs"] if job["state"] != "waiting")
+    assert busy.client.get(f"/api/v1/jobs/{running}/eta").status_code == 409
+
+
+def test_a_preview_says_the_same_and_what_would_start_now(busy: Desk) -> None:
+    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    assert found["low_s"] == pytest.approx(1202.0, abs=3.0)
+    assert (found["starts_now"], found["gpus_now"]) == (False, 0)
+    busy.turn(700.0)
+    busy.turn()
+    half = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    assert (half["starts_now"], half["gpus_now"]) == (False, 16)
+    now = busy.client.post("/api/v1/preview", json={"gpus": 8, "expected_s": 60.0}).json()
+    assert now["starts_now"]
+    assert busy.client.post("/api/v1/preview", json={"gpus": 33}).status_code == 422
+    assert len(busy.get("jobs")["jobs"]) == 1  # none of these was submitted
+
+
+def test_the_queue_has_its_outlook_and_others_jobs_are_not_in_it(busy: Desk) -> None:
+    busy.service.outlook.look()
+    waiting: str = busy.waiting  # type: ignore[attr-defined]
+    assert [one["job_id"] for one in busy.get("outlook")["etas"]] == [waiting]
+    ann, bob = busy.token("ann", "user", "ann"), busy.token("bob", "user", "bob")
+    assert busy.get("outlook", headers=ann) == {"etas": []}
+    assert len(busy.get("outlook", headers=bob)["etas"]) == 1
+    assert busy.client.get(f"/api/v1/jobs/{waiting}/eta", headers=ann).status_code == 404
+
+
+def test_what_was_said_is_compared_with_what_came(busy: Desk) -> None:
+    busy.service.outlook.look()
+    assert busy.get("calibration") == {"confidence": 0.8, "days": []}
+    busy.turn(700.0)
+    busy.turn()
+    (day,) = busy.get("calibration")["days"]
+    assert (day["day"], day["answers"]) == ("1970-01-01", 1)
+    assert day["error_s"] == pytest.approx(100.0, abs=5.0)
+    assert busy.service.outlook._learnt().known() == 1
+    assert busy.get("outlook") == {"etas": []}
+
+
+def test_a_job_taken_back_teaches_nothing(busy: Desk) -> None:
+    busy.service.outlook.look()
+    busy.client.delete(f"/api/v1/jobs/{busy.waiting}")  # type: ignore[attr-defined]
+    busy.turn()
+    busy.turn(700.0)
+    assert busy.get("calibration")["days"] == []
