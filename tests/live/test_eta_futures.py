@@ -12,12 +12,12 @@ from dally.live.eta.conformal import Margins
 from dally.live.eta.estimator import Effort, Estimator
 from dally.live.eta.fates import Fates
 from dally.live.eta.forecast import Forecast, forecast_of, pays_from_s
-from dally.live.eta.future import Started
+from dally.live.eta.future import Started, run_future
 from dally.live.eta.past_jobs import PastJob
 from dally.live.eta.present import dump_present, load_present
 from dally.live.eta.question import Answer, Question, answer
 from dally.live.setup import Setup, empty_state
-from dally.model import INFINITY, NEVER, SUBMIT, Event, Job
+from dally.model import INFINITY, NEVER, SUBMIT, WAITING, Event, Job
 
 SURE = Effort(fewest=1, most=10, cpu_s=INFINITY)
 
@@ -107,7 +107,8 @@ def test_waiting_pays_from_so_much_work_on() -> None:
 
 
 def test_copies_of_the_process_say_the_same() -> None:
-    world = World("dally", (16, 100.0), (12, 50.0), (4, 30.0), network="slow")
+    world = World("dally", (16, NEVER), (12, NEVER), (4, NEVER), network="slow")
+    waiting = next(int(job.index) for job in world.jobs if job.status == WAITING)
     past = [
         PastJob(-number, -600.0 * number, 4, 900.0 + number, user="u1", model="vgg16")
         for number in range(500, 0, -1)
@@ -116,6 +117,20 @@ def test_copies_of_the_process_say_the_same() -> None:
     for copies in (False, True):
         estimator = Estimator(copies)
         estimator.learn(past, 0.0)
-        found.append(answer(estimator, world.content(), Question((1,), effort=SURE)))
+        found.append(answer(estimator, world.content(), Question((waiting,), effort=SURE)))
     assert found[0] == found[1]
-    assert len({one.start_s for one in found[0].fates[1].started}) > 1  # nor are all futures the same
+    assert len({one.start_s for one in found[0].fates[waiting].started}) > 1  # nor are all futures the same
+
+
+def test_a_future_that_is_cut_short_goes_on_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty jobs wait in line, a minute each. No more than two looks are paid for."""
+    ticks = iter([0.0, 0.0, 0.0, 9.0])
+    monkeypatch.setattr("dally.live.eta.future.time.process_time", lambda: next(ticks))
+    world = World("fifo", *[(16, 60.0)] * 40)
+    short = run_future(
+        load_present(world.content()), dict.fromkeys(range(40), 60.0), lambda _begin_s, _number: ([], INFINITY),
+        range(1, 40), 1e6, 1.0,
+    )  # fmt: skip
+    assert 1 <= len(short.started) < 39
+    assert len(short.started) + len(short.guessed) == 39
+    assert short.guessed[39] == pytest.approx(39 * 60.0, rel=0.1)

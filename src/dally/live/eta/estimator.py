@@ -24,10 +24,10 @@ AHEAD_S: Final = 3 * DAY_S
 class Effort:
     """How many futures, how far ahead, for how many CPU seconds; without a limit every answer can be repeated."""
 
-    fewest: int = 20
+    fewest: int = 5
     most: int = 100
     ahead_s: float = AHEAD_S
-    cpu_s: float = 1.8
+    cpu_s: float = 1.6
     seed: int = 1
 
 
@@ -65,13 +65,9 @@ class Estimator:
             coming = self._coming(present, preview, durations_s, Random(f"{effort.seed}/{turn}"))
             world = present if self._copies else load_present(content)
             run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(turn))
-            started, reached_s = apart(run) if self._copies else run()
-            for number in wanted:
-                if number in started:
-                    found[number].started.append(started[number])
-                else:
-                    found[number].unseen += 1
-                    found[number].reached_s = min(found[number].reached_s, reached_s)
+            outcome = apart(run) if self._copies else run()
+            for number, fates in found.items():
+                fates.add(number, outcome)
             turn += 1
         return found
 

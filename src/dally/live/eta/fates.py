@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from dally.live.eta.future import Started
+from dally.live.eta.future import Outcome, Started
 from dally.model import INFINITY
 
 
@@ -15,16 +15,27 @@ class Fates:
     """One job in each future."""
 
     started: list[Started] = field(default_factory=list)
-    unseen: int = 0  # futures that were not looked at as far as its start,
-    reached_s: float = INFINITY  # but all of them up to this moment
+    guessed: list[float] = field(default_factory=list)  # its start in futures that were cut short
+    unseen: int = 0  # futures in which it does not start within the time looked at,
+    reached_s: float = INFINITY  # which is up to this moment
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """One more future."""
+        if number in outcome.started:
+            self.started.append(outcome.started[number])
+        elif number in outcome.guessed:
+            self.guessed.append(outcome.guessed[number])
+        else:
+            self.unseen += 1
+            self.reached_s = min(self.reached_s, outcome.reached_s)
 
     def futures(self) -> int:
         """How many there are."""
-        return len(self.started) + self.unseen
+        return len(self.started) + len(self.guessed) + self.unseen
 
     def starts_s(self) -> list[float]:
         """When it starts, in order; infinity where that was not seen."""
-        return sorted(one.start_s for one in self.started) + [INFINITY] * self.unseen
+        return sorted([one.start_s for one in self.started] + self.guessed) + [INFINITY] * self.unseen
 
     def start_s(self, share: float) -> float:
         """By when it has started in that share of the futures; infinity where that was not seen."""

@@ -59,7 +59,7 @@ def forecast_of(answer: Answer, number: int, margins: Margins, tiers: list[str])
     """What to tell of one job."""
     fates, now = answer.fates[number], answer.now
     raw = raw_interval(fates, now)
-    certain = fates.started and not fates.unseen and all(one.start_s <= now for one in fates.started)
+    certain = len(fates.started) == fates.futures() > 0 and all(one.start_s <= now for one in fates.started)
     told = raw if certain else margins.interval(raw)
     return Forecast(
         at_s=now,

@@ -27,6 +27,15 @@ class Started:
     slowdown: float  # of its work from then on, against its closest placement alone
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How those asked for fared, as far as was looked; where time was up before, when the others might start."""
+
+    started: dict[int, Started]
+    guessed: dict[int, float]
+    reached_s: float
+
+
 def run_future(
     present: Present,
     durations_s: dict[int, float],
@@ -34,8 +43,8 @@ def run_future(
     asked: Collection[int],
     until_s: float,
     allowed_s: float = INFINITY,
-) -> tuple[dict[int, Started], float]:
-    """Who of those asked for started when and where, and how far ahead was looked. The present is used up.
+) -> Outcome:
+    """Who of those asked for starts when and where. The present is used up.
 
     `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all;
     `allowed_s` is for how many CPU seconds to look.
@@ -67,7 +76,20 @@ def run_future(
         number: Started(start_s, tier, _slowdown(simulation.jobs[number], simulation.now))
         for number, (start_s, tier) in starts.items()
     }
-    return found, until_s if over else simulation.now
+    guessed = {} if over or not open_ones else _guessed(simulation, present, open_ones)
+    return Outcome(found, guessed, until_s if over else simulation.now)
+
+
+def _guessed(simulation: Simulation, present: Present, numbers: Collection[int]) -> dict[int, float]:
+    """When these start if those who wait now go on starting in their order, as many in an hour as up to here."""
+    log, now = present.state.log, simulation.now
+    first = {int(log.jobs[row]) for row in range(len(log)) if log.kinds[row] == START}
+    drained = sum(number < present.next_number for number in first)
+    if drained == 0 or now <= present.now:
+        return {}
+    each_s = (now - present.now) / drained
+    left = [number for number in (int(job.index) for job in present.state.queue) if number < present.next_number]
+    return {number: now + (place + 1) * each_s for place, number in enumerate(left) if number in numbers}
 
 
 def _taken_up(present: Present, durations_s: dict[int, float]) -> Simulation:

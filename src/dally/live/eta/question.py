@@ -41,8 +41,8 @@ def answer(estimator: Estimator, content: bytes, question: Question) -> Answer:
         return Answer(present.now, fates)
     job = _job(present, question)
     (found,) = fates.values()
-    starts_now = found.futures() > 0 and all(one.start_s <= present.now for one in found.started)
-    gpus_now = 0 if starts_now and not found.unseen else most_gpus_now(content, question.preview, job)
+    starts_now = max(found.starts_s()) <= present.now
+    gpus_now = 0 if starts_now else most_gpus_now(content, question.preview, job)
     return Answer(present.now, fates, places_now(present, job), gpus_now)
 
 
