@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, log
-from typing import Final
+from typing import Final, NamedTuple
 
 from dally.live.eta.fates import quantile
 from dally.model import INFINITY
 
 CONFIDENCE: Final = 0.8
 SOFT_S: Final = 60.0  # waits differ by their logarithm, but for such short ones
-LATEST: Final = 300  # truths that count
+LATEST: Final = 300  # truths that count,
+LIKE: Final = 40  # and of these the ones with the most similar middle
 FEWEST: Final = 10  # before these nothing is corrected
 RATE: Final = 0.02  # by how much a miss moves the level
 FARTHEST_S: Final = 30.0 * 86400.0
@@ -35,56 +36,68 @@ class Interval:
 
 @dataclass(frozen=True)
 class Truth:
-    """How a question fared: the job started after so long, or waits on after so long."""
+    """How a question fared: what was said, and after how long the job started."""
 
     raw: Interval
     wait_s: float
-    started: bool = True
+
+
+class Score(NamedTuple):
+    """How a truth lay, on a logarithmic scale: where the middle was, and how far beyond each of the three."""
+
+    at: float
+    below: float
+    above: float
+    off: float
 
 
 class Margins:
-    """By how much each end is moved, learnt from questions in the order in which they were answered."""
+    """By how much each end is moved: as the truths of the questions most like it would have asked for."""
 
     def __init__(self, truths: Iterable[Truth] = (), confidence: float = CONFIDENCE) -> None:
+        """`truths` in the order in which they came out."""
         self._aside = (1.0 - confidence) / 2.0  # of truths, on either side
-        self._below: list[float] = []  # by how much truths lay below the low end; less than 0: above it
-        self._above: list[float] = []
-        self._middle: list[float] = []
+        self._scores: list[Score] = []
         self._low_level = self._high_level = 1.0 - self._aside
         for truth in truths:
             self.learn(truth)
 
     def learn(self, truth: Truth) -> None:
-        """A question was answered, or is overdue: it counts as soon as the wait is longer than foreseen."""
-        wait = _soft(truth.wait_s)
-        low, high = _soft(truth.raw.low_s), _soft(truth.raw.high_s)
-        self._low_level = self._moved(self._low_level, self._below, low - wait)
-        self._high_level = self._moved(self._high_level, self._above, wait - high)
-        self._middle.append(wait - _soft(truth.raw.middle_s))
-        for scores in (self._below, self._above, self._middle):
-            del scores[:-LATEST]
+        """A job started of which something was said."""
+        if len(self._scores) >= FEWEST:
+            told = self.interval(truth.raw)
+            self._low_level = self._moved(self._low_level, truth.wait_s < told.low_s)
+            self._high_level = self._moved(self._high_level, truth.wait_s > told.high_s)
+        self._scores.append(_score(truth))
+        del self._scores[:-LATEST]
 
-    def _moved(self, level: float, scores: list[float], score: float) -> float:
-        """The level after one more truth, whose score joins the others."""
-        if len(scores) >= FEWEST:
-            missed = score > beyond(scores, level)
-            level = min(1.0, max(0.5, level + RATE * ((1.0 if missed else 0.0) - self._aside)))
-        scores.append(score)
-        return level
+    def _moved(self, level: float, missed: bool) -> float:
+        return min(1.0, max(0.5, level + RATE * (float(missed) - self._aside)))
 
     def known(self) -> int:
         """Questions answered so far, as far as they count."""
-        return len(self._middle)
+        return len(self._scores)
 
-    def interval(self, raw: Interval) -> Interval:
-        """The interval that holds as often as it should."""
-        if len(self._middle) < FEWEST:
+    def interval(self, raw: Interval, overdue: Iterable[Truth] = ()) -> Interval:
+        """The interval that holds as often as it should.
+
+        `overdue` are questions whose jobs still wait: those that wait longer than foreseen count already, or
+        only those would that were soon answered.
+        """
+        if len(self._scores) < FEWEST:
             return raw
-        low = _hard(_soft(raw.low_s) - beyond(self._below, self._low_level))
-        high = _hard(_soft(raw.high_s) + beyond(self._above, self._high_level))
-        middle = _hard(_soft(raw.middle_s) + quantile(sorted(self._middle), 0.5))
-        low = min(low, middle)
-        return Interval(low, middle, max(high, middle))
+        late = [_score(truth) for truth in overdue if truth.wait_s > truth.raw.high_s]
+        at = _soft(raw.middle_s)
+        like = sorted([*self._scores, *late], key=lambda score: abs(score.at - at))[:LIKE]
+        low = _soft(raw.low_s) - beyond([score.below for score in like], self._low_level)
+        high = _soft(raw.high_s) + beyond([score.above for score in like], self._high_level)
+        middle = at + quantile(sorted(score.off for score in like), 0.5)
+        return Interval(_hard(min(low, middle)), _hard(middle), _hard(max(high, middle)))
+
+
+def _score(truth: Truth) -> Score:
+    wait, middle = _soft(truth.wait_s), _soft(truth.raw.middle_s)
+    return Score(middle, _soft(truth.raw.low_s) - wait, wait - _soft(truth.raw.high_s), wait - middle)
 
 
 def beyond(scores: list[float], level: float) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from dally.live.eta.conformal import CONFIDENCE, Interval, Margins
+from dally.live.eta.conformal import CONFIDENCE, Interval, Margins, Truth
 from dally.live.eta.fates import Fates
 from dally.live.eta.question import Answer
 from dally.model import INFINITY
@@ -55,12 +56,14 @@ def raw_interval(fates: Fates, now: float) -> Interval:
     return Interval(min(low_s, fates.reached_s - now), middle_s, high_s)
 
 
-def forecast_of(answer: Answer, number: int, margins: Margins, tiers: list[str]) -> Forecast:
-    """What to tell of one job."""
+def forecast_of(
+    answer: Answer, number: int, margins: Margins, tiers: list[str], overdue: Iterable[Truth] = ()
+) -> Forecast:
+    """What to tell of one job; `overdue`: what was said of others that wait, and for how long they have."""
     fates, now = answer.fates[number], answer.now
     raw = raw_interval(fates, now)
     certain = len(fates.started) == fates.futures() > 0 and all(one.start_s <= now for one in fates.started)
-    told = raw if certain else margins.interval(raw)
+    told = raw if certain else margins.interval(raw, overdue)
     return Forecast(
         at_s=now,
         low_s=now + told.low_s,

@@ -36,9 +36,10 @@ def keep_prediction(store: Store, job_id: str, asked_s: float, futures: int, raw
         connection.execute(insert(PREDICTIONS), [row])
 
 
-def open_predictions(store: Store) -> list[str]:
-    """Jobs of which something was said and that wait still."""
-    return [row["job_id"] for row in store.rows(select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_(None)))]
+def open_predictions(store: Store) -> list[tuple[str, float, Interval]]:
+    """What was said of jobs that still wait: the job, when, and what the futures said."""
+    rows = store.rows(select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_(None)))
+    return [(row["job_id"], row["asked_s"], _read(row["raw"])) for row in rows]
 
 
 def resolve(store: Store, job_id: str, start_s: float) -> list[Truth]:

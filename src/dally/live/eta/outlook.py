@@ -13,7 +13,7 @@ from dally.live.backends.base import SubmitRequest
 from dally.live.daemon import Daemon
 from dally.live.eta import kept_predictions
 from dally.live.eta.arrival_blocks import DAY_S, DAYS
-from dally.live.eta.conformal import Interval, Margins
+from dally.live.eta.conformal import Interval, Margins, Truth
 from dally.live.eta.forecast import Forecast, forecast_of, raw_interval
 from dally.live.eta.forecaster import Forecaster, WorkerForecaster
 from dally.live.eta.past_jobs import PastJob, past_of
@@ -48,7 +48,7 @@ class Outlook:
         self._daemon = daemon
         self._lock = threading.Lock()  # one question at a time
         self._margins: Margins | None = None
-        self._open: set[str] = set()  # jobs of which something was said and that wait
+        self._open: dict[str, list[tuple[float, Interval]]] = {}  # what was said of jobs that wait, and when
         self._kept_s: dict[str, float] = {}
         self._last_number = -1
         self._last_finish_s = -INFINITY
@@ -89,7 +89,7 @@ class Outlook:
                 content = _content(scheduler)
             preview = _previewed(request, scheduler)
             answer = self._answer(content, Question(preview=preview, detail=True), scheduler)
-            return forecast_of(answer, number, self._learnt(), scheduler.roster.topology.tiers)
+            return self._forecast(answer, number, scheduler)
 
     def look(self) -> dict[str, Forecast]:
         """When each of those who wait will start, as far as the time given to that shows."""
@@ -118,15 +118,21 @@ class Outlook:
 
     def _tell(self, answer: Answer, number: int, job_id: str, scheduler: Scheduler) -> Forecast:
         """What to say of a job; now and then that is kept."""
-        found = forecast_of(answer, number, self._learnt(), scheduler.roster.topology.tiers)
+        found = self._forecast(answer, number, scheduler)
         now = answer.now
         if not found.is_now and now - self._kept_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
             self._kept_s[job_id] = now
-            self._open.add(job_id)
             told = Interval(found.low_s - now, _wait_s(found.middle_s, now), _wait_s(found.high_s, now))
             raw = raw_interval(answer.fates[number], now)
+            self._open.setdefault(job_id, []).append((now, raw))
             kept_predictions.keep_prediction(self._store, job_id, now, found.futures, raw, told)
         return found
+
+    def _forecast(self, answer: Answer, number: int, scheduler: Scheduler) -> Forecast:
+        margins = self._learnt()
+        said = [one for many in list(self._open.values()) for one in many]
+        overdue = [Truth(raw, answer.now - asked_s) for asked_s, raw in said]
+        return forecast_of(answer, number, margins, scheduler.roster.topology.tiers, overdue)
 
     # What came.
 
@@ -153,7 +159,7 @@ class Outlook:
 
     def _came(self, row: dict[str, Any]) -> None:
         job_id = row["job_id"]
-        self._open.discard(job_id)
+        self._open.pop(job_id, None)
         self._kept_s.pop(job_id, None)
         self.queue.pop(job_id, None)
         if row["kind"] != "start":
@@ -164,7 +170,8 @@ class Outlook:
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            self._open.update(kept_predictions.open_predictions(self._store))
+            for job_id, asked_s, raw in kept_predictions.open_predictions(self._store):
+                self._open.setdefault(job_id, []).append((asked_s, raw))
             self._margins = Margins(kept_predictions.latest_truths(self._store))
         return self._margins
 
