@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dally.cli.eta_words import eta_lines, start_words
 from dally.live.eta.forecaster import Forecaster
 from tests.web.conftest import Desk
 
@@ -78,3 +79,16 @@ def test_a_job_taken_back_teaches_nothing(busy: Desk) -> None:
     busy.turn()
     busy.turn(700.0)
     assert busy.get("calibration")["days"] == []
+
+
+def test_words_of_an_estimate(busy: Desk) -> None:
+    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    assert eta_lines(found)[0].endswith("from 100 futures.")
+    assert start_words(found | {"high_s": None}).startswith("after ")
+    free = {"tier": "rack", "chance": 0.0, "start_s": None, "slowdown": None, "now": 1.5}
+    told = eta_lines(found | {"tiers": [free], "pays_from_s": 600.0, "gpus_now": 8})
+    assert told[1:] == [
+        "Free now: one rack, slowdown 1.50; waiting is sooner done from 10 min of work on.",
+        "With 8 GPUs it would start now.",
+    ]
+    assert eta_lines(found | {"tiers": [], "starts_now": True}) == ["Starts now."]

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from dally.cli.eta_words import eta_lines
 from dally.cli.output import print_table
 from dally.cli.plain_text import clock_time, plain
 from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
@@ -64,7 +65,10 @@ def explain(
 def _asked(server: Server, job_id: str, as_json: bool) -> None:
     """The story as the running scheduler tells it."""
     found = server.get(f"jobs/{quoted(job_id)}/explanation")
+    eta = _eta(server, job_id) if found["job"]["state"] == "waiting" else None
     if as_json:
+        if eta is not None:
+            found["eta"] = eta
         print_json(found)
         return
     job = found["job"]
@@ -75,9 +79,19 @@ def _asked(server: Server, job_id: str, as_json: bool) -> None:
     if job["state"] == "waiting":
         until = f", until {clock_time(job['next_s'])}" if job["next_s"] is not None else ""
         typer.echo(f"  Waits now: {plain(job['why'])}{until}.")
+    for line in eta_lines(eta) if eta is not None else ():
+        typer.echo(f"  {line}")
     if found["slowdowns"]:
         shown = ", ".join(f"{plain(tier)} {value:.2f}" for tier, value in found["slowdowns"].items())
         typer.echo(f"  Slowdown to expect, alone: {shown}.")
+
+
+def _eta(server: Server, job_id: str) -> Any:
+    """When it starts; None if it has by now, or nothing can be said."""
+    try:
+        return server.get(f"jobs/{quoted(job_id)}/eta")
+    except InputError:
+        return None
 
 
 def _story(records: Any, job: str, at: float | None, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from dally.cli.eta_words import start_words
 from dally.cli.output import print_table
 from dally.cli.plain_text import clock_time, plain
 from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
@@ -14,6 +15,8 @@ from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_j
 EXAMPLES = """Examples:
 
   dally queue
+
+  dally queue --eta
 
   dally queue --state running --user alice
 
@@ -28,30 +31,45 @@ def queue(
     ),
     user: str = typer.Option(None, metavar="NAME", help="Only jobs of this user."),
     limit: int = typer.Option(1000, metavar="N", min=1, help="At most so many jobs."),
+    eta: bool = typer.Option(False, "--eta", help="Also when those who wait will start, 80 times of 100."),
     server: str = SERVER,
     token_file: Path = TOKEN_FILE,
     as_json: bool = AS_JSON,
 ) -> None:  # fmt: skip
     """List who waits, in which order, why and until when; and who runs where."""
-    found = Server(server, token_file).jobs(limit, state=state, user=user)
+    asked = Server(server, token_file)
+    found = asked.jobs(limit, state=state, user=user)
+    starts = {one["job_id"]: one for one in asked.get("outlook")["etas"]} if eta else {}
     if as_json:
+        if eta:
+            found["etas"] = starts
         print_json(found)
         return
     jobs = found["jobs"]
     if not jobs:
         typer.echo("No jobs.")
         return
-    print_table(
-        ["place", "job", "name", "user", "GPUs", "state", "since", "where, or why not"], [_row(job) for job in jobs]
-    )
+    head = [
+        "place",
+        "job",
+        "name",
+        "user",
+        "GPUs",
+        "state",
+        "since",
+        *(["starts"] if eta else []),
+        "where, or why not",
+    ]
+    print_table(head, [_row(job, starts if eta else None) for job in jobs])
     if found["total"] > len(jobs):
         typer.echo(f"{found['total'] - len(jobs)} more; --limit shows them.")
 
 
-def _row(job: dict[str, Any]) -> list[str]:
+def _row(job: dict[str, Any], starts: dict[str, Any] | None) -> list[str]:
     place = "" if job["place"] is None else str(job["place"])
     words = [job["job_id"], job["name"], job["user"], str(job["gpus"]), job["state"], clock_time(job["since_s"])]
-    return [place, *(plain(word) for word in words), plain(_where(job))]
+    told = [] if starts is None else [start_words(starts[job["job_id"]]) if job["job_id"] in starts else ""]
+    return [place, *(plain(word) for word in words), *told, plain(_where(job))]
 
 
 def _where(job: dict[str, Any]) -> str:

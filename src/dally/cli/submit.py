@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from dally.cli.eta_words import eta_lines
 from dally.cli.plain_text import plain
 from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
 from dally.errors import InputError
@@ -53,8 +54,8 @@ def submit(
     if as_json:
         print_json(found)
     elif preview:
-        for key, value in found.items():
-            typer.echo(plain(f"{key}: {value}"))
+        for line in eta_lines(found):
+            typer.echo(line)
     else:
         typer.echo(f"Submitted job {plain(found['job_id'])}.")
 

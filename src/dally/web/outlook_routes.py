@@ -11,7 +11,7 @@ from dally.live.backends.base import SubmitRequest
 from dally.live.eta.conformal import CONFIDENCE
 from dally.live.eta.forecast import Forecast
 from dally.live.eta.kept_predictions import calibration as kept_calibration
-from dally.live.eta.outlook import NoEstimateError
+from dally.live.eta.outlook import BusyError, NoEstimateError
 from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible
@@ -65,7 +65,7 @@ def _asked(site: Site, job_id: str, request: SubmitRequest | None) -> Eta:
         found = service.outlook.ask(job_id) if request is None else service.outlook.preview(request)
     except NoEstimateError as error:
         raise HTTPException(409, str(error)) from None
-    except (BrokenProcessPool, StoreError):
+    except (BrokenProcessPool, BusyError, StoreError):
         raise HTTPException(503, "estimates cannot be made just now; ask again") from None
     return eta_of(job_id, found, service.clock)
 

@@ -69,6 +69,8 @@ class Estimator:
             for number, fates in found.items():
                 fates.add(number, outcome)
             turn += 1
+            if all(fates.start_s(1.0) <= present.now for fates in found.values()):
+                break  # what happens at once is the same in every future
         return found
 
     def _durations(

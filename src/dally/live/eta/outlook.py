@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
@@ -28,6 +30,8 @@ from dally.live.store.schema import JOBS
 from dally.model import INFINITY, NEVER, WAITING
 
 EVERY_S: Final = 60.0  # of the wall clock, between two looks at the whole queue
+RECENT_S: Final = 10.0  # for which an answer is as good as a new one
+WITHIN_S: Final = 10.0  # a question must have its turn
 KEEP_EVERY_S: Final = 1800.0  # of the engine's clock, between two predictions for one job that are kept
 READ_BACK_S: Final = (DAYS + 3) * DAY_S  # jobs that ended before that are not asked what they teach
 
@@ -36,6 +40,10 @@ log = structlog.get_logger("dally")
 
 class NoEstimateError(Exception):
     """Why nothing can be said of a job's start, in one line."""
+
+
+class BusyError(Exception):
+    """Others have asked before: ask again."""
 
 
 class Outlook:
@@ -53,6 +61,7 @@ class Outlook:
         self._last_number = -1
         self._last_finish_s = -INFINITY
         self._looked_s = -INFINITY
+        self._recent: dict[str, tuple[float, Forecast]] = {}
         self._looking: threading.Thread | None = None
 
     def begin(self) -> None:
@@ -68,8 +77,11 @@ class Outlook:
     # Questions.
 
     def ask(self, job_id: str) -> Forecast:
-        """When a job that waits will start."""
-        with self._lock:
+        """When a job that waits will start; the same for some seconds."""
+        with self._turn():
+            at_s, known = self._recent.get(job_id, (-INFINITY, None))
+            if known is not None and time.monotonic() - at_s < RECENT_S:
+                return known
             with self._daemon.lock:
                 scheduler = self._scheduler()
                 job = scheduler.roster.jobs.get(job_id)
@@ -78,11 +90,13 @@ class Outlook:
                 number = int(job.index)
                 content = _content(scheduler)
             answer = self._answer(content, Question((number,), detail=True), scheduler)
-            return self._tell(answer, number, job_id, scheduler)
+            found = self._tell(answer, number, job_id, scheduler)
+            self._recent[job_id] = (time.monotonic(), found)
+            return found
 
     def preview(self, request: SubmitRequest) -> Forecast:
         """When a job would start that is submitted now."""
-        with self._lock:
+        with self._turn():
             with self._daemon.lock:
                 scheduler = self._scheduler()
                 number = scheduler.roster.next_number
@@ -104,6 +118,16 @@ class Outlook:
                 found = {name: self._tell(answer, number, name, scheduler) for number, name in waiting.items()}
             self.queue = found
             return found
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One question after the other; who would wait too long is sent away."""
+        if not self._lock.acquire(timeout=WITHIN_S):
+            raise BusyError("others ask for estimates too")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _scheduler(self) -> Scheduler:
         scheduler = self._daemon.scheduler
@@ -162,6 +186,7 @@ class Outlook:
         self._open.pop(job_id, None)
         self._kept_s.pop(job_id, None)
         self.queue.pop(job_id, None)
+        self._recent.pop(job_id, None)
         if row["kind"] != "start":
             kept_predictions.drop(self._store, job_id)
             return
