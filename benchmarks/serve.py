@@ -120,16 +120,20 @@ async def ask(url: str, rate: float, seconds: float) -> dict[str, list[float]]:
 def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         service, backend = open_service(Path(folder), policy)
-        fill(backend, jobs + 100, random.Random(2), 7200.0)
+        chance = random.Random(2)
+        fill(backend, jobs, chance, 7200.0)
         turns: list[float] = []
         service.daemon.watchers.append(lambda _turn, cpu_s: turns.append(cpu_s))
         server = ApiServer(service)
         server.start()
+        service.daemon.turn()
+        while (waiting := sum(line.place is not None for line in service.daemon.board.jobs)) < jobs:
+            fill(backend, jobs - waiting, chance, 7200.0)
+            service.daemon.turn()
         backend.live = True
         daemon = threading.Thread(target=service.daemon.run)
         daemon.start()
         time.sleep(5.0)
-        waiting = sum(line.place is not None for line in service.daemon.board.jobs)
         words = [sys.executable, "-m", "benchmarks.serve", "--ask", server.url, "--rate", str(rate)]
         done = subprocess.run([*words, "--seconds", str(seconds)], capture_output=True, text=True, check=True)
         service.daemon.stop()

@@ -156,7 +156,7 @@ class LiveRecord(Record):
             name: lists.get(name) or (pl.Float64 if name in numbers else pl.String)
             for name in (*COLUMNS["events"], "reason")
         }
-        return pl.DataFrame(rows, schema=schema, orient="row").sort("time_s", maintain_order=True)
+        return _frame(rows, schema).sort("time_s", maintain_order=True)
 
     def _decisions(self) -> pl.DataFrame:
         import polars as pl
@@ -180,7 +180,7 @@ class LiveRecord(Record):
             else pl.List(pl.Float64) if name in lists else pl.Float64
             for name in COLUMNS["decisions"]
         }  # fmt: skip
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return _frame(rows, schema)
 
     def _latest(self, query: Any, number: Any) -> list[Any]:
         """The last rows of a query in their order."""
@@ -195,6 +195,16 @@ class LiveRecord(Record):
         if job_id is None or self._shown(job_id):
             return job_id
         return self._strangers.setdefault(job_id, f"another{len(self._strangers) + 1}")
+
+
+def _frame(rows: list[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:
+    """The table, made column by column: that is fast, and lets other threads go on in between."""
+    import polars as pl
+
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pl.DataFrame(
+        [pl.Series(name, column, kind) for (name, kind), column in zip(schema.items(), columns, strict=True)]
+    )
 
 
 def _number(value: Any) -> Any:
