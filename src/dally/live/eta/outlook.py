@@ -30,6 +30,7 @@ from dally.live.store.schema import JOBS
 from dally.model import INFINITY, NEVER, WAITING
 
 EVERY_S: Final = 60.0  # of the wall clock, between two looks at the whole queue
+SOON_S: Final = 10.0  # the same if there are new ones
 RECENT_S: Final = 10.0  # for which an answer is as good as a new one
 WITHIN_S: Final = 10.0  # a question must have its turn
 KEEP_EVERY_S: Final = 1800.0  # of the engine's clock, between two predictions for one job that are kept
@@ -170,10 +171,17 @@ class Outlook:
         except StoreError as error:
             log.warning("estimates_not_kept", why=str(error))
         idle = self._looking is None or not self._looking.is_alive()
-        if idle and time.monotonic() - self._looked_s >= EVERY_S and self._daemon.board.jobs:
+        if idle and time.monotonic() - self._looked_s >= self._pause_s():
             self._looked_s = time.monotonic()
             self._looking = threading.Thread(target=self._look, name="outlook", daemon=True)
             self._looking.start()
+
+    def _pause_s(self) -> float:
+        """Between two looks: less if somebody waits of whom nothing was said yet, for ever if nobody waits."""
+        waiting = [line.job_id for line in self._daemon.board.jobs if line.state == "waiting"]
+        if not waiting:
+            return INFINITY
+        return EVERY_S if all(job_id in self.queue for job_id in waiting) else SOON_S
 
     def _look(self) -> None:
         try:
