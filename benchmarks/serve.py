@@ -46,6 +46,9 @@ class Cluster(FakeBackend):
 
     live = False
 
+    def identity(self) -> str:
+        return f"benchmark {os.getpid()}"
+
     def wait(self, timeout_s: float) -> None:
         if self.live:
             time.sleep(timeout_s)
