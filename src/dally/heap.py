@@ -138,18 +138,19 @@ picklable(IndexedHeap)
 class Walk:
     """The items of a heap in order, one at a time, which costs as much as it goes. The heap must not change."""
 
-    __slots__ = ("_frontier", "_heap")
+    __slots__ = ("_frontier", "_heap", "_reached")
 
     def __init__(self, heap: IndexedHeap) -> None:
         self._heap: IndexedHeap = heap
-        self._frontier: IndexedHeap = IndexedHeap(heap.largest_first)  # of places whose parents were passed
+        self._reached: vec[i64] = vec[i64]()  # places whose parents were passed, in that order,
+        self._frontier: IndexedHeap = IndexedHeap(heap.largest_first)  # and those not passed yet, by number there
         self._reach(0)
 
     def next(self) -> i64:
         """The next item, or -1 at the end. Those of one key and tie come in no particular order."""
         if len(self._frontier.items) == 0:
             return -1
-        place = self._frontier.pop()
+        place = self._reached[self._frontier.pop()]
         self._reach(2 * place + 1)
         self._reach(2 * place + 2)
         return self._heap.items[place]
@@ -158,7 +159,8 @@ class Walk:
         heap = self._heap
         if place < len(heap.items):
             item = heap.items[place]
-            self._frontier.put(place, heap.keys[item], heap.ties[item])
+            self._frontier.put(len(self._reached), heap.keys[item], heap.ties[item])
+            self._reached = append(self._reached, place)
 
 
 picklable(Walk, IndexedHeap())

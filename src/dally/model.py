@@ -168,8 +168,8 @@ class Job:
         "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
         "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model", "name",
         "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "rate", "renewals",
-        "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "start_s", "status",
-        "submit_s", "tier", "user", "work_s",
+        "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "slot_class",
+        "start_s", "status", "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -204,7 +204,8 @@ class Job:
         self.status: i64 = PENDING
         self.allocation: Allocation | None = None
         self.tier: i64 = -1  # of its latest allocation
-        self.slot: i64 = -1  # its place in the queue's class of equal demand
+        self.slot: i64 = -1  # its place in the queue's class of equal demand,
+        self.slot_class: i64 = -1  # and which class that is
         self.start_s: float = NEVER  # first start
         self.placed_s: float = NEVER  # start of the current allocation
         self.finish_s: float = NEVER

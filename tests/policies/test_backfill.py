@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.model import Action, Costs
 from dally.policies.backfill import EasyBackfill, LengthTree
-from dally.policies.consolidating import domain_of
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import ClosestTier
 from dally.policies.queue import Queue
@@ -53,7 +52,7 @@ def test_the_head_starts_no_later_than_promised(closest: bool, case: Case) -> No
                 for job in sorted(cluster.running.values(), key=lambda job: job.expected_finish_s()):
                     assert job.allocation is not None
                     for machine, gpus in zip(job.allocation.machines, job.allocation.gpus, strict=True):
-                        room[int(domain_of(cluster.topology, machine, tier))] += int(gpus)
+                        room[int(cluster.topology.domain_of(tier, machine))] += int(gpus)
                     if max(room) >= head.gpus:
                         end_s = job.expected_finish_s()
                         assert end_s <= promises.setdefault(int(head.index), end_s) + 1e-6

@@ -55,8 +55,9 @@ class FreeGpus:
         domain = machine
         for tier in range(self.root):
             parent = self.topology.parents[tier][domain]
-            free = self.free[tier][domain] + gpus
-            self.tier_buckets[tier].move(domain, free)
+            buckets = self.tier_buckets[tier]
+            free = buckets.free[domain] + gpus
+            buckets.move(domain, free)
             first = self.topology.first_children[tier + 1][parent]
             self.children[tier + 1][parent].move(domain - first, free)
             domain = parent

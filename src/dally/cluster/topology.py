@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from librt.vecs import append, vec
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.pickles import picklable
@@ -171,19 +171,14 @@ class Topology:
     def tier_of(self, machines: vec[i64]) -> i64:
         """The closest tier of which one domain holds all these machines."""
         tier: i64 = 0
-        domains = machines
-        while True:
-            first = domains[0]
-            same = True
-            for domain in domains:
-                same = same and domain == first
-            if same:
-                return tier
-            above: vec[i64] = vec[i64]()
-            for domain in domains:
-                above = append(above, self.parents[tier][domain])
-            domains = above
-            tier += 1
+        home = machines[0]  # the domain of that tier which holds those seen so far
+        for machine in machines:
+            domain = self.domain_of(tier, machine)
+            while domain != home:
+                domain = self.parents[tier][domain]
+                home = self.parents[tier][home]
+                tier += 1
+        return tier
 
     def _largest_in_groups(self, group: i64) -> vec[i64]:
         """The most GPUs in whole groups that a domain of each tier holds."""

@@ -71,7 +71,7 @@ class State:
     __slots__ = (
         "changed", "checkpoint_every_s", "cluster", "costs", "ended", "finished", "lease_s", "leases", "log",
         "policy", "queue", "refused", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed",
-        "wakeup_s",
+        "view", "wakeup_s",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +101,8 @@ class State:
         self.sample_from_s: float = 0.0  # the first cycle
         self.sample_due_s: float = -INFINITY
         self.sample_sizes: list[int] = gang_sizes(cluster)
-        policy.begin(View(speed, costs))
+        self.view: View = View(speed, costs)
+        policy.begin(self.view)
 
     # What happens to us.
 
@@ -405,7 +406,7 @@ class State:
 
     def _restart_s(self, job: Job) -> float:
         costs = self.costs
-        restart_s = costs.gang_restart_s(int(job.gpus))
+        restart_s = self.view.restart_s(job)
         if costs.jitter == 0:
             return restart_s
         return max(0.0, restart_s + jitter_s(costs.seed, costs.jitter, job.index))

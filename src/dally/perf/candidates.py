@@ -11,7 +11,7 @@ from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
 MOST_KEPT = 10_000  # flows; then all are forgotten
-MOST_LINKS = 200_000  # of all demands on places that gangs got; then all are forgotten
+MOST_LINKS = 400_000  # of all demands on places that gangs got; then all are forgotten
 
 
 class Candidates:

@@ -405,21 +405,8 @@ def _cost(
 ) -> Cost:
     """Phases put together: pipelined without end (0 chunks) or in so many chunks."""
     cost = Cost()
-    times: list[float] = []  # of each phase, latency apart
     alpha = 0.0
     for phase in phases:
-        busiest = phase.private_s
-        for tier in range(gang.top):
-            first = network.first_link[tier]
-            for place in range(len(gang.domains[tier])):
-                seconds = phase.bytes[tier][place] / (network.rate[first + gang.domains[tier][place]] * efficiency)
-                if tier == 0:
-                    seconds_of_gpus = _gpu_nic_s(network, gang, place, phase.bytes[0][place]) / efficiency
-                    if seconds_of_gpus > seconds:
-                        seconds = seconds_of_gpus
-                if seconds > busiest:
-                    busiest = seconds
-        times.append(busiest)
         alpha += phase.alpha_s
     busiest = _sum_links(network, gang, phases, efficiency, cost)
     if chunks == 0:
@@ -427,9 +414,26 @@ def _cost(
         cost.fixed_s = alpha + root_s * sqrt(nbytes)
     else:
         # Chunks of different phases may meet on a NIC, which then takes longer than any one phase.
+        times = [_busiest_s(network, gang, phase, efficiency) for phase in phases]
         rest = _chunked_s(phases, times, float(chunks)) - busiest
         cost.fixed_s = rest if rest > alpha else alpha
     return cost
+
+
+def _busiest_s(network: Network, gang: Gang, phase: _Phase, efficiency: float) -> float:
+    """Seconds that one phase takes, latency apart."""
+    busiest = phase.private_s
+    for tier in range(gang.top):
+        first = network.first_link[tier]
+        for place in range(len(gang.domains[tier])):
+            seconds = phase.bytes[tier][place] / (network.rate[first + gang.domains[tier][place]] * efficiency)
+            if tier == 0:
+                seconds_of_gpus = _gpu_nic_s(network, gang, place, phase.bytes[0][place]) / efficiency
+                if seconds_of_gpus > seconds:
+                    seconds = seconds_of_gpus
+            if seconds > busiest:
+                busiest = seconds
+    return busiest
 
 
 def _sum_links(network: Network, gang: Gang, phases: list[_Phase], efficiency: float, cost: Cost) -> float:
@@ -440,13 +444,17 @@ def _sum_links(network: Network, gang: Gang, phases: list[_Phase], efficiency: f
     busiest = 0.0
     for tier in range(gang.top):
         first = network.first_link[tier]
-        for place in range(len(gang.domains[tier])):
-            load = 0.0
-            for phase in phases:
-                load += phase.bytes[tier][place]
+        domains = gang.domains[tier]
+        loads = vec[float]([0.0] * len(domains))
+        for phase in phases:
+            nbytes = phase.bytes[tier]
+            for place in range(len(domains)):
+                loads[place] += nbytes[place]
+        for place in range(len(domains)):
+            load = loads[place]
             if load <= 0.0:
                 continue
-            link = first + gang.domains[tier][place]
+            link = first + domains[place]
             seconds = load / (network.rate[link] * efficiency)
             cost.links = append(cost.links, link)
             cost.seconds = append(cost.seconds, seconds)

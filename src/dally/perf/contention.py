@@ -160,11 +160,6 @@ class Contention:
         flow = self.flows[int(job)]
         return flow.demand.iteration_s(flow.comm_s)
 
-    def exposed_s(self, job: i64) -> float:
-        """Seconds of communication per iteration that compute does not hide."""
-        flow = self.flows[int(job)]
-        return flow.demand.iteration_s(flow.comm_s) - flow.demand.compute_s()
-
     def load(self, link: i64) -> float:
         """The share of time a link is busy with our jobs; at most 1."""
         busy = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from librt.vecs import vec
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network, at_share
@@ -89,7 +89,8 @@ class NetworkModel(SpeedModel):
         self._contention: Contention = contention_of(sharing, network)
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index
         self._logged: vec[float] = vec[float]([0.0] * int(network.link_count()))
-        self._touched: dict[int, bool] = {}  # links since the loads were last asked for
+        self._touched: vec[i64] = vec[i64]()  # links since the loads were last asked for, each once:
+        self._is_touched: vec[i64] = vec[i64]([0] * int(network.link_count()))  # 1 if it is there
 
     def __reduce__(self) -> tuple[object, ...]:
         blank = (self._whole, self._quiet, self.profiles, self._contention.sharing(), self._share)
@@ -211,24 +212,29 @@ class NetworkModel(SpeedModel):
         found: list[Speed] = []
         for index in changed:
             job = self._sharing[index]
-            self._touch(self._contention.flows[index].demand.cost.links)
-            iteration_s = self._contention.iteration_s(index)
-            found.append(_speed(job, self.kind(job), iteration_s, self._contention.exposed_s(index)))
+            flow = self._contention.flows[index]
+            self._touch(flow.demand.cost.links)
+            iteration_s = flow.demand.iteration_s(flow.comm_s)
+            found.append(_speed(job, self.kind(job), iteration_s, iteration_s - flow.demand.compute_s()))
         return found
 
     def _touch(self, links: vec[i64]) -> None:
         for link in links:
-            self._touched[int(link)] = True
+            if self._is_touched[link] == 0:
+                self._is_touched[link] = 1
+                self._touched = append(self._touched, link)
 
     def link_loads(self) -> list[LinkLoad]:
         found: list[LinkLoad] = []
         for link in self._touched:
+            self._is_touched[link] = 0
             load = self._contention.load(link)
             moved = load - self._logged[link]
             if moved >= LOAD_STEP or -moved >= LOAD_STEP or (load == 0.0 and moved < 0.0):
                 self._logged[link] = load
                 found.append(LinkLoad(link, load))
-        self._touched.clear()
+        if len(self._touched) > 0:
+            self._touched = vec[i64]()
         return found
 
     def link_name(self, link: i64) -> str:

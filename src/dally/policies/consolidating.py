@@ -70,10 +70,11 @@ def emptied(job: Job, cluster: Cluster, tier: i64, gained: vec[i64], gpus: i64) 
     """Add what domains gain if the job goes; the first of them that then has that many GPUs free, or -1."""
     allocation = job.allocation
     assert allocation is not None
+    free = cluster.free[tier]
     for part in range(len(allocation.machines)):
-        domain = domain_of(cluster.topology, allocation.machines[part], tier)
+        domain = cluster.topology.domain_of(tier, allocation.machines[part])
         gained[domain] += allocation.gpus[part]
-        if cluster.free[tier][domain] + gained[domain] >= gpus:
+        if free[domain] + gained[domain] >= gpus:
             return domain
     return -1
 
@@ -109,14 +110,6 @@ def gpus_in(topology: Topology, allocation: Allocation, tier: i64, domain: i64) 
     """How many of these GPUs are in that domain of the tier."""
     gpus: i64 = 0
     for part in range(len(allocation.machines)):
-        if domain_of(topology, allocation.machines[part], tier) == domain:
+        if topology.domain_of(tier, allocation.machines[part]) == domain:
             gpus += allocation.gpus[part]
     return gpus
-
-
-def domain_of(topology: Topology, machine: i64, tier: i64) -> i64:
-    """The machine's domain of that tier."""
-    domain = machine
-    for below in range(tier):
-        domain = topology.parents[below][domain]
-    return domain

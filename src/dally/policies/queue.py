@@ -29,13 +29,15 @@ class DemandClass:
     """
 
     __slots__ = (
-        "closed", "demand", "gpus", "group", "heap", "jobs", "ripeness", "told_job", "told_tier", "told_timers_s",
+        "closed", "demand", "gpus", "group", "heap", "jobs", "number", "ripeness", "told_job", "told_tier",
+        "told_timers_s",
     )  # fmt: skip
 
-    def __init__(self, gpus: i64, group: i64, asked: int) -> None:
+    def __init__(self, gpus: i64, group: i64, asked: int, number: i64) -> None:
         self.gpus: i64 = gpus
         self.group: i64 = group  # GPUs that must share a machine
         self.demand: int = asked  # as `demand` puts it
+        self.number: i64 = number  # of the queue's classes, in the order in which they were made
         self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
@@ -51,17 +53,18 @@ class DemandClass:
         return found
 
 
-picklable(DemandClass, 1, 1, 0)
+picklable(DemandClass, 1, 1, 0, 0)
 
 
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_demand", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
+    __slots__ = ("_by_demand", "_made", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
 
     def __init__(self) -> None:
         self.classes: list[DemandClass] = []  # by rising demand
         self._by_demand: dict[int, DemandClass] = {}
+        self._made: list[DemandClass] = []  # the same classes in the order in which they were made
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
@@ -83,11 +86,14 @@ class Queue:
 
     def class_of(self, job: Job) -> DemandClass:
         """The class of jobs that ask for the same, made when it is first asked for."""
+        if job.slot >= 0:
+            return self._made[job.slot_class]
         key = demand(job)
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus, job.group, key)
+            found = DemandClass(job.gpus, job.group, key, len(self._made))
             self._by_demand[key] = found
+            self._made.append(found)
             place = 0
             while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
                 place += 1
@@ -99,6 +105,7 @@ class Queue:
         if job.slot < 0:
             if job.kind < 0 or job.kind >= MOST_KINDS:
                 raise PolicyError(f"{job!r}: kind {int(job.kind)}: must be from 0 to {MOST_KINDS - 1}")
+            job.slot_class = group.number
             job.slot = len(group.jobs)
             group.jobs.append(job)
         group.heap.put(job.slot, key, tie)
@@ -166,12 +173,10 @@ class Queue:
                 continue
             key = group.heap.key(slot)
             tie = group.heap.tie(slot)
+            if found is not None and (key > best_key or (key == best_key and tie > best_tie)):
+                continue
             job = group.job(slot)
-            if (
-                found is None
-                or key < best_key
-                or (key == best_key and (tie < best_tie or (tie == best_tie and job.index < found.index)))
-            ):
+            if found is None or key < best_key or tie < best_tie or job.index < found.index:
                 found = job
                 best_key = key
                 best_tie = tie

@@ -7,7 +7,6 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Job
-from dally.policies.consolidating import domain_of
 from dally.policies.queue import DemandClass
 
 
@@ -35,7 +34,7 @@ def emptied_into(job: Job, cluster: Cluster, tier: i64, room: vec[i64], gpus: i6
     assert allocation is not None
     found: i64 = -1
     for part in range(len(allocation.machines)):
-        domain = domain_of(cluster.topology, allocation.machines[part], tier)
+        domain = cluster.topology.domain_of(tier, allocation.machines[part])
         room[domain] += allocation.gpus[part]
         if found < 0 and room[domain] >= gpus:
             found = domain

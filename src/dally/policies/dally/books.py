@@ -30,7 +30,7 @@ class Books:
     __slots__ = ("_keeping", "_leading", "_running", "_walk", "_worst")
 
     def __init__(self) -> None:
-        self._running: dict[int, Running] = {}
+        self._running: list[Running | None] = []  # by job index; None: it does not run
         # Those who keep what they got for now, by until when; the others by rank, then the lowest number first.
         self._keeping: IndexedHeap = IndexedHeap()
         self._worst: IndexedHeap = IndexedHeap(largest_first=True)
@@ -40,21 +40,29 @@ class Books:
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
-        self._running[int(job.index)] = Running(job, rank, keeps_until_s)
+        while len(self._running) <= job.index:
+            self._running.append(None)
+        self._running[job.index] = Running(job, rank, keeps_until_s)
         self._leave_worst(job)
         self._keeping.put(job.index, keeps_until_s, 0.0)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        if self._running.pop(int(job.index), None) is not None:
+        if job.index < len(self._running) and self._running[job.index] is not None:
+            self._running[job.index] = None
             self._keeping.discard(job.index)
             self._leave_worst(job)
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        self._running[int(job.index)].rank = rank
+        self._of(job.index).rank = rank
         if not self._keeping.holds(job.index):
             self._put(job, rank)
+
+    def _of(self, index: i64) -> Running:
+        found = self._running[index]
+        assert found is not None
+        return found
 
     def _put(self, job: Job, rank: float) -> None:
         self._worst.put(job.index, rank, -float(job.index))
@@ -73,7 +81,7 @@ class Books:
     def _let_go(self, now: float) -> None:
         """Whoever has kept what he got for long enough may be preempted from now on."""
         while len(self._keeping) > 0 and self._keeping.key(self._keeping.first()) <= now:
-            running = self._running[int(self._keeping.pop())]
+            running = self._of(self._keeping.pop())
             self._put(running.job, running.rank)
 
     def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
@@ -103,7 +111,7 @@ class Books:
             item = walk.next()
             if item < 0:
                 return None
-            self._leading.append(self._running[int(item)])
+            self._leading.append(self._of(item))
         return self._leading[place]
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
@@ -117,7 +125,7 @@ class Books:
                 assert allocation is not None
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
-                        until_s = self._running[int(job.index)].keeps_until_s
+                        until_s = self._of(job.index).keeps_until_s
                         rows.append((until_s, int(allocation.gpus[part])))
         rows.sort()
         ready_s = -INFINITY

@@ -6,7 +6,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.model import Job
+from dally.model import Allocation, Job
 from dally.policies.dally.kept_domain import Kept
 from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
@@ -63,18 +63,30 @@ def add_candidates(rooms: dict[int, Room], gpus: i64, tier: i64, candidates: lis
     """
     enough: i64 = 0
     for other in candidates:
-        for domain, held in _shares(other, tier, cluster):
-            room = rooms.get(domain)
-            if room is None:
-                room = Room(cluster.free[tier][domain])
-                rooms[domain] = room
-            if room.free < gpus:
-                room.free += held
-                room.losers.append(other)
-                room.held = append(room.held, held)
-                if room.free >= gpus:
-                    enough += 1
+        allocation = other.allocation
+        if allocation is None:
+            continue
+        if other.tier <= tier:  # one domain holds it all
+            domain = cluster.topology.domain_of(tier, allocation.machines[0])
+            enough += _add(rooms, gpus, tier, domain, other, other.gpus, cluster)
+            continue
+        for place, held in _shares(allocation, tier, cluster).items():
+            enough += _add(rooms, gpus, tier, place, other, held, cluster)
     return enough
+
+
+def _add(rooms: dict[int, Room], gpus: i64, tier: i64, domain: i64, other: Job, held: i64, cluster: Cluster) -> i64:
+    """Let a domain have what a candidate holds there, unless it has enough; 1 if that is enough, else 0."""
+    room = rooms.get(int(domain))
+    if room is None:
+        room = Room(cluster.free[tier][domain])
+        rooms[int(domain)] = room
+    if room.free >= gpus:
+        return 0
+    room.free += held
+    room.losers.append(other)
+    room.held = append(room.held, held)
+    return 1 if room.free >= gpus else 0
 
 
 def price_of(losers: list[Job], stay_s: float, now: float, order: GittinsOrder, prices: Prices) -> float:
@@ -103,16 +115,10 @@ def needed(gpus: i64, room: Room, order: GittinsOrder) -> list[Job]:
     return losers
 
 
-def _shares(job: Job, tier: i64, cluster: Cluster) -> list[tuple[int, int]]:
-    """(domain of that tier, GPUs) of what a running job holds."""
-    allocation = job.allocation
-    if allocation is None:
-        return []
-    topology = cluster.topology
-    if job.tier <= tier:  # one domain holds it all
-        return [(int(topology.domain_of(tier, allocation.machines[0])), int(job.gpus))]
+def _shares(allocation: Allocation, tier: i64, cluster: Cluster) -> dict[int, int]:
+    """By domain of that tier, the GPUs of an allocation."""
     found: dict[int, int] = {}
     for part in range(len(allocation.machines)):
-        domain = topology.domain_of(tier, allocation.machines[part])
-        found[int(domain)] = found.get(int(domain), 0) + int(allocation.gpus[part])
-    return list(found.items())
+        domain = int(cluster.topology.domain_of(tier, allocation.machines[part]))
+        found[domain] = found.get(domain, 0) + int(allocation.gpus[part])
+    return found

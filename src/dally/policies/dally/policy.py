@@ -141,11 +141,12 @@ class Dally(Policy):
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         if not self._told and now < self._due_s:
             return []  # nothing happened: what was decided stands
-        for job in self.order.changed(now, cluster):
+        for moved in self.order.moved(now):
+            job = moved.job
             if job.status == RUNNING:
-                self._books.rerank(job, self.order.key(job, now))
+                self._books.rerank(job, moved.rank)
             elif queue.holds(job):  # not one on hold
-                queue.rerank(job, self.order.key(job, now), 0.0)
+                queue.rerank(job, moved.rank, 0.0)
         self._prices.begin_pass()
         self._made = 0
         self._retries.begin_pass(cluster.topology.machine_count())

@@ -24,16 +24,18 @@ BY: Final = {"gittins": GITTINS, "las": ATTAINED}
 class Ranked:
     """A job in the system: its class, its age bin and its rank."""
 
-    __slots__ = ("age_bin", "job", "leaf", "rank")
+    __slots__ = ("age_bin", "best", "gone", "job", "leaf", "rank")
 
-    def __init__(self, job: Job, leaf: i64) -> None:
+    def __init__(self, job: Job, leaf: i64, best: float) -> None:
         self.job: Job = job
         self.leaf: i64 = leaf
+        self.best: float = best  # the slowdown that it cannot avoid
+        self.gone: bool = False  # it is in the system no more
         self.age_bin: i64 = 0
         self.rank: float = 0.0
 
 
-picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0)
+picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0, 1.0)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -64,7 +66,7 @@ class GittinsOrder(Order):
         """What is known of a job, from when it is first asked for."""
         found = self._ranked.get(int(job.index))
         if found is None:
-            found = Ranked(job, self.table.class_of(job))
+            found = Ranked(job, self.table.class_of(job), self.view.best(job))
             found.age_bin = self.table.bin_of(job.work_s)
             self._ranked[int(job.index)] = found
             self._rank(found)
@@ -80,16 +82,16 @@ class GittinsOrder(Order):
         found = self.ranked(job)
         return self.table.left_s(found.leaf, found.age_bin)
 
-    def best(self, job: Job) -> float:
-        """The slowdown that it cannot avoid."""
-        return self.view.best(job)
-
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
-        moved: list[Job] = []
+        return [found.job for found in self.moved(now)]
+
+    def moved(self, now: float) -> list[Ranked]:
+        """Those whose ranks have changed by themselves since this was last asked."""
+        moved: list[Ranked] = []
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
             found = self._ranked[int(self._crossings.pop())]
             if self._cross(found, now):
-                moved.append(found.job)
+                moved.append(found)
             self._expect(found, now)
         if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
             self._refreshed_s = now
@@ -105,17 +107,19 @@ class GittinsOrder(Order):
         self._refreshed_s = -INFINITY
         self._due = []
         self._refreshed = 0
+        for found in self._ranked.values():
+            found.best = self.view.best(found.job)
 
-    def _refresh(self) -> list[Job]:
+    def _refresh(self) -> list[Ranked]:
         """Rank those anew who are due, some in each pass; those whose rank is another one now."""
-        moved: list[Job] = []
+        moved: list[Ranked] = []
         last = min(self._refreshed + self.most_at_once, len(self._due))
         for place in range(self._refreshed, last):
             found = self._due[place]
             before = found.rank
             self._rank(found)
-            if found.rank != before and int(found.job.index) in self._ranked:
-                moved.append(found.job)
+            if found.rank != before and not found.gone:
+                moved.append(found)
         self._refreshed = last
         if last == len(self._due):
             self._due = []
@@ -127,7 +131,7 @@ class GittinsOrder(Order):
         if self.by == ATTAINED:
             found.rank = float(job.gpus) * self.table.edges_s[found.age_bin]
         else:
-            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * self.best(job)
+            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * found.best
 
     def _cross(self, found: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -164,10 +168,13 @@ class GittinsOrder(Order):
 
     def withdrawn(self, job: Job, now: float) -> None:
         if job.status == CANCELLED:  # it counts as far as it got
-            self._ranked.pop(int(job.index), None)
+            found = self._ranked.pop(int(job.index), None)
+            if found is not None:
+                found.gone = True
 
     def finished(self, job: Job, now: float) -> None:
         found = self._ranked.pop(int(job.index))
+        found.gone = True
         last = self.table.bin_of(job.work_s)
         while found.age_bin < last:
             self.table.outlived(found.leaf, found.age_bin)

@@ -29,17 +29,17 @@ class AffinityPlacement(Placement):
         return emptiest_machines(cluster, job.gpus) if cluster.free_gpus >= job.gpus else None
 
     def _on_one(self, job: Job, cluster: Cluster) -> Allocation | None:
+        machines = cluster.tier_buckets[0]
         best: i64 = -1
         best_standing: i64 = 3
-        for machine in range(len(cluster.down)):
-            free = cluster.free[0][machine]
-            if free < job.gpus:
-                continue
+        machine = machines.best_fit(job.gpus)
+        while machine >= 0 and best_standing > 0:  # the fullest first
             jobs = cluster.jobs_on[machine]
             standing: i64 = 1 if len(jobs) == 0 else 0 if jobs[0].gpus == job.gpus else 2
-            if standing < best_standing or (standing == best_standing and free < cluster.free[0][best]):
+            if standing < best_standing:
                 best = machine
                 best_standing = standing
+            machine = machines.next_fit(machine)
         if best < 0:
             return None
         allocation = Allocation(0)
@@ -48,14 +48,16 @@ class AffinityPlacement(Placement):
 
 
 def emptiest_machines(cluster: Cluster, gpus: i64) -> Allocation:
-    """That many free GPUs on the machines that have most, whatever rack they are in."""
-    rooms = [(-int(free), machine) for machine, free in enumerate(cluster.free[0]) if free > 0]
-    rooms.sort()
+    """That many free GPUs, which there must be, on the machines that have most, whatever rack they are in."""
+    machines = cluster.tier_buckets[0]
     allocation = Allocation(cluster.root)
-    for free, machine in rooms:
-        part = min(-free, gpus)
+    machine = machines.emptiest()
+    while True:
+        part = machines.free[machine]
+        if part > gpus:
+            part = gpus
         allocation.add(machine, part)
         gpus -= part
         if gpus == 0:
-            break
-    return allocation
+            return allocation
+        machine = machines.next_emptiest(machine)

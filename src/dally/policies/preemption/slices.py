@@ -5,9 +5,23 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from dally.model import INFINITY, Job
+from dally.pickles import picklable
 from dally.policies.ordering.base import Order
 from dally.policies.preemption.base import Preemption
 from dally.policies.rounds import next_round_s
+
+
+class Turn:
+    """A running job, and when its restart was over."""
+
+    __slots__ = ("job", "works_from_s")
+
+    def __init__(self, job: Job, works_from_s: float) -> None:
+        self.job: Job = job
+        self.works_from_s: float = works_from_s
+
+
+picklable(Turn, Job(0, "", 0.0, 1, 0.0), 0.0)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -16,8 +30,7 @@ class SlicePreemption(Preemption):
 
     def __init__(self, slice_s: float) -> None:
         self._slice_s: float = slice_s
-        self._running: dict[int, Job] = {}
-        self._works_from_s: dict[int, float] = {}  # when its restart was over
+        self._running: dict[int, Turn] = {}
         self._first_s: float = INFINITY  # the first submission, from which rounds count
         self._round_s: float = INFINITY  # when the next round is due, while somebody waits
         self._ranked: list[Job] | None = None  # who may be preempted in this pass, worst last; None: not asked yet
@@ -43,9 +56,9 @@ class SlicePreemption(Preemption):
     def _rank(self, order: Order, now: float) -> list[Job]:
         """Jobs that have worked for a slice, the worst-ranked last."""
         here: list[Job] = []
-        for index, job in self._running.items():
-            if self._works_from_s[index] + self._slice_s <= now:
-                here.append(job)
+        for turn in self._running.values():
+            if turn.works_from_s + self._slice_s <= now:
+                here.append(turn.job)
         places = list(range(len(here)))
         # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it must be quick.
         places.sort(key=[int(job.index) for job in here].__getitem__)
@@ -65,12 +78,10 @@ class SlicePreemption(Preemption):
             self._first_s = now
 
     def started(self, job: Job, order: Order, now: float) -> None:
-        self._running[int(job.index)] = job
-        self._works_from_s[int(job.index)] = job.since_s
+        self._running[int(job.index)] = Turn(job, job.since_s)
 
     def stopped(self, job: Job) -> None:
         del self._running[int(job.index)]
-        del self._works_from_s[int(job.index)]
         if self._ranked is not None:
             for place in range(len(self._ranked) - 1, -1, -1):
                 if self._ranked[place] is job:
