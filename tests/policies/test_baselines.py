@@ -146,7 +146,7 @@ def test_gandiva_moves_a_gang_into_one_rack_when_one_is_free() -> None:
     # left.
     outcome = run(
         "gandiva",
-        {"suspend_s": "inf"},
+        {"suspend_s": "inf", "tier": "any"},
         [[4, 4], [4, 4], [4, 4]],
         [(0, 4, 10), (0, 4, 10), (0, 4, 30), (0, 8, 20)],
         restart_s=2.0,

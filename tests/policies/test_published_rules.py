@@ -19,7 +19,7 @@ LEASE_S = 10.0
 @settings(max_examples=many(150), deadline=None)
 @given(cases(longest_s=600))
 def test_gandiva_migrates_only_closer(case: Case) -> None:
-    simulation = case.run(build("gandiva", {"slice_s": "30"}))
+    simulation = case.run(build("gandiva", {"slice_s": "30", "tier": "any"}))
     log = simulation.state.log
     tiers: dict[int, int] = {}
     for row in range(len(log)):

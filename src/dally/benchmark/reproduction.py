@@ -55,9 +55,9 @@ of ours.
   places, LWF and Slurm keep on one machine what fits there.
 - Links that their gangs fill only in part slow them down, all-to-alls go directly, and bounds are higher: they
   charge for gangs' widths and for the background load.
-- `dally` is our own scheduler now. Where the command above leaves `gandiva` out, its form that goes anywhere was
-  not run, only the one held at its closest tier: with a slice a minute it takes minutes of CPU a run. And where it
-  leaves `slurm-backfill` out: that one plans with time limits, which no public trace states.
+- `dally` is our own scheduler now. Where the command above leaves `gandiva:tier=any` out, that form was not run,
+  only the one held at its closest tier, its default: with a slice a minute it takes minutes of CPU a run. And where
+  it leaves `slurm-backfill` out: that one plans with time limits, which no public trace states.
 
 ## Who wins where
 

@@ -11,7 +11,7 @@ from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.extras import MissingExtraError
 from dally.metrics.comparison import FORM_OF
-from dally.policies.placement.closest_tier import CLOSEST, TIER
+from dally.policies.placement.closest_tier import ANY, CLOSEST, TIER
 from dally.policies.registry import POLICIES, build, is_policy
 from dally.policies.user_file import split_file
 
@@ -71,7 +71,7 @@ def _tell_missing(name: str, why: str) -> None:
 
 
 def both_forms(texts: Iterable[str]) -> list[Chosen]:
-    """As `read_policies`, but those that `all` stands for come as they are and held at their closest tier, too.
+    """As `read_policies`, but those that `all` stands for come going anywhere and held at their closest tier, too.
 
     Many policies lose on slow networks only because gangs go anywhere: tables show the better form.
     """
@@ -93,9 +93,14 @@ def _leave_out(found: dict[str, Chosen], part: str) -> None:
 
 
 def _forms(chosen: Chosen) -> list[Chosen]:
-    if TIER not in POLICIES[chosen.name].params:
+    params = POLICIES[chosen.name].params
+    if TIER in params:
+        anywhere = {}
+    elif TIER._replace(default=CLOSEST) in params:
+        anywhere = {TIER.name: ANY}
+    else:
         return [chosen]
-    return [Chosen(chosen.name, given, chosen.name) for given in ({}, {TIER.name: CLOSEST})]
+    return [Chosen(chosen.name, given, chosen.name) for given in (anywhere, {TIER.name: CLOSEST})]
 
 
 def _split(text: str) -> list[str]:
