@@ -22,7 +22,6 @@ TOLD: Final = {
     413: "The request is too large.",
     422: "A value is not as it must be; `detail` says which.",
     429: "Too many requests; Retry-After says when to ask again.",
-    501: "This server does not do that.",
     503: "The server is not ready, or too busy.",
 }
 ALWAYS: Final = (401, 403, 408, 413, 422, 429, 503)
