@@ -123,6 +123,8 @@ COMPILED = [
 ]
 
 
+ASKS_ONLY: Final = {"egg_info", "dist_info"}  # commands that build nothing: pip gives one of them first
+
 # Types of what is not compiled, and packages that an isolated build does not have, are not looked into.
 MYPY: Final = (
     "--config-file=", "--explicit-package-bases", "--follow-imports=silent", "--ignore-missing-imports",
@@ -146,7 +148,7 @@ def has_compiler() -> bool:
 
 def extensions() -> list[Any]:
     """What to build: nothing where that cannot be done, or is not wanted."""
-    if os.environ.get("DALLY_COMPILE") == "0":
+    if os.environ.get("DALLY_COMPILE") == "0" or ASKS_ONLY & set(sys.argv):
         return []
     if not has_compiler():
         print("no C compiler: dally will run as plain Python", file=sys.stderr)
