@@ -144,7 +144,7 @@ def test_a_run_without_timers(dally: Run, tmp_path: Path) -> None:
         (["job-a", "--run", "t.csv"], "t.csv: holds no jobs.csv; give the folder"),
         (["--run", "one"], "give a job, or --waiting; see `dally explain --help`"),
         (["job-a", "--waiting", "--run", "one"], "give a job, or --waiting; see `dally explain --help`"),
-        (["job-a"], "Missing option '--run'"),
+        (["job-a", "--server", "http://127.0.0.1:1"], "http://127.0.0.1:1: no server answers"),
         (["job-a", "--run", "one", "--at", "noon"], "Invalid value for '--at'"),
     ],
 )

@@ -161,13 +161,16 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
         time.sleep(chance.uniform(0.8, 2.2))
         daemon.send_signal(signal.SIGKILL)
         daemon.wait()
-    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert daemon.stdout is not None
+    assert daemon.stdout.readline().startswith(b"Scheduling")  # from then on it listens to signals
     for _ in range(300):
         if marks.exists() and marks.read_text().count("end") == 20:
             break
         time.sleep(0.1)
     time.sleep(0.3)
     daemon.terminate()
-    assert daemon.wait(20) == 0
+    daemon.communicate(timeout=20)
+    assert daemon.returncode == 0
     lines = marks.read_text().splitlines()
     assert sorted(lines) == sorted(f"{word} {number}" for word in ("begin", "end") for number in range(20))

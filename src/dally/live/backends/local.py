@@ -95,6 +95,9 @@ class LocalBackend(Backend):
         one.become(base.STARTING, placement)  # before the process: one that nobody knows of would run twice
         (one.path / "pid").unlink(missing_ok=True)
         (one.path / "exit").unlink(missing_ok=True)
+        before = self._children.pop(int(job_id), None)
+        if before is not None:
+            before.wait()  # it has left its exit code, and ends in a moment
         command = one.command or ("sleep", f"{self._left_s(one):.3f}")
         environment = os.environ | {
             "DALLY_JOB_ID": job_id,

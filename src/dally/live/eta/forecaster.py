@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -47,7 +49,7 @@ class WorkerForecaster(Forecaster):
     def ask(self, content: bytes, question: Question) -> Answer:
         for attempt in (1, 2):
             if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, get_context("spawn"))
+                self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin)
                 self._tell(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
             try:
                 return self._pool.submit(_ask, content, question).result()
@@ -66,8 +68,25 @@ class WorkerForecaster(Forecaster):
             self._pool = None
 
 
+LOOK_EVERY_S = 1.0  # whether the daemon is still there
 MOST_KNOWN = 50_000  # jobs that a worker which takes over is told of
 _worker = Forecaster(copies=True)  # of the worker process, which has one thread
+
+
+def _begin() -> None:
+    """In the worker: Ctrl-C is the daemon's affair, and a worker whose daemon was killed ends too.
+
+    By a timer and not by a thread: futures are copies of this process.
+    """
+    daemon = os.getppid()
+
+    def look(*_: object) -> None:
+        if os.getppid() != daemon:
+            os._exit(0)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY_S, LOOK_EVERY_S)
 
 
 def _learn(past: list[PastJob], now: float) -> None:
