@@ -86,9 +86,9 @@ def test_the_page_can_be_followed(slurm: SlurmCluster, tmp_path: Path) -> None:
     try:
         for line in commands():
             if line.startswith("dally shadow"):  # by then a job has ended, under Slurm's own scheduler
-                reader.follow("sbatch --gres=gpu:8 -o /dev/null --wrap 'sleep 2'")
-                until(lambda: "COMPLETED" in slurm.completed.read_text())
-                time.sleep(2.0)
+                number = reader.follow("sbatch --gres=gpu:8 -o /dev/null --wrap 'sleep 2'").split()[-1]
+                until(lambda number=number: f"JobId={number} " in slurm.completed.read_text())  # type: ignore[misc]
+                time.sleep(3.0)  # the daemon looks once a second
             told = reader.follow(line)
             if line.startswith("sbatch"):
                 number = told.split()[-1]

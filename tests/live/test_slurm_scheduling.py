@@ -166,7 +166,10 @@ def test_killed_ten_times(slurm: SlurmCluster, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dally", "serve", "--policy", "fifo-backfill", *words]
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
     for kill in range(11):
-        daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+        daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        if kill == 10:
+            assert daemon.stdout is not None
+            assert daemon.stdout.readline().startswith(b"Scheduling")  # from then on it listens to signals
         until_s = time.monotonic() + (chance.uniform(0.8, 2.4) if kill < 10 else 60.0)
         while time.monotonic() < until_s and not all("end" in bench.marks(job_id) for job_id in jobs):
             time.sleep(0.05)
