@@ -20,25 +20,29 @@ PLACED = ("start", "migrate", "adopt")
 
 
 def history_csv(store: Store, from_s: float, to_s: float) -> str:
-    """Jobs that ended in that part of the engine's clock, after they had run, as a trace with recorded places."""
+    """Jobs that ended in that part of the engine's clock, after they had run, as a trace with recorded places.
+
+    Its clock begins with the first of them.
+    """
     ended = select(JOBS).where(JOBS.c.finish_s >= from_s, JOBS.c.finish_s < to_s).order_by(JOBS.c.number)
     jobs = [row for row in store.rows(ended) if row["clocks"]["start_s"] >= 0.0]
     if not jobs:
         raise InputError("no job has ended in that time: there is nothing to tell yet")
     places = _last_places(store)
+    first_s = min(row["submit_s"] for row in jobs)  # before 0 if the job came before the first daemon
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_row(row, places.get(row["job_id"], "")) for row in jobs)
+    writer.writerows(_row(row, first_s, places.get(row["job_id"], "")) for row in jobs)
     return text.getvalue()
 
 
-def _row(row: dict[str, Any], nodes: str) -> dict[str, Any]:
+def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
     told, clocks = row["told"], row["clocks"]
     held_s = max(clocks["held_s"], 0.001)
     return {
         "job_id": row["job_id"],
-        "submit_s": f"{row['submit_s']:.3f}",
+        "submit_s": f"{row['submit_s'] - first_s:.3f}",
         "gpus": told["gpus"],
         "duration_s": f"{held_s:.3f}",
         "wait_s": f"{max(0.0, row['finish_s'] - row['submit_s'] - held_s):.3f}",
