@@ -166,15 +166,16 @@ def test_killed_ten_times(slurm: SlurmCluster, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dally", "serve", "--policy", "fifo-backfill", *words]
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
     for kill in range(11):
-        daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        assert daemon.stdout is not None
         if kill == 10:
-            assert daemon.stdout is not None
             assert daemon.stdout.readline().startswith(b"Scheduling")  # from then on it listens to signals
         until_s = time.monotonic() + (chance.uniform(0.8, 2.4) if kill < 10 else 60.0)
         while time.monotonic() < until_s and not all("end" in bench.marks(job_id) for job_id in jobs):
             time.sleep(0.05)
         daemon.send_signal(signal.SIGKILL if kill < 10 else signal.SIGTERM)
-        said = daemon.communicate(timeout=20)[1].decode()
-    assert daemon.returncode == 0, said[-2000:]
+        daemon.wait(30)
+        daemon.stdout.close()
+    assert daemon.returncode == 0
     for job_id in jobs:
         assert [line.split()[0] for line in bench.marks(job_id).splitlines()] == ["begin", "end"], job_id
