@@ -155,3 +155,7 @@ def test_what_each_of_two_leaders_is_better_at(first: Row, second: Row, expected
     rows = [{**same, "policy": "las", **first}, {**same, "policy": "dally", **second}]
     (contest,) = compare_rows(rows, "las")
     assert leaders_sentence(contest) == expected
+
+
+def test_a_duration_below_nothing_can_be_told() -> None:
+    assert (brief(-1e-12), brief(-90.0), brief(0.0, in_table=True)) == ("0 s", "−1.5 min", "0.0 s")

@@ -37,6 +37,8 @@ def span(seconds: float) -> str:
 
 def brief(seconds: float, in_table: bool = False) -> str:
     """A duration with few digits: 42 s, 1.8 h, 4.1 d. In a table always with one behind the point, to line up."""
+    if seconds < 0.0:  # a difference that was rounded, or one that is meant
+        return f"−{brief(-seconds, in_table)}" if seconds <= -0.05 else brief(0.0, in_table)
     for unit, size in (("d", 2 * 86400.0), ("h", 1.5 * 3600.0), ("min", 1.5 * 60.0), ("s", 0.0)):
         if seconds >= size:
             value = seconds / {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}[unit]
