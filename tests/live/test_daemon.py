@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dally.cluster.topology import grid
-from dally.errors import InputError
+from dally.errors import InputError, PolicyError
 from dally.live.backends import base
 from dally.live.backends.base import SubmitRequest
 from dally.live.backends.local import LocalBackend
@@ -98,6 +98,21 @@ def test_a_full_store_costs_time_and_nothing_else(life: Life) -> None:
     life.set_room(1_000_000)
     life.until(second, base.RUNNING)
     assert len(life.backend.starts) == 2
+
+
+def test_a_bug_of_the_policy_costs_turns_and_not_the_daemon(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(first, base.RUNNING)
+
+    def fail(*_: object) -> None:
+        raise PolicyError("goes on without end")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Scheduler, "decide", fail)
+        life.until_failing("goes on without end")
+    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(second, base.RUNNING)
+    assert life.daemon.failures["policy"] > 0
 
 
 def test_the_backend_goes_away_and_comes_back(life: Life) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ class Client:
             async with httpx.AsyncClient(transport=transport, base_url=HERE) as client:
                 return await client.request(method, path, **more)
 
-        return asyncio.run(ask())
+        # In a thread of its own: a browser open in this process keeps the main thread's event loop running.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, ask()).result()
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return self.request("GET", path, **more)

@@ -17,12 +17,14 @@ from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
 from dally.live.eta.outlook import Outlook
 from dally.live.lock import ClusterLock
-from dally.live.scheduler import LATEST, ORIGIN, Scheduler
+from dally.live.scheduler import LATEST, Scheduler
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
 
-CLUSTER = "cluster"  # facts of the store: the topology as TOML,
-SETUP = "setup"  # and the fields of Setup
+# Facts of the store.
+ORIGIN = "origin_s"  # when the clock showed 0, in seconds since 1970
+CLUSTER = "cluster"  # the topology as TOML
+SETUP = "setup"  # the fields of Setup
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology

@@ -33,7 +33,7 @@ class Daemon:
         self.board = Board()
         self.turns = 0
         self.failing = ""  # why the latest turn did not come about
-        self.failures = {"backend": 0, "store": 0}  # turns that did not come about
+        self.failures = {"backend": 0, "store": 0, "policy": 0}  # turns that did not come about
         self.watchers: list[Callable[[Turn, float], None]] = []  # told of each turn, and its CPU seconds
         self.lock = threading.Lock()  # held during a turn: whoever asks the backend for something takes it too
         self._begin = begin
@@ -95,9 +95,7 @@ class Daemon:
         self.failing = ""
         for row in turn.log:
             if row["kind"] not in ("timer", "lease", "renew"):
-                facts = {
-                    name: row[name] for name in ("job_id", "machine", "tier", "placement", "reason") if row[name]
-                }
+                facts = {name: row[name] for name in LOGGED if row[name]}
                 log.info(row["kind"], at_s=round(row["time_s"], 3), **facts)
         for problem in turn.problems:
             log.warning("problem", what=problem)

@@ -13,7 +13,7 @@ from dally.errors import InputError
 from dally.live.facts import known_model
 from dally.live.setup import Setup
 from dally.live.store import Store
-from dally.live.store.job_rows import told_of
+from dally.live.store.job_rows import UNKNOWN, told_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.wall_clock import WallClock
@@ -130,7 +130,7 @@ class LiveRecord(Record):
             "tier": self.tiers[clocks["tier"]] if clocks["tier"] >= 0 else "",
             "status": row["status"],
             "slowdown": worked_s / clocks["work_s"] if clocks["work_s"] > 0.0 else None,
-            "outcome": row["outcome"] if row["outcome"] != "unknown" else "",
+            "outcome": row["outcome"] if row["outcome"] != UNKNOWN else "",
         }
 
     def _events(self) -> pl.DataFrame:

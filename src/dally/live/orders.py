@@ -34,7 +34,8 @@ class Orders(Executor):
             return DRY_RUN
         if not told.managed:
             return "another scheduler looks after this job"
-        closed = [name for name in target or () if name in self._closed()]
+        shut = self._closed()
+        closed = [name for name in target or () if name in shut]
         if closed:
             return f"{closed[0]} takes no new jobs"
         self._roster.want(job.job_id, target, now)

@@ -16,13 +16,12 @@ from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
 from dally.live.store import Store
-from dally.live.store.job_rows import job_row
+from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
 from dally.model import FINISH, Job
 
-ORIGIN = "origin_s"
 LATEST = "latest_s"
 
 
@@ -93,6 +92,7 @@ class Scheduler:
             for link, load in zip(log.link_numbers, log.link_loads, strict=True)
         }
         rows = [self._row(job, seen) for job in self._touched(log)]
+        rows += [ended_row(job, told, REPLACED, seen.now) for job, told in seen.replaced]
         wanted = self.roster.wanted
         with self.store.transaction() as connection:
             self.store.write_jobs(connection, rows)
@@ -113,13 +113,11 @@ class Scheduler:
 
     def _row(self, job: Job, seen: Comparison) -> dict[str, Any]:
         told = self.roster.told[job.job_id]
-        where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)
-        row = job_row(job, told, where)
         if job.job_id in seen.ended:
             end = seen.ended[job.job_id]
-            row["outcome"] = "unknown" if end is None else end.state
-            row["finish_s"] = seen.now
-        return row
+            return ended_row(job, told, UNKNOWN if end is None else end.state, seen.now)
+        where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)
+        return job_row(job, told, where)
 
     def _name(self, number: int) -> str | None:
         job = self.roster.numbered(number) if number >= 0 else None

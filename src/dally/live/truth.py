@@ -35,12 +35,14 @@ class Comparison:
     def __init__(self, state: State, roster: Roster, found: ClusterState, now: float, speed: float) -> None:
         self.events: list[Event] = []
         self.ended: dict[str, ClusterJob | None] = {}  # None: the backend no longer knows the job
+        self.replaced: list[tuple[Job, ClusterJob]] = []  # jobs that go on as others, which ask for other GPUs
         self.overbooked: list[str] = []  # jobs that run where the books have no room for them
         self._state = state
         self._roster = roster
         self.now = now
         self._patience_s = START_WITHIN_S * speed
         self._found: list[tuple[Job, Allocation]] = []
+        self._gone: set[int] = set()  # numbers of the jobs whose GPUs the events so far give back
         self._down = {machine.name for machine in found.machines if machine.state == base.DOWN}
         roster.latest = found
         self._machines(found)
@@ -89,6 +91,7 @@ class Comparison:
     def _resized(self, job: Job, told: ClusterJob) -> Job:
         """The job asks for another number of GPUs than when it came: for the engine that is another job."""
         self.events.append(Event(CANCEL, job))
+        self.replaced.append((job, self._roster.told[job.job_id]))
         self._roster.dismiss(job)
         other = self._roster.admit(told)
         self.events.append(Event(SUBMIT, other))

@@ -103,6 +103,10 @@ class FakeBackend(Backend):
         """Its user puts it on hold."""
         self._become(job_id, base.HELD)
 
+    def resize(self, job_id: str, gpus: int) -> None:
+        """Its user asks for another number of GPUs."""
+        self.jobs[job_id] = replace(self.jobs[job_id], gpus=gpus)
+
     def release(self, job_id: str) -> None:
         """And lets it go again."""
         self._become(job_id, base.QUEUED)

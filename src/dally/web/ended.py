@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from dally.live.store import Store
-from dally.live.store.job_rows import told_of
+from dally.live.store.job_rows import REPLACED, told_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.web.bodies import Job
@@ -16,7 +16,7 @@ from dally.web.tokens import Caller
 
 def ended_job(store: Store, clock: WallClock, tiers: list[str], job_id: str) -> Job | None:
     """The job of that id, the latest if there were several."""
-    query = select(JOBS).where(JOBS.c.job_id == job_id, JOBS.c.outcome != "")
+    query = select(JOBS).where(JOBS.c.job_id == job_id, JOBS.c.outcome.not_in(("", REPLACED)))
     rows = store.rows(query.order_by(JOBS.c.number.desc()).limit(1))
     return _job(rows[0], clock, tiers) if rows else None
 

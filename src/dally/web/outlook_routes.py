@@ -16,9 +16,8 @@ from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible
 from dally.web.bodies import Calibration, CalibrationDay, Eta, Outlook, Submission, TierChance
-from dally.web.queue_routes import find
+from dally.web.queue_routes import find, request_of
 from dally.web.site import Site
-from dally.web.tokens import USER
 
 router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 
@@ -41,13 +40,7 @@ async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Eta:
 @router.post("/preview", response_model=Eta, responses=answers(400, 409))
 async def preview(site: AnySite, caller: AnyCaller, asked: Submission) -> Eta:
     """The same for a job that is not submitted."""
-    gpus = site.service.topology.total_gpus()
-    if asked.gpus > gpus:
-        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
-    if caller.role == USER and asked.user not in ("", caller.user):
-        raise HTTPException(403, f"this token submits for {caller.user!r} only")
-    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
-    return await run_in_threadpool(_asked, site, "", SubmitRequest(**fields))
+    return await run_in_threadpool(_asked, site, "", request_of(site, caller, asked))
 
 
 @router.get("/calibration", response_model=Calibration, responses=answers())

@@ -83,21 +83,26 @@ async def find(site: Site, caller: Caller, job_id: str) -> Job:
 @router.post("/jobs", status_code=201, response_model=Submitted, responses=answers(400, 409))
 async def submit(site: AnySite, caller: AnyActor, asked: Submission) -> Submitted:
     """Take in a job; when this answers, it is in the queue."""
-    gpus = site.service.topology.total_gpus()
-    if asked.gpus > gpus:
-        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
-    if not asked.command and asked.expected_s is None:
+    request = request_of(site, caller, asked)
+    if not request.command and request.expected_s is None:
         raise HTTPException(422, "command: must be given, or expected_s for a job that only takes time")
-    if caller.role == USER and asked.user not in ("", caller.user):
-        raise HTTPException(403, f"this token submits for {caller.user!r} only")
-    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
-    request = SubmitRequest(**fields)
     job_id = await run_in_threadpool(_ask, site, lambda: site.service.backend.submit(request))
     log.info("submitted", job_id=job_id, gpus=asked.gpus, by=caller.name or "anybody", user=request.user)
     until = time.monotonic() + ON_BOARD_WITHIN_S
     while job_id not in site.board.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
     return Submitted(job_id=job_id)
+
+
+def request_of(site: Site, caller: Caller, asked: Submission) -> SubmitRequest:
+    """The job that the caller asks for, if it fits the cluster and is the caller's to ask for."""
+    gpus = site.service.topology.total_gpus()
+    if asked.gpus > gpus:
+        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
+    if caller.role == USER and asked.user not in ("", caller.user):
+        raise HTTPException(403, f"this token submits for {caller.user!r} only")
+    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
+    return SubmitRequest(**fields)
 
 
 @router.delete("/jobs/{job_id}", status_code=202, response_model=Cancelled, responses=answers(404, 409))

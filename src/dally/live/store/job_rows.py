@@ -13,6 +13,9 @@ CLOCKS = (
     "start_s", "placed_s", "finish_s", "lost_s", "since_s", "rate", "comm_rate", "work_s", "held_s", "compute_s",
     "comm_s", "overhead_s", "restart_due_s", "saved_work_s", "saved_compute_s", "saved_comm_s",
 )  # fmt: skip
+# Outcomes that no backend knows.
+UNKNOWN = "unknown"  # it is gone, and nobody said how it ended
+REPLACED = "replaced"  # it goes on under the same name and another number, with other GPUs
 COUNTS = ("tier", "preemptions", "renewals", "migrations")
 
 
@@ -32,6 +35,11 @@ def job_row(job: Job, told: ClusterJob, placement: Placement | None) -> dict[str
         "clocks": clocks,
         "placement": placement,
     }
+
+
+def ended_row(job: Job, told: ClusterJob, outcome: str, now: float) -> dict[str, Any]:
+    """The row of a job that will not be back: how it ended is the backend's word, or one of the two above."""
+    return {**job_row(job, told, None), "outcome": outcome, "finish_s": now}
 
 
 def restore_clocks(job: Job, clocks: dict[str, Any]) -> None:

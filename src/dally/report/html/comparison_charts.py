@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -152,21 +152,31 @@ def cdf_chart(name: str, title: str, column: str, axis: str, contenders: Sequenc
 
 def size_chart(contenders: Sequence[Contender]) -> Chart:
     """Median completion time by size of the gang, one dot per policy, with its range over seeds."""
-    tables = {one.label: jct_by_size(one.jobs) for one in contenders}
-    numbers = sorted({number for table in tables.values() for number in table["size_class"]})
-    series = []
-    for one in contenders:
-        table = tables[one.label]
-        by_seed = [dict(jct_by_size(run.jobs).select("size_class", "p50").iter_rows()) for run in one.runs]
-        lows, highs = _ranges(by_seed, table["size_class"].to_list())
-        places = [float(numbers.index(number)) for number in table["size_class"]]
-        series.append(Series(one.label, one.colour, table["p50"].to_list(), places, lows, highs))
+    tables = [jct_by_size(one.jobs) for one in contenders]
+    numbers = sorted({number for table in tables for number in table["size_class"]})
+    pairs = zip(contenders, tables, strict=True)
+    series = [_dots(one, table, jct_by_size, "size_class", "p50", numbers) for one, table in pairs]
     return Chart(
         "jct-by-size", "Completion time by job size",
         f"Median over the finished jobs of each size.{_ranged(contenders)}", DOTS,
         span_range_axis("median job completion time", series),
         category_axis("job size", "GPUs", [size_label(number) for number in numbers]), series,
     )  # fmt: skip
+
+
+def _dots(
+    one: Contender,
+    table: pl.DataFrame,
+    table_of: Callable[[pl.DataFrame], pl.DataFrame],
+    key: str,
+    value: str,
+    order: list[Any],
+) -> Series:
+    """A policy's values by a key, each at the key's place of the order, with their ranges over seeds."""
+    by_seed = [dict(table_of(run.jobs).select(key, value).iter_rows()) for run in one.runs]
+    lows, highs = _ranges(by_seed, table[key].to_list())
+    places = [float(order.index(name)) for name in table[key]]
+    return Series(one.label, one.colour, table[value].to_list(), places, lows, highs)
 
 
 def _ranges(by_seed: Sequence[dict[Any, float]], keys: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -184,22 +194,17 @@ def _ranged(contenders: Sequence[Contender]) -> str:
 
 def comm_charts(contenders: Sequence[Contender]) -> list[Chart]:
     """Exposed communication by model, one dot per policy; none without a network."""
-    tables = {one.label: comm_by_model(one.jobs) for one in contenders}
-    largest = max((table["lost"].max() or 0.0 for table in tables.values()), default=0.0)
+    tables = [comm_by_model(one.jobs) for one in contenders]
+    largest = max((table["lost"].max() or 0.0 for table in tables), default=0.0)
     if not largest:
         return []
     worst: dict[str, float] = {}
-    for table in tables.values():
+    for table in tables:
         for model, lost in table.select("model", "lost").iter_rows():
             worst[model] = max(worst.get(model, 0.0), lost)
     models = sorted(worst, key=lambda model: (-worst[model], model))
-    series = []
-    for one in contenders:
-        table = tables[one.label]
-        by_seed = [dict(comm_by_model(run.jobs).select("model", "lost").iter_rows()) for run in one.runs]
-        lows, highs = _ranges(by_seed, table["model"].to_list())
-        places = [float(models.index(model)) for model in table["model"]]
-        series.append(Series(one.label, one.colour, table["lost"].to_list(), places, lows, highs))
+    pairs = zip(contenders, tables, strict=True)
+    series = [_dots(one, table, comm_by_model, "model", "lost", models) for one, table in pairs]
     largest = max(value for one in series for value in (*one.xs, *one.highs))
     return [
         Chart(
