@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap, Walk
 from dally.model import INFINITY, Job
 from dally.pickles import picklable
+
+SPARE: Final = 256  # of the worst-ranked that are listed beyond those asked for: some of them will go
 
 
 class Running:
@@ -27,62 +31,83 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 class Books:
     """The running jobs."""
 
-    __slots__ = ("_keeping", "_leading", "_running", "_walk", "_worst")
+    __slots__ = ("_keeping", "_leading", "_running", "_spare", "_walk", "_worst")
 
-    def __init__(self) -> None:
+    def __init__(self, spare: i64 = SPARE) -> None:
+        self._spare: i64 = spare
         self._running: list[Running | None] = []  # by job index; None: it does not run
         # Those who keep what they got for now, by until when; the others by rank, then the lowest number first.
         self._keeping: IndexedHeap = IndexedHeap()
         self._worst: IndexedHeap = IndexedHeap(largest_first=True)
-        # The worst-ranked as far as somebody asked, until one changes: gangs of many sizes ask in one pass.
+        # The first of these in order, as far as somebody asked, kept up to date: many gangs ask in one pass.
         self._leading: list[Running] = []
-        self._walk: Walk | None = None
+        self._walk: Walk | None = None  # which has come as far as that; None: there is none since somebody changed
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
         while len(self._running) <= job.index:
             self._running.append(None)
+        self.remove(job)
         self._running[job.index] = Running(job, rank, keeps_until_s)
-        self._leave_worst(job)
         self._keeping.put(job.index, keeps_until_s, 0.0)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        if job.index < len(self._running) and self._running[job.index] is not None:
+        running = self._running[job.index] if job.index < len(self._running) else None
+        if running is not None:
             self._running[job.index] = None
             self._keeping.discard(job.index)
-            self._leave_worst(job)
+            if self._worst.holds(job.index):
+                self._worst.remove(job.index)
+                self._unlist(running)
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        self._of(job.index).rank = rank
-        if not self._keeping.holds(job.index):
-            self._put(job, rank)
+        running = self._of(job.index)
+        if self._worst.holds(job.index):
+            self._unlist(running)
+            running.rank = rank
+            self._put(running)
+        else:
+            running.rank = rank
 
     def _of(self, index: i64) -> Running:
         found = self._running[index]
         assert found is not None
         return found
 
-    def _put(self, job: Job, rank: float) -> None:
-        self._worst.put(job.index, rank, -float(job.index))
-        self._forget_walk()
+    def _put(self, running: Running) -> None:
+        index = running.job.index
+        self._worst.put(index, running.rank, -float(index))
+        self._walk = None
+        place = self._place_of(running)
+        if place < len(self._leading):
+            self._leading.insert(place, running)
 
-    def _leave_worst(self, job: Job) -> None:
-        if self._worst.holds(job.index):
-            self._worst.remove(job.index)
-            self._forget_walk()
+    def _unlist(self, running: Running) -> None:
+        self._walk = None
+        place = self._place_of(running)
+        if place < len(self._leading) and self._leading[place] is running:
+            del self._leading[place]
 
-    def _forget_walk(self) -> None:
-        if self._walk is not None:
-            self._walk = None
-            self._leading = []  # nothing is to keep a job that is gone
+    def _place_of(self, running: Running) -> i64:
+        """How many of those listed are ranked worse."""
+        low: i64 = 0
+        high: i64 = len(self._leading)
+        if high > 0 and _is_worse(self._leading[high - 1], running):
+            return high  # as most are
+        while low < high:
+            middle = (low + high) // 2
+            if _is_worse(self._leading[middle], running):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _let_go(self, now: float) -> None:
         """Whoever has kept what he got for long enough may be preempted from now on."""
         while len(self._keeping) > 0 and self._keeping.key(self._keeping.first()) <= now:
-            running = self._of(self._keeping.pop())
-            self._put(running.job, running.rank)
+            self._put(self._of(self._keeping.pop()))
 
     def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
         """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
@@ -103,16 +128,22 @@ class Books:
 
     def _at(self, place: i64) -> Running | None:
         """Who is ranked worst but for so many others."""
+        if len(self._leading) <= place:
+            self._list(place + 1 + self._spare)
+        return self._leading[place] if place < len(self._leading) else None
+
+    def _list(self, count: i64) -> None:
+        """List so many of the worst-ranked, or all there are."""
         walk = self._walk
         if walk is None:
             walk = Walk(self._worst)
             self._walk = walk
-        while len(self._leading) <= place:
+            self._leading = []
+        while len(self._leading) < count:
             item = walk.next()
             if item < 0:
-                return None
+                return
             self._leading.append(self._of(item))
-        return self._leading[place]
 
     def ready_s(self, gpus: i64, tier: i64, domain: i64, cluster: Cluster) -> float:
         """From when on a domain has room for so many GPUs if whoever may be preempted is; infinity: never."""
@@ -138,3 +169,8 @@ class Books:
 
 
 picklable(Books)
+
+
+def _is_worse(one: Running, other: Running) -> bool:
+    """Whether one job is ranked worse than another, or the same and has the lower number."""
+    return one.rank > other.rank or (one.rank == other.rank and one.job.index < other.job.index)
