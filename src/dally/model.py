@@ -165,9 +165,9 @@ class Job:
     """
 
     __slots__ = (
-        "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpus", "group",
-        "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model", "name",
-        "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "rate", "renewals",
+        "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpu_type", "gpus",
+        "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model", "name",
+        "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "queue", "rate", "renewals",
         "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "slot_class",
         "start_s", "status", "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
@@ -197,6 +197,8 @@ class Job:
         self.account: str = ""  # these three as its user gave them; empty: not known
         self.partition: str = ""
         self.qos: str = ""
+        self.queue: str = ""  # the queue it names
+        self.gpu_type: str = ""  # types of GPU it accepts, with | between them; empty: any
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission

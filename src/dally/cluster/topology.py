@@ -63,12 +63,13 @@ picklable(Link)
 class Machine:
     """One machine as a topology file states it: the domains above it from the top down, then its own name."""
 
-    __slots__ = ("gpus", "name", "path")
+    __slots__ = ("gpu_type", "gpus", "name", "path")
 
-    def __init__(self, path: tuple[str, ...], name: str, gpus: int) -> None:
+    def __init__(self, path: tuple[str, ...], name: str, gpus: int, gpu_type: str = "") -> None:
         self.path = path
         self.name = name
         self.gpus = gpus
+        self.gpu_type = gpu_type  # empty: not stated
 
 
 picklable(Machine, (), "", 1)
@@ -84,6 +85,7 @@ class Topology:
         "_by_group",
         "child_counts",
         "first_children",
+        "gpu_types",
         "gpus",
         "largest",
         "links",
@@ -106,6 +108,8 @@ class Topology:
         self.child_counts: list[vec[i64]] = []
         self.gpus: list[vec[i64]] = []
         self.links: list[list[Link]] = []
+        type_of = {(*machine.path, machine.name): machine.gpu_type for machine in machines}
+        self.gpu_types: list[str] = [type_of[path] for path in paths]  # by machine
         sizes = [gpus_of[path] for path in paths]
         first: list[int] = [0] * len(paths)
         counts: list[int] = [0] * len(paths)

@@ -80,6 +80,7 @@ def read_trace(
             job.account = account
             job.partition = partition
             job.qos = qos
+            job.gpu_type = gpu_type
             if gpu_type:
                 types[gpu_type] = types.get(gpu_type, 0) + 1
             jobs.append(job)

@@ -61,14 +61,15 @@ class _Reader:
         found: list[Machine] = []
         seen: set[str] = set()
         for index, row in enumerate(self._rows("machines")):
-            self._known("machines", index, row, ("path", "count", "names", "gpus"))
+            self._known("machines", index, row, ("path", "count", "names", "gpus", "gpu_type"))
             paths = self._paths(index, row, depth)
             gpus = self._count("machines", index, row, "gpus", MOST_GPUS_PER_MACHINE)
+            gpu_type = self._text("machines", index, row, "gpu_type") if "gpu_type" in row else ""
             for path, name in self._named(index, row, paths):
                 if name in seen:
                     self._fail("machines", index, "names", name, "two machines have this name")
                 seen.add(name)
-                found.append(Machine(path, name, gpus))
+                found.append(Machine(path, name, gpus, gpu_type))
             if len(found) > MOST_NAMES:
                 self._fail("machines", index, "gpus", gpus, f"over {MOST_NAMES} machines up to here")
         if not found:

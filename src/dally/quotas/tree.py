@@ -1,0 +1,89 @@
+"""The tree of queues: who is guaranteed how much, who may take how much, and whose jobs go where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from dally.model import INFINITY, Job
+
+ANY_TYPE: Final = ""  # a quota over GPUs of all types together
+FACTS: Final = ("queue", "account", "partition", "qos", "user")  # of a job, by which its queue is found
+
+
+@dataclass(frozen=True)
+class Quota:
+    """GPUs of one type, or of all together, that a queue is guaranteed and may hold."""
+
+    guarantee: float = 0.0
+    limit: float = INFINITY
+    lend_limit: float = INFINITY  # of its guarantee, what others may use while it does not
+
+
+@dataclass(frozen=True)
+class Budget:
+    """GPU-hours that a queue may use within each window, which follow one another from second 0."""
+
+    gpu_hours: float
+    window_s: float
+
+
+@dataclass(frozen=True)
+class QueueNode:
+    """One queue as it was written down. Its path names those above it: `research/nlp` belongs to `research`."""
+
+    path: str
+    quotas: dict[str, Quota] = field(default_factory=dict)  # by type of GPU, ANY_TYPE for all together
+    weight: float = 1.0  # its part of what nobody is guaranteed or uses, beside its siblings'
+    priority: float = 0.0  # siblings of a higher one are served the surplus first
+    half_life_s: float = 7 * 86400.0  # after which what it used counts half
+    min_runtime_s: float = 600.0  # before which nobody takes a job's GPUs back
+    budget: Budget | None = None
+    hold: bool = False  # nobody starts
+    matches: dict[str, tuple[str, ...]] = field(default_factory=dict)  # fact of a job (FACTS) to values
+    line: int | None = None  # of the file, for errors
+
+    @property
+    def parent(self) -> str:
+        """The path of the queue above; empty: none."""
+        return self.path.rpartition("/")[0]
+
+
+class QueueTree:
+    """All queues by path, parents before children, siblings as written."""
+
+    def __init__(self, nodes: list[QueueNode], source: str = "") -> None:
+        self.source = source  # the file they come from
+        self.nodes = {node.path: node for node in nodes}
+        self.children: dict[str, list[str]] = {path: [] for path in ("", *self.nodes)}
+        for node in nodes:
+            self.children[node.parent].append(node.path)
+        self._by_fact: dict[tuple[str, str], str] = {}
+        for path in self.leaves():
+            for fact, values in self.nodes[path].matches.items():
+                for value in values:
+                    self._by_fact.setdefault((fact, value), path)
+
+    def leaves(self) -> list[str]:
+        """Queues that hold jobs, in the order written."""
+        return [path for path in self.nodes if not self.children[path]]
+
+    def above(self, path: str) -> Iterator[QueueNode]:
+        """The queue itself and those above it, closest first."""
+        while path:
+            yield self.nodes[path]
+            path = self.nodes[path].parent
+
+    def queue_of(self, job: Job) -> str:
+        """The leaf a job belongs to: the one it names, else the first fact of it that a queue claims, else ""."""
+        for fact in FACTS:
+            value = str(getattr(job, fact))
+            if not value:
+                continue
+            found = self._by_fact.get((fact, value))
+            if found is None and fact == "queue" and value in self.nodes and not self.children[value]:
+                found = value
+            if found is not None:
+                return found
+        return self._by_fact.get(("*", "*"), "")
