@@ -166,10 +166,10 @@ class Job:
 
     __slots__ = (
         "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "gpu_type", "gpus",
-        "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model", "name",
-        "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "queue", "rate", "renewals",
-        "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "slot_class",
-        "start_s", "status", "submit_s", "tier", "user", "work_s",
+        "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations", "model",
+        "name", "overhead_s", "partition", "placed_s", "predicted_s", "preemptions", "priority", "qos", "queue",
+        "rate", "renewals", "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot",
+        "slot_class", "start_s", "status", "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
 
     def __init__(
