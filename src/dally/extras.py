@@ -18,6 +18,9 @@ EXTRAS: Final = {  # by the name that is imported
     "sklearn": "policies",
     "sqlalchemy": "live",
     "structlog": "live",
+    "torch": "profile",
+    "torchvision": "profile",
+    "transformers": "profile",
     "uvicorn": "live",
     "vl_convert": "figures",
 }

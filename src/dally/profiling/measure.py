@@ -1,0 +1,113 @@
+"""Measures one model at one batch and precision: a record of plain values, ready for JSON."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+
+from dally.errors import InputError
+from dally.profiling.buckets import Gradient, buckets_of
+from dally.profiling.builtin import Task
+from dally.profiling.floors import step_bytes, step_flops
+from dally.profiling.graph_step import graph_steps_s
+from dally.profiling.hardware import where
+from dally.profiling.stopwatch import spread
+from dally.profiling.training_step import Timing, Training, optimizer_s, passes_s, ready_gradients
+
+DIGITS = 6  # of a second or a share: microseconds
+
+
+class Setting(NamedTuple):
+    """What of a model is measured."""
+
+    batch: int
+    precision: str
+    optimizer: str = "adamw"
+    graph: bool = False
+
+
+def usable_device(wanted: str) -> str:
+    """`cuda` or `cpu`: as wanted, or by what is there."""
+    if wanted not in ("auto", "cuda", "cpu"):
+        raise InputError(f"--device {wanted}: must be auto, cuda or cpu")
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: torch sees no GPU here; --device cpu measures on the CPU")
+    return wanted if wanted != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def measured(
+    name: str, build: Callable[[int], Task], setting: Setting, device: str, timing: Timing
+) -> dict[str, Any]:
+    """The record of one model, batch and precision. What cannot be measured here is left out."""
+    torch.set_float32_matmul_precision("high")  # TF32 products, as convolutions have them anyway
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(0)
+    _forget(device)
+    with torch.device(device):
+        task = build(setting.batch)
+    training = Training(task, device, setting.precision)
+    del task
+    forward, backward = passes_s(training, timing)
+    record: dict[str, Any] = {
+        "model": name,
+        "batch": setting.batch,
+        "precision": setting.precision,
+        "params": sum(weight.numel() for _, weight in training.parameters()),
+        "forward_s": median(forward),
+        "backward_s": median(backward),
+        "forward_spread": spread(forward),
+        "backward_spread": spread(backward),
+        "forward_steps_s": _rounded(forward),
+        "backward_steps_s": _rounded(backward),
+        "memory_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+    }
+    record |= _gradients(ready_gradients(training, timing))
+    record["flops"], record["weight_bytes"] = step_flops(training), step_bytes(training)
+    if setting.graph and device == "cuda":
+        record["graph_s"] = _in_a_graph(training, timing)
+    training.step()
+    stepping = optimizer_s(training, setting.optimizer, timing)
+    record |= {
+        "optimizer": setting.optimizer,
+        "optimizer_s": median(stepping),
+        "optimizer_spread": spread(stepping),
+        "train_memory_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+    }
+    return record | where(device)
+
+
+def _gradients(gradients: list[Gradient]) -> dict[str, Any]:
+    buckets = buckets_of(gradients)
+    return {
+        "gradient_bytes": sum(gradient.nbytes for gradient in gradients),
+        "largest_bytes": max((gradient.nbytes for gradient in gradients), default=0.0),
+        "last_bucket_bytes": buckets[-1].nbytes if buckets else 0.0,
+        "buckets": [[bucket.nbytes, round(bucket.ready, DIGITS)] for bucket in buckets],
+    }
+
+
+def _in_a_graph(training: Training, timing: Timing) -> float | None:
+    """The step's seconds, or None where it cannot be captured."""
+    try:
+        return median(graph_steps_s(training, timing))
+    except RuntimeError:
+        return None
+    finally:
+        training.model.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+
+
+def _rounded(seconds: list[float]) -> list[float]:
+    return [round(one, DIGITS) for one in seconds]
+
+
+def _forget(device: str) -> None:
+    """Give back what earlier measurements left, so that the peak is this one's."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()

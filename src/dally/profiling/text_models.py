@@ -1,0 +1,66 @@
+"""Language models of transformers, from their configurations: random weights, nothing fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dally.profiling.builtin import Task
+
+
+def _loss(model: Any, batch: Any) -> Any:
+    return model(**batch).loss
+
+
+def _bert(batch: int, tokens: int, **sizes: int) -> Task:
+    from transformers import BertConfig, BertForMaskedLM
+
+    config = BertConfig(**sizes)
+    words = torch.randint(config.vocab_size, (batch, tokens))
+    return Task(BertForMaskedLM(config), {"input_ids": words, "labels": words.clone()}, _loss)
+
+
+def bert_base(batch: int) -> Task:
+    """BERT-base on sequences of 384 tokens."""
+    return _bert(batch, 384)
+
+
+def bert_large(batch: int) -> Task:
+    """BERT-large on sequences of 512 tokens."""
+    return _bert(batch, 512, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+
+
+def _gpt2(batch: int, **sizes: int) -> Task:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(use_cache=False, **sizes)
+    words = torch.randint(config.vocab_size, (batch, 1024))
+    return Task(GPT2LMHeadModel(config), {"input_ids": words, "labels": words.clone()}, _loss)
+
+
+def gpt2(batch: int) -> Task:
+    """GPT-2 of 124 M parameters."""
+    return _gpt2(batch)
+
+
+def gpt2_medium(batch: int) -> Task:
+    """GPT-2 of 355 M parameters."""
+    return _gpt2(batch, n_embd=1024, n_layer=24, n_head=16)
+
+
+def gpt2_xl(batch: int) -> Task:
+    """GPT-2 of 1.5 B parameters."""
+    return _gpt2(batch, n_embd=1600, n_layer=48, n_head=25)
+
+
+def t5_base(batch: int) -> Task:
+    """T5-base on pairs of 512 and 114 tokens."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(
+        d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_heads=12, use_cache=False, decoder_start_token_id=0
+    )
+    words = torch.randint(config.vocab_size, (batch, 512))
+    answers = torch.randint(config.vocab_size, (batch, 114))
+    return Task(T5ForConditionalGeneration(config), {"input_ids": words, "labels": answers}, _loss)
