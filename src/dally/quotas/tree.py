@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ from dally.model import INFINITY, Job
 
 ANY_TYPE: Final = ""  # a quota over GPUs of all types together
 FACTS: Final = ("queue", "account", "partition", "qos", "user")  # of a job, by which its queue is found
+DEFAULT: Final = {"*": ("*",)}  # matches of the queue that takes what no other claims
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,23 @@ class QueueNode:
         return self.path.rpartition("/")[0]
 
 
+@dataclass(frozen=True)
+class Makes:
+    """Queues that are made of the jobs: one for each value of a fact; see `from_jobs.completed`."""
+
+    fact: str
+    template: QueueNode  # its path is that of the queue they belong to; empty: none
+
+
 class QueueTree:
     """All queues by path, parents before children, siblings as written."""
 
-    def __init__(self, nodes: list[QueueNode], source: str = "") -> None:
+    def __init__(
+        self, nodes: list[QueueNode], source: str = "", makes: Makes | None = None, notes: Iterable[str] = ()
+    ) -> None:
         self.source = source  # the file they come from
+        self.makes = makes  # what is still to be made of the jobs
+        self.notes = tuple(notes)  # what the file says that has no place here
         self.nodes = {node.path: node for node in nodes}
         self.children: dict[str, list[str]] = {path: [] for path in ("", *self.nodes)}
         for node in nodes:
@@ -77,6 +90,10 @@ class QueueTree:
 
     def queue_of(self, job: Job) -> str:
         """The leaf a job belongs to: the one it names, else the first fact of it that a queue claims, else ""."""
+        return self.claimed(job) or self._by_fact.get(("*", "*"), "")
+
+    def claimed(self, job: Job) -> str | None:
+        """The leaf that a fact of the job leads to; None: no queue claims it."""
         for fact in FACTS:
             value = str(getattr(job, fact))
             if not value:
@@ -86,4 +103,16 @@ class QueueTree:
                 found = value
             if found is not None:
                 return found
-        return self._by_fact.get(("*", "*"), "")
+        return None
+
+
+def with_parents(nodes: Iterable[QueueNode]) -> list[QueueNode]:
+    """The queues, each behind those above it; a parent that nobody wrote down is made with defaults."""
+    written = {node.path: node for node in nodes}
+    found: dict[str, QueueNode] = {}
+    for path, node in written.items():
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):
+            above = "/".join(parts[:length])
+            found.setdefault(above, written.get(above) or QueueNode(above, line=node.line))
+    return list(found.values())

@@ -18,20 +18,20 @@ def to_toml(topology: Topology) -> str:
     lines: list[str] = []
     shared = [_shared(topology, tier) for tier in range(len(topology.tiers))]
     for name, link in zip(topology.tiers, shared, strict=True):
-        lines += ["[[tiers]]", f"name = {_text(name)}", *_facts(link, _UNSTATED), ""]
+        lines += ["[[tiers]]", f"name = {toml_text(name)}", *_facts(link, _UNSTATED), ""]
     paths = _paths(topology)
     for (above, gpus), run in groupby(
         range(topology.machine_count()),
         key=lambda machine: (paths[0][machine][:-1], int(topology.gpus[0][machine])),
     ):
         names = fold(paths[0][machine][-1] for machine in run)
-        lines += ["[[machines]]", *([f"path = {_text('/'.join(above))}"] if above else [])]
-        lines += [f"names = {_text(names[0]) if len(names) == 1 else _list(names)}", f"gpus = {gpus}", ""]
+        lines += ["[[machines]]", *([f"path = {toml_text('/'.join(above))}"] if above else [])]
+        lines += [f"names = {toml_text(names[0]) if len(names) == 1 else _list(names)}", f"gpus = {gpus}", ""]
     for tier in range(len(topology.tiers) - 1):
         for path, link in zip(paths[tier], topology.links[tier], strict=True):
             facts = _facts(link, shared[tier])
             if facts:
-                lines += ["[[domains]]", f"path = {_text('/'.join(path))}", *facts, ""]
+                lines += ["[[domains]]", f"path = {toml_text('/'.join(path))}", *facts, ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -66,11 +66,11 @@ def _facts(link: Link, default: Link) -> list[str]:
     for key in (*LINK_KEYS, *FABRIC_KEYS):
         value = getattr(link, key)
         if value != getattr(default, key):
-            lines.append(f"{key} = {_text(value) if isinstance(value, str) else repr(value)}")
+            lines.append(f"{key} = {toml_text(value) if isinstance(value, str) else repr(value)}")
     return lines
 
 
-def _text(value: str) -> str:
+def toml_text(value: str) -> str:
     """A TOML string: JSON's, which TOML reads the same way, but for DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -78,7 +78,7 @@ def _text(value: str) -> str:
 def _list(names: list[str]) -> str:
     lines = [""]
     for name in names:
-        item = f"{_text(name)}, "
+        item = f"{toml_text(name)}, "
         if lines[-1] and len(lines[-1]) + len(item) > 110:
             lines.append("")
         lines[-1] += item

@@ -1,0 +1,170 @@
+"""queues.toml: a table for every queue, named by its path; what is not written has its default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from dally.errors import InputError, at
+from dally.input_file import read_text, shown
+from dally.model import INFINITY
+from dally.parsed_text import parse_toml
+from dally.quotas.checks import checked
+from dally.quotas.toml_lines import TomlLines
+from dally.quotas.tree import ANY_TYPE, DEFAULT, FACTS, Budget, Makes, QueueNode, QueueTree, Quota, with_parents
+from dally.traces.times import UNITS_S, span_s
+
+QUOTAS: Final = ("guarantee", "limit", "lend_limit")
+PLAIN: Final = (*QUOTAS, "weight", "priority", "half_life", "min_runtime", "budget", "hold")
+OF_ALL: Final = "*"  # among types of GPU: all of them together
+
+
+def read_queues(path: Path) -> QueueTree:
+    """The tree that the file describes, or an InputError that names file, line, field and value."""
+    return parse_queues(path, read_text(path))
+
+
+def parse_queues(path: Path, text: str) -> QueueTree:
+    """The tree that the file of this text describes."""
+    return _Reader(path, text).tree()
+
+
+class _Reader:
+    """Walks the tables of one file and says where it stumbles."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._tables = parse_toml(path, text)
+        self._lines = TomlLines(text)
+
+    def tree(self) -> QueueTree:
+        for key in self._tables:
+            if key not in ("queues", "accounts"):
+                raise at(self._path, self._lines.of(key), key, "unknown; known: queues, accounts")
+        queues = self._table("queues")
+        makes = self._makes(self._table("accounts")) if "accounts" in self._tables else None
+        if not queues and makes is None:
+            raise at(self._path, None, "queues", 'give a table for every queue, as [queues."research/nlp"]')
+        nodes = [self._node(("queues", name), name, self._table("queues", name)) for name in queues]
+        return checked(self._path, QueueTree(with_parents(nodes), str(self._path), makes))
+
+    def _makes(self, row: dict[str, Any]) -> Makes:
+        """`[accounts]`: a queue of its own for each account, user, partition, … of the jobs."""
+        keys = ("accounts",)
+        fact = row.get("make")
+        if fact not in FACTS:
+            self._fail((*keys, "make"), fact, f"must be one of {', '.join(FACTS)}")
+        under = row.get("under", "")
+        if under != "":
+            self._check_path((*keys, "under"), under)
+        rest = {key: value for key, value in row.items() if key not in ("make", "under")}
+        return Makes(fact, self._node(keys, under, rest, made=True))
+
+    def _node(self, keys: tuple[str, ...], name: str, row: dict[str, Any], made: bool = False) -> QueueNode:
+        known = PLAIN if made else (*PLAIN, "match", "default")
+        for key in row:
+            if key not in known:
+                more = ("make", "under") if made else ()
+                self._fail((*keys, key), row[key], f"unknown; known: {', '.join((*known, *more))}")
+        if not made:
+            self._check_path(keys, name)
+        usual = QueueNode("")
+        return QueueNode(
+            name,
+            self._quotas(keys, row),
+            self._positive((*keys, "weight"), row.get("weight", usual.weight)),
+            self._any_number((*keys, "priority"), row.get("priority", usual.priority)),
+            self._seconds((*keys, "half_life"), row.get("half_life", usual.half_life_s), above_0=True),
+            self._seconds((*keys, "min_runtime"), row.get("min_runtime", usual.min_runtime_s)),
+            self._budget((*keys, "budget"), row["budget"]) if "budget" in row else None,
+            self._switch((*keys, "hold"), row.get("hold", False)),
+            self._matches(keys, row),
+            self._lines.of(*keys),
+        )
+
+    def _check_path(self, keys: tuple[str, ...], name: object) -> None:
+        if not isinstance(name, str) or not all(part.strip() == part != "" for part in name.split("/")):
+            self._fail(keys, name, "must be names with / between them, as research/nlp")
+
+    def _quotas(self, keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Quota]:
+        """By type of GPU; a number is of all types together."""
+        stated: dict[str, dict[str, float]] = {}
+        for key in QUOTAS:
+            value = row.get(key, {})
+            by_type = value if isinstance(value, dict) else {OF_ALL: value}
+            for gpu_type, gpus in by_type.items():
+                place = (*keys, key, gpu_type) if isinstance(value, dict) else (*keys, key)
+                if not gpu_type.strip():
+                    self._fail(place, gpu_type, "must be a type of GPU, or * for all together")
+                amounts = stated.setdefault(ANY_TYPE if gpu_type == OF_ALL else gpu_type, {})
+                amounts[key] = self._not_negative(place, gpus, or_infinite=key != "guarantee")
+        quotas = {gpu_type: Quota(**amounts) for gpu_type, amounts in stated.items()}
+        return {gpu_type: quota for gpu_type, quota in quotas.items() if quota != Quota()}
+
+    def _budget(self, keys: tuple[str, ...], value: object) -> Budget:
+        if not isinstance(value, dict) or value.keys() != {"gpu_hours", "window"}:
+            self._fail(keys, value, 'must be like {gpu_hours = 5000, window = "30d"}')
+        return Budget(
+            self._not_negative((*keys, "gpu_hours"), value["gpu_hours"]),
+            self._seconds((*keys, "window"), value["window"], above_0=True),
+        )
+
+    def _matches(self, keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Values by fact of a job; the default queue takes what no other claims."""
+        stated = row.get("match", {})
+        if not isinstance(stated, dict):
+            self._fail((*keys, "match"), stated, 'must be like {account = ["a", "b"]}')
+        found: dict[str, tuple[str, ...]] = {}
+        for fact, value in stated.items():
+            place = (*keys, "match", fact)
+            values = value if isinstance(value, list) else [value]
+            if fact not in FACTS:
+                self._fail(place, value, f"unknown; known: {', '.join(FACTS)}")
+            if not values or not all(isinstance(each, str) and each for each in values):
+                self._fail(place, value, "must be a text, or a list of texts")
+            found[fact] = tuple(dict.fromkeys(values))
+        return {**found, **DEFAULT} if self._switch((*keys, "default"), row.get("default", False)) else found
+
+    def _seconds(self, keys: tuple[str, ...], value: object, above_0: bool = False) -> float:
+        """A number of seconds, or a text such as 7d."""
+        if isinstance(value, str):
+            try:
+                value = span_s("", value)
+            except InputError:
+                self._fail(keys, value, f"must be seconds, or a number with {', '.join(filter(None, UNITS_S))}")
+        return self._positive(keys, value, True) if above_0 else self._not_negative(keys, value)
+
+    def _positive(self, keys: tuple[str, ...], value: object, or_infinite: bool = False) -> float:
+        number = self._not_negative(keys, value, or_infinite)
+        if number == 0.0:
+            self._fail(keys, value, "must be more than 0")
+        return number
+
+    def _not_negative(self, keys: tuple[str, ...], value: object, or_infinite: bool = False) -> float:
+        number = value if or_infinite and value == INFINITY else self._any_number(keys, value)
+        if not isinstance(number, float) or number < 0.0:
+            self._fail(keys, value, "must not be negative")
+        return number
+
+    def _any_number(self, keys: tuple[str, ...], value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < INFINITY:
+            self._fail(keys, value, "must be a number")
+        return float(value)
+
+    def _switch(self, keys: tuple[str, ...], value: object) -> bool:
+        if not isinstance(value, bool):
+            self._fail(keys, value, "must be true or false")
+        return value
+
+    def _table(self, *keys: str) -> dict[str, Any]:
+        value: Any = self._tables
+        for key in keys:
+            value = value.get(key, {})
+        if not isinstance(value, dict):
+            self._fail(keys, value, "must be a table")
+        return value
+
+    def _fail(self, keys: tuple[str, ...], value: object, problem: str) -> NoReturn:
+        text = "missing" if value is None else shown(value)
+        field = f"{keys[1]}: {'.'.join(keys[2:])}" if keys[0] == "queues" and len(keys) > 2 else ".".join(keys)
+        raise at(self._path, self._lines.of(*keys), field, f"{text}: {problem}")
