@@ -34,7 +34,7 @@ def measure_one(builtin: Builtin, batch: int, precision: str, device: str, steps
     from dally.profiling.measure import Setting, measured
     from dally.profiling.training_step import Timing
 
-    timing = Timing(steps=steps, warmup=min(5, steps), ready_steps=min(5, steps))
+    timing = Timing(steps=steps, warmup=min(4, steps), ready_steps=min(5, steps))
     setting = Setting(batch, precision, builtin.optimizer, graph)
     command = f"dally profile --model {builtin.name} --batch {batch} --precision {precision}"
     return measured(builtin.name, builtin_builder(builtin), setting, device, timing) | {"command": command}

@@ -19,8 +19,8 @@ class Timing(NamedTuple):
     """How often and how long to measure."""
 
     steps: int = 20
-    warmup: int = 5
-    most_s: float = 6.0  # after which five steps are enough
+    warmup: int = 4
+    most_s: float = 4.0  # after which five steps are enough
     ready_steps: int = 5
 
 
