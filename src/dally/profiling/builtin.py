@@ -55,15 +55,15 @@ _TABLE_BYTES: Final = 2 * 26 * 128 * 2  # vectors forward and their gradients ba
 BUILTINS: Final = {
     builtin.name: builtin
     for builtin in (
-        _image("alexnet", "alexnet", 1024, 2048),
-        _image("vgg16", "vgg16", 128, 256),
-        _image("vgg19", "vgg19", 128, 256),
-        _image("resnet18", "resnet18", 512, 1024),
-        _image("resnet50", "resnet50", 256, 512),
-        _image("resnet152", "resnet152", 128, 256),
-        _image("mobilenet-v3-large", "mobilenet_v3_large", 512, 2048),
-        _image("inception-v3", "inception_v3", 256, 512),
-        _image("vit-b", "vit_b_16", 128, 256),
+        _image("alexnet", "alexnet", 512, 1024),
+        _image("vgg16", "vgg16", 64, 256),
+        _image("vgg19", "vgg19", 64, 256),
+        _image("resnet18", "resnet18", 256, 1024),
+        _image("resnet50", "resnet50", 128, 256),
+        _image("resnet152", "resnet152", 64, 128),
+        _image("mobilenet-v3-large", "mobilenet_v3_large", 256, 1024),
+        _image("inception-v3", "inception_v3", 128, 256),
+        _image("vit-b", "vit_b_16", 64, 256),
         _image("vit-l", "vit_l_16", 64, 128),
         _text("bert-base", "text_models:bert_base", (64, 128), "sequences of 384 tokens"),
         _text("bert-large", "text_models:bert_large", (32, 64), "sequences of 512 tokens"),
@@ -78,7 +78,8 @@ BUILTINS: Final = {
             all_to_all_bytes=_MOE_BYTES, all_to_all_gpus=8,
         ),
         Builtin(
-            "dlrm", "recommendation", "dlrm:dlrm", (65_536, 131_072), "samples", "sgd", all_to_all_bytes=_TABLE_BYTES
+            "dlrm", "recommendation", "dlrm:dlrm", (65_536, 131_072), "samples", "sgd",
+            all_to_all_bytes=_TABLE_BYTES,
         ),
         Builtin("tiny-mlp", "vision", "tiny_models:mlp", (8, 16), "images", "sgd", tiny=True),
         Builtin("tiny-decoder", "language", "tiny_models:decoder", (2, 4), "sequences of 64 tokens", tiny=True),
