@@ -45,7 +45,10 @@ class Attention(nn.Module):  # type: ignore[misc]
         both = self.keys_values(x).view(batch, tokens, -1, self.head).transpose(1, 2)
         keys, values = both.chunk(2, dim=1)
         query, keys = rotated(query, cos, sin), rotated(keys, cos, sin)
-        mixed = scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
+        # Fused kernels in fp32 want as many key and value heads as query heads.
+        shared = query.shape[1] // keys.shape[1]
+        keys, values = keys.repeat_interleave(shared, dim=1), values.repeat_interleave(shared, dim=1)
+        mixed = scaled_dot_product_attention(query, keys, values, is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
 
 
