@@ -344,7 +344,7 @@ YAML_MISTAKES = [
     ("- topology: a\n  topology: b\n", ":2: topology: stands twice"),
     ("- topology: a\n", ":1: a topology has one of tree, block, flat; this one has 0"),
     ("- topology: a\n  flat: true\n", ":2: flat: nothing says which nodes there are"),
-    ("- topology: a\n  flat: true\n---\n- x\n", ":3: a second document"),
+    ("- topology: a\n  flat: true\n---\n- x\n", ":4: a second document"),
 ]
 
 

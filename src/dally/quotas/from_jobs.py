@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dally.errors import unknown
 from dally.model import Job
-from dally.quotas.tree import FACTS, QueueNode, QueueTree, with_parents
+from dally.quotas.tree import FACTS, QueueNode, QueueTree, fact_of, with_parents
 
 
 def queues_from_jobs(jobs: Iterable[Job], fact: str, template: QueueNode | None = None) -> QueueTree:
@@ -28,11 +28,16 @@ def _made(jobs: Iterable[Job], fact: str, template: QueueNode, taken: set[str]) 
     if fact not in FACTS:
         raise unknown("fact of a job", fact, FACTS)
     found: list[QueueNode] = []
-    for value in dict.fromkeys(str(getattr(job, fact)) for job in jobs):
+    for value in dict.fromkeys(fact_of(job, fact) for job in jobs):
         if value:
-            path = _free("/".join(filter(None, (template.path, value.strip().replace("/", "-")))), taken)
+            path = _free("/".join(filter(None, (template.path, _name(fact, value)))), taken)
             found.append(replace(template, path=path, matches={fact: (value,)}))
     return found
+
+
+def _name(fact: str, value: str) -> str:
+    """The value as a part of a path; a user stands below the account."""
+    return value.strip() if fact == "account/user" else value.strip().replace("/", "-")
 
 
 def _free(path: str, taken: set[str]) -> str:

@@ -35,7 +35,7 @@ def _facts(node: QueueNode) -> list[str]:
         lines.append(f"budget = {{gpu_hours = {hours}, window = {window}}}")
     lines += ["hold = true"] if node.hold else []
     stated = {fact: values for fact, values in node.matches.items() if fact not in DEFAULT}
-    facts = [f"{fact} = [{', '.join(map(toml_text, values))}]" for fact, values in stated.items()]
+    facts = [f"{_key(fact)} = [{', '.join(map(toml_text, values))}]" for fact, values in stated.items()]
     lines += [f"match = {{{', '.join(facts)}}}"] if facts else []
     return lines + (["default = true"] if len(stated) < len(node.matches) else [])
 
@@ -53,12 +53,17 @@ def _amounts(node: QueueNode, key: str) -> str:
     return f"{{{', '.join(items)}}}" if items else ""
 
 
-def _span(seconds: float) -> str:
-    """`"7d"`, or seconds where no unit goes in."""
+def span_text(seconds: float) -> str:
+    """`7d`, or seconds where no unit goes in."""
     for unit in ("d", "h", "m"):
-        if seconds and seconds % UNITS_S[unit] == 0.0:
-            return toml_text(f"{seconds / UNITS_S[unit]:.0f}{unit}")
+        if 0.0 < seconds < INFINITY and seconds % UNITS_S[unit] == 0.0:
+            return f"{seconds / UNITS_S[unit]:.0f}{unit}"
     return _number(seconds)
+
+
+def _span(seconds: float) -> str:
+    text = span_text(seconds)
+    return toml_text(text) if text[-1] in UNITS_S else text
 
 
 def _number(value: float) -> str:

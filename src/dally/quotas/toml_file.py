@@ -46,7 +46,11 @@ class _Reader:
         if not queues and makes is None:
             raise at(self._path, None, "queues", 'give a table for every queue, as [queues."research/nlp"]')
         nodes = [self._node(("queues", name), name, self._table("queues", name)) for name in queues]
-        return checked(self._path, QueueTree(with_parents(nodes), str(self._path), makes))
+        tree = checked(self._path, QueueTree(with_parents(nodes), str(self._path), makes))
+        above = tree.nodes.get(makes.template.path) if makes else None
+        if above is not None and above.matches:
+            self._fail(("accounts", "under"), above.path, "that queue claims jobs itself; only a leaf holds jobs")
+        return tree
 
     def _makes(self, row: dict[str, Any]) -> Makes:
         """`[accounts]`: a queue of its own for each account, user, partition, … of the jobs."""

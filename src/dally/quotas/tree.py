@@ -9,7 +9,8 @@ from typing import Final
 from dally.model import INFINITY, Job
 
 ANY_TYPE: Final = ""  # a quota over GPUs of all types together
-FACTS: Final = ("queue", "account", "partition", "qos", "user")  # of a job, by which its queue is found
+# Of a job, by which its queue is found, the first first. account/user: a user within an account, as `nlp/ada`.
+FACTS: Final = ("queue", "account/user", "account", "partition", "qos", "user")
 DEFAULT: Final = {"*": ("*",)}  # matches of the queue that takes what no other claims
 
 
@@ -95,7 +96,7 @@ class QueueTree:
     def claimed(self, job: Job) -> str | None:
         """The leaf that a fact of the job leads to; None: no queue claims it."""
         for fact in FACTS:
-            value = str(getattr(job, fact))
+            value = fact_of(job, fact)
             if not value:
                 continue
             found = self._by_fact.get((fact, value))
@@ -104,6 +105,13 @@ class QueueTree:
             if found is not None:
                 return found
         return None
+
+
+def fact_of(job: Job, fact: str) -> str:
+    """What the job says of one of FACTS; empty: nothing."""
+    if fact == "account/user":
+        return f"{job.account}/{job.user}" if job.account and job.user else ""
+    return str(getattr(job, fact))
 
 
 def with_parents(nodes: Iterable[QueueNode]) -> list[QueueNode]:

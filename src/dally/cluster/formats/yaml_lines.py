@@ -18,7 +18,15 @@ class Value(NamedTuple):
 
 
 def parse_yaml(path: Path, text: str) -> Value:
-    """The file's one document.
+    """The file's one document."""
+    found = parse_documents(path, text)
+    if len(found) > 1:
+        raise at(path, found[1].line, None, "a second document: only one is expected")
+    return found[0]
+
+
+def parse_documents(path: Path, text: str) -> list[Value]:
+    """The file's documents, at least one.
 
     Values are built from the parser's events: the composer that comes with libyaml crashes on deep nesting.
     """
@@ -26,31 +34,29 @@ def parse_yaml(path: Path, text: str) -> Value:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _document(path, yaml.parse(text, Loader=loader))
+        return _documents(path, yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise at(path, mark.line + 1 if mark else None, None, f"broken YAML: {problem}") from None
 
 
-def _document(path: Path, events: Any) -> Value:
+def _documents(path: Path, events: Any) -> list[Value]:
     """The values that the events spell out."""
     anchors: dict[str, Value] = {}
     open_values: list[Value] = []
     keys: list[str | None] = []  # of each open mapping, the key whose value comes next
-    top: Value | None = None
+    found: list[Value] = []
     for event in events:
         kind, line = type(event).__name__, event.start_mark.line + 1
         if kind in ("SequenceEndEvent", "MappingEndEvent"):
             open_values.pop()
             keys.pop()
-        if kind == "DocumentStartEvent" and top is not None:
-            raise at(path, line, None, "a second document: only one is expected")
         value = _value(path, event, kind, line, anchors)
         if value is None:
             continue
         if not open_values:
-            top = value
+            found.append(value)
         elif isinstance(open_values[-1].of, list):
             open_values[-1].of.append(value)
         else:
@@ -60,9 +66,9 @@ def _document(path: Path, events: Any) -> Value:
             keys.append(None)
         if len(open_values) > MOST_DEPTH:
             raise at(path, line, None, f"nested more than {MOST_DEPTH} deep")
-    if top is None:
+    if not found:
         raise at(path, None, None, "is empty")
-    return top
+    return found
 
 
 def _value(path: Path, event: Any, kind: str, line: int, anchors: dict[str, Value]) -> Value | None:

@@ -1,0 +1,147 @@
+"""`dally queues`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from dally.cli.output import print_table
+from dally.errors import unknown
+from dally.model import INFINITY
+from dally.quotas.tree import DEFAULT, QueueNode, QueueTree
+
+EXAMPLES = (
+    "Example: dally queues queues.toml    dally queues clusterqueues.yaml --to toml --out queues.toml    "
+    "sacctmgr show assoc tree -P | dally queues /dev/stdin --json"
+)
+QUOTAS = ("guarantee", "limit", "lend_limit")
+
+
+def queues(
+    file: Path = typer.Argument(
+        help="queues.toml, Kueue's or KAI's YAML, or what sacctmgr show assoc -P or show qos -P prints."
+    ),
+    form: str = typer.Option("auto", "--format", help="auto, toml, kueue, kai or slurm."),
+    to: str = typer.Option("", metavar="FORMAT", help="Print it in this format instead: toml."),
+    out: Path | None = typer.Option(None, metavar="FILE", help="Write that to a file."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Show a tree of queues: who is guaranteed how many GPUs, may take how many, and whose jobs go where."""
+    from dally.quotas.known_formats import read_quotas
+    from dally.quotas.queues_text import to_toml
+    from dally.whole_file import write_whole
+
+    if to not in ("", "toml"):
+        raise unknown("format to write", to, ["toml"])
+    tree = read_quotas(file, form)
+    if out is not None:
+        write_whole(out, to_toml(tree).encode())
+        typer.echo(f"{out}: {len(tree.nodes)} queues, {len(tree.leaves())} of them with jobs")
+    elif to:
+        typer.echo(to_toml(tree), nl=False)
+    elif as_json:
+        typer.echo(json.dumps(tree_record(tree), indent=2))
+    else:
+        _show(tree)
+    for note in tree.notes:
+        typer.echo(f"dally: {file}: {note}", err=True)
+
+
+def tree_record(tree: QueueTree) -> dict[str, object]:
+    """The tree as JSON shows it; what has no bound is null."""
+    record: dict[str, object] = {"queues": [_record(tree, node) for node in tree.nodes.values()]}
+    if tree.makes is not None:
+        record["make"] = tree.makes.fact
+    return {**record, "notes": list(tree.notes)}
+
+
+def _record(tree: QueueTree, node: QueueNode) -> dict[str, object]:
+    budget = node.budget
+    return {
+        "path": node.path,
+        "leaf": not tree.children[node.path],
+        "quotas": {
+            gpu_type or "*": {key: _finite(getattr(quota, key)) for key in QUOTAS}
+            for gpu_type, quota in node.quotas.items()
+        },
+        "weight": node.weight,
+        "priority": node.priority,
+        "half_life_s": _finite(node.half_life_s),
+        "min_runtime_s": node.min_runtime_s,
+        "budget": {"gpu_hours": budget.gpu_hours, "window_s": budget.window_s} if budget else None,
+        "hold": node.hold,
+        "match": {fact: list(values) for fact, values in node.matches.items() if fact not in DEFAULT},
+        "default": any(fact in DEFAULT for fact in node.matches),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return None if value == INFINITY else value
+
+
+def _show(tree: QueueTree) -> None:
+    """One line a queue, indented below its parent; columns that say the same of all are left out."""
+    columns = [
+        "queue",
+        "guarantee",
+        "limit",
+        "lends",
+        "weight",
+        "priority",
+        "half-life",
+        "min. run",
+        "budget",
+        "",
+        "jobs",
+    ]
+    rows = [_row(tree, path) for path in _by_family(tree)]
+    usual = ["", "-", "-", "-", "", "0", "7d", "10m", "-", "", ""]
+    kept = [at for at in range(len(columns)) if at in (0, 4) or any(row[at] != usual[at] for row in rows)]
+    if rows:
+        print_table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+    if tree.makes is not None:
+        below = f" below {tree.makes.template.path}" if tree.makes.template.path else ""
+        typer.echo(f"and a queue for each {tree.makes.fact} of the jobs{below}")
+
+
+def _by_family(tree: QueueTree) -> list[str]:
+    """All paths, each followed by those below it."""
+    found: list[str] = []
+    waiting = [*reversed(tree.children[""])]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += reversed(tree.children[found[-1]])
+    return found
+
+
+def _row(tree: QueueTree, path: str) -> list[str]:
+    from dally.quotas.queues_text import span_text
+
+    node = tree.nodes[path]
+    name = "  " * path.count("/") + path.rpartition("/")[2]
+    budget = node.budget
+    return [
+        name,
+        *(_by_type(node, key) for key in QUOTAS),
+        f"{node.weight:g}",
+        f"{node.priority:g}",
+        span_text(node.half_life_s),
+        span_text(node.min_runtime_s),
+        f"{budget.gpu_hours:g} GPU-h per {span_text(budget.window_s)}" if budget else "-",
+        "held" if node.hold else "",
+        ", ".join(_claims(node)),
+    ]
+
+
+def _by_type(node: QueueNode, key: str) -> str:
+    stated = {gpu_type: getattr(quota, key) for gpu_type, quota in node.quotas.items()}
+    usual = 0.0 if key == "guarantee" else INFINITY
+    texts = [f"{gpus:g} {gpu_type}".strip() for gpu_type, gpus in stated.items() if gpus != usual]
+    return " + ".join(texts) or "-"
+
+
+def _claims(node: QueueNode) -> list[str]:
+    found = [f"{fact} {value}" for fact, values in node.matches.items() if fact not in DEFAULT for value in values]
+    return found + (["all others"] if any(fact in DEFAULT for fact in node.matches) else [])
