@@ -11,6 +11,7 @@ EXTRAS: Final = {  # by the name that is imported
     "alembic": "live",
     "altair": "figures",
     "fastapi": "live",
+    "kubernetes": "kubernetes",
     "polars": "report",
     "prometheus_client": "live",
     "psycopg": "postgresql",

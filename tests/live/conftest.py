@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.conftest import dally as dally
+from tests.live.kube_cluster import BUNDLE, KubeCluster, kube_cluster
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 
 
@@ -30,3 +31,20 @@ def slurm(slurm_of_session: SlurmCluster) -> Iterator[SlurmCluster]:
     slurm_of_session.settle()
     yield slurm_of_session
     slurm_of_session.cancel_all()
+
+
+@pytest.fixture(scope="session")
+def kube_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeCluster]:
+    """16 nodes of 8 GPUs in 4 racks on a real API server, for all tests of a process."""
+    if not BUNDLE.exists():
+        pytest.skip(f"{BUNDLE} is not here: no Kubernetes to test on")
+    with kube_cluster(tmp_path_factory.mktemp("kube")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kube(kube_of_session: KubeCluster) -> Iterator[KubeCluster]:
+    """The same, with nothing on it before and after."""
+    kube_of_session.clear()
+    yield kube_of_session
+    kube_of_session.clear()

@@ -12,6 +12,7 @@ from dally.live.backends.local import LocalBackend
 from dally.live.backends.slurm import SlurmBackend
 from dally.testing import InvariantError, check_backend
 from dally.testing.fake_backend import FakeBackend
+from tests.live.kube_cluster import KubeCluster
 from tests.live.slurm_cluster import SlurmCluster
 
 
@@ -25,6 +26,10 @@ def test_local(tmp_path: Path) -> None:
 
 def test_slurm(slurm: SlurmCluster) -> None:
     check_backend(lambda: SlurmBackend(conf=str(slurm.conf)))
+
+
+def test_kubernetes(kube: KubeCluster) -> None:
+    check_backend(lambda: kube.backend(image="none"))
 
 
 class Greedy(FakeBackend):

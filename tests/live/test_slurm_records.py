@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dally.live.backends import base
-from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script
+from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_of

@@ -21,6 +21,8 @@ EXAMPLES = """Examples:
 
   dally serve --backend slurm --dry-run
 
+  dally serve --backend kubernetes --set-backend preset=nvidia
+
   dally serve --config /etc/dally/dally.toml
 """
 
@@ -28,7 +30,7 @@ EXAMPLES = """Examples:
 def serve(
     config: Path = typer.Option(None, metavar="FILE", help="dally.toml; options come first."),
     backend: str = typer.Option(
-        None, metavar="NAME", help="local (processes of this machine) or slurm.  [default: local]"
+        None, metavar="NAME", help="local (processes of this machine), slurm or kubernetes.  [default: local]"
     ),
     cluster: str = option("cluster", "what the backend says of itself; local: 4x4x8"),
     network: str = option("network"),
@@ -43,6 +45,9 @@ def serve(
     tls_certificate: str = typer.Option(None, metavar="FILE", help="Serve HTTPS with this certificate."),
     tls_key: str = typer.Option(None, metavar="FILE", help="And this key."),
     partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Of Slurm, to look after."),
+    backend_settings: list[str] = typer.Option(
+        [], "--set-backend", metavar="NAME=VALUE", help="An option of the Kubernetes backend: docs/kubernetes.md."
+    ),
     speed: float = typer.Option(
         None, metavar="N", help="Let the local cluster's clock run so many times as fast.  [default: 1]"
     ),
@@ -59,7 +64,7 @@ def serve(
     told: dict[str, Any] = {
         "backend": backend, "cluster": cluster, "folder": folder, "store": store, "listen": listen,
         "tls_certificate": tls_certificate, "tls_key": tls_key, "partitions": tuple(partitions), "speed": speed,
-        "dry_run": dry_run,
+        "dry_run": dry_run, "kubernetes": read_settings("--set-backend", backend_settings),
     }  # fmt: skip
     scheduling: dict[str, Any] = {
         "network": network, "network_settings": read_settings("--set-network", network_settings),

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.live.backends.base import Backend, BackendError
+from dally.extras import need
+from dally.live.backends.base import Backend, BackendError, Claim
 from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
+from dally.live.eta.expected import start_words
 from dally.live.eta.outlook import Outlook
 from dally.live.lock import ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
@@ -37,7 +39,7 @@ class Service:
         """`backend`: instead of the one that the configuration names."""
         self.config = config
         self.backend = backend or open_backend(config)
-        self.lock = ClusterLock(_lock_path(self.backend), f"this {config.backend} cluster")
+        self.lock = _claim(config, self.backend)
         self.topology = _topology(config, self.backend)
         config.folder.mkdir(parents=True, exist_ok=True)
         self.store = open_store(config.store_address())
@@ -45,10 +47,16 @@ class Service:
         self._tell_store()
         self.daemon = Daemon(self.backend, self._begin)
         self.outlook = Outlook(self.store, self.daemon)
+        self._generation = self.backend.generation
+        self.backend.foresee(lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock))
 
     def _begin(self) -> Scheduler:
         """A scheduler that goes on from what the store knows."""
         config = self.config
+        if self._generation != self.backend.generation:
+            self._generation = self.backend.generation
+            self.topology = _topology(config, self.backend)
+            self._tell_store()
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
 
     def _tell_store(self) -> None:
@@ -67,12 +75,17 @@ class Service:
 
 def open_backend(config: Config) -> Backend:
     """The cluster's own software."""
-    if config.backend == "slurm":
-        found: Backend = import_module("dally.live.backends.slurm").SlurmBackend(config.partitions)
-        return found
-    from dally.live.backends.local import LocalBackend
+    if config.backend == "kubernetes":
+        need("kubernetes", "--backend kubernetes")
+        package = import_module("dally.live.backends.kubernetes")
+        found: Backend = package.KubernetesBackend(package.read_options(config.kubernetes))
+    elif config.backend == "slurm":
+        found = import_module("dally.live.backends.slurm").SlurmBackend(config.partitions)
+    else:
+        from dally.live.backends.local import LocalBackend
 
-    return LocalBackend(config.folder, read_topology(config.cluster or USUAL_CLUSTER), config.speed)
+        found = LocalBackend(config.folder, read_topology(config.cluster or USUAL_CLUSTER), config.speed)
+    return found
 
 
 def _topology(config: Config, backend: Backend) -> Topology:
@@ -82,6 +95,12 @@ def _topology(config: Config, backend: Backend) -> Topology:
         return backend.topology()
     except BackendError as error:
         raise InputError(f"--backend {config.backend}: {error}") from None
+
+
+def _claim(config: Config, backend: Backend) -> Claim:
+    """The cluster for us alone; a dry run only looks, so that it may run beside a daemon that schedules."""
+    claimed = None if config.dry_run else backend.claim()
+    return claimed or ClusterLock(_lock_path(backend), f"this {config.backend} cluster")
 
 
 def _lock_path(backend: Backend) -> Path:

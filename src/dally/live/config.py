@@ -12,7 +12,7 @@ from dally.input_file import read_text, shown
 from dally.live.setup import Setup
 from dally.parsed_text import parse_toml
 
-BACKENDS = ("local", "slurm")
+BACKENDS = ("local", "slurm", "kubernetes")
 USUAL_CLUSTER = "4x4x8"  # of the local backend
 USUAL_LISTEN = "127.0.0.1:8642"
 
@@ -32,6 +32,7 @@ class Config:
     speed: float = 1.0  # of the clock: 60 makes a minute of a second
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
+    kubernetes: dict[str, str] = field(default_factory=dict)  # options of that backend
     setup: Setup = field(default_factory=Setup)
 
     def checked(self) -> Config:

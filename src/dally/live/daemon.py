@@ -28,7 +28,10 @@ class Daemon:
     """Looks after one cluster until it is told to stop. `board` is how things stand; other threads only read it."""
 
     def __init__(self, backend: Backend, begin: Callable[[], Scheduler], pause_s: float = PAUSE_S) -> None:
-        """`begin` makes a scheduler from what the store knows: at the start, and after a turn was not written."""
+        """`begin` makes a scheduler from what the store knows.
+
+        At the start, after a turn that was not written, and when the backend has another cluster to tell of.
+        """
         self.backend = backend
         self.board = Board()
         self.turns = 0
@@ -39,6 +42,7 @@ class Daemon:
         self._begin = begin
         self._pause_s = pause_s
         self._scheduler: Scheduler | None = None
+        self._generation = backend.generation
         self._reasons: Reasons | None = None
         self._stop = threading.Event()
         self._pruned_s = 0.0
@@ -68,7 +72,10 @@ class Daemon:
         """One turn, and a new board."""
         with self.lock:
             began = time.thread_time()
+            if self._generation != self.backend.generation:
+                self._scheduler = None
             if self._scheduler is None:
+                self._generation = self.backend.generation
                 self._scheduler = self._begin()
                 self._reasons = Reasons(self._scheduler.roster.topology.tiers)
             scheduler = self._scheduler
@@ -81,6 +88,8 @@ class Daemon:
                     self._reasons.forget(row["job_id"])
             self.board = board_of(scheduler, self._reasons, turn, self.turns)
             self._prune(scheduler, turn.now)
+            if not scheduler.orders.dry_run:
+                self.backend.tell(self.board, turn)
             cpu_s = time.thread_time() - began
         self._tell(turn, cpu_s)
         return turn

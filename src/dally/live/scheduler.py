@@ -67,6 +67,7 @@ class Scheduler:
         found = self.backend.snapshot()
         turn = self.decide(found)
         if not self.orders.dry_run:
+            turn.problems += self.backend.mend()
             turn.problems += carry_out(self.backend, self.roster, turn.now, self.clock.speed)
         return turn
 

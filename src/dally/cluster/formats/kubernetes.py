@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,15 @@ def read_kubernetes(path: Path, text: str, options: ImportOptions) -> Imported:
             left_out.setdefault(reason, []).append(node.name)
         else:
             nodes.append(node)
+    return _placed(path, nodes, left_out, options)
+
+
+def place_nodes(path: Path, nodes: Iterable[tuple[str, dict[str, Any], int]], options: ImportOptions) -> Imported:
+    """The topology of nodes by name, labels and GPUs."""
+    return _placed(path, [_Node(name, labels, gpus, "") for name, labels, gpus in nodes], {}, options)
+
+
+def _placed(path: Path, nodes: list[_Node], left_out: LeftOut, options: ImportOptions) -> Imported:
     levels = _levels(path, nodes, options)
     machines: list[Machine] = []
     for node in nodes:

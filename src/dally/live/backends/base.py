@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dally.cluster.topology import Topology
+    from dally.live.board import Board
+    from dally.live.scheduler import Turn
 
 # ClusterJob.state
 QUEUED: Final = "queued"  # waits until it is started
@@ -74,6 +78,13 @@ class ClusterState:
     machines: tuple[ClusterMachine, ...]
 
 
+class Claim(Protocol):
+    """A cluster that is ours alone, until it is given back."""
+
+    def release(self) -> None:
+        """Let another daemon have the cluster."""
+
+
 class Backend(ABC):
     """A cluster's own software. Every method may raise a BackendError; nothing is assumed until it is read back.
 
@@ -83,9 +94,18 @@ class Backend(ABC):
 
     name: str
 
+    @property
+    def generation(self) -> int:
+        """Another one: the cluster is not the one that the scheduler began with."""
+        return 0
+
     def identity(self) -> str:
         """What tells this cluster from others: two daemons never schedule the same."""
         return self.name
+
+    def claim(self) -> Claim | None:
+        """Be the only one to schedule this cluster, or wait until that is so; None: a lock on this host will do."""
+        return None
 
     @abstractmethod
     def topology(self) -> Topology:
@@ -110,6 +130,16 @@ class Backend(ABC):
     @abstractmethod
     def wait(self, timeout_s: float) -> None:
         """Return when something may have changed, at the latest after that many seconds of the wall clock."""
+
+    def mend(self) -> list[str]:
+        """Set right what orders left half done; what an operator should know of it, a line each."""
+        return []
+
+    def tell(self, board: Board, turn: Turn) -> None:  # noqa: B027
+        """Let users of the cluster's own tools know how things stand."""
+
+    def foresee(self, expected: Callable[[str], str]) -> None:  # noqa: B027
+        """Whom to ask when a job is expected to start, in words."""
 
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job, queued; its id."""

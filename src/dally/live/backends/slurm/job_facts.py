@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
-from dally.errors import InputError
-from dally.traces.times import span_s
+from dally.live.backends.stated_facts import JobFacts, read_facts
 
-LONGEST_S = 10.0 * 365.0 * 86400.0
 _LINE = re.compile(r"^#DALLY[ \t]+(.*)$", re.MULTILINE)
-
-
-class JobFacts(NamedTuple):
-    """All optional."""
-
-    model: str = ""
-    expected_s: float | None = None  # how long it runs in all
-    checkpoint_every_s: float | None = None
-    group: int = 1  # GPUs that must share a machine
 
 
 def facts_of_comment(comment: str, problems: list[str]) -> JobFacts | None:
@@ -40,20 +28,6 @@ def facts_of_script(script: str, problems: list[str]) -> JobFacts:
     return read_facts(dict(_pairs(script, problems)), problems)
 
 
-def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobFacts:
-    """The facts that are well stated; what is wrong with the others goes to `problems`."""
-    model = found.get("model", "")
-    if not isinstance(model, str) or len(model) > 100 or not model.isprintable():
-        problems.append("model: must be a name")
-        model = ""
-    group = found.get("group", 1)
-    if not re.fullmatch(r"[0-9]{1,4}", str(group)) or int(group) < 1:
-        problems.append("group: must be a number of GPUs")
-        group = 1
-    expected_s = _duration_s("expected", found.get("expected"), problems)
-    return JobFacts(model, expected_s, _duration_s("checkpoint", found.get("checkpoint"), problems), int(group))
-
-
 def _pairs(script: str, problems: list[str]) -> Iterator[tuple[str, str]]:
     for line in _LINE.finditer(script):
         for word in line.group(1).split():
@@ -62,17 +36,3 @@ def _pairs(script: str, problems: list[str]) -> Iterator[tuple[str, str]]:
                 yield name, value
             else:
                 problems.append(f"#DALLY {word[:40]}: must be NAME=VALUE")
-
-
-def _duration_s(name: str, value: object, problems: list[str]) -> float | None:
-    """Seconds of 90, "90", "1.5h"."""
-    if value is None:
-        return None
-    try:
-        seconds = span_s(name, str(value))
-    except InputError:
-        seconds = 0.0
-    if not 0.0 < seconds <= LONGEST_S:
-        problems.append(f"{name}: {str(value)[:40]!r} is no length of time such as 90, 45m or 1.5h")
-        return None
-    return seconds

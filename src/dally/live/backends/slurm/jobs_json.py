@@ -11,8 +11,8 @@ from dally.cluster.formats.hostlist import expand_list, split_outside
 from dally.cluster.formats.node_gpus import gres_gpus
 from dally.live.backends import base
 from dally.live.backends.base import ClusterJob, Placement
-from dally.live.backends.slurm.job_facts import JobFacts
 from dally.live.backends.slurm.job_mark import number_in, read_mark
+from dally.live.backends.stated_facts import JobFacts
 
 HELD_BY_OPERATOR = "JobHeldAdmin"
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.

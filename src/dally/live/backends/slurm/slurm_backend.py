@@ -22,7 +22,7 @@ from dally.live.backends.base import (
     Placement,
     SubmitRequest,
 )
-from dally.live.backends.slurm.job_facts import JobFacts, facts_of_comment, facts_of_script, read_facts
+from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import (
     FINAL,
@@ -38,6 +38,7 @@ from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.submit_words import sbatch_words, script_of
 from dally.live.backends.slurm.tools import Tools
+from dally.live.backends.stated_facts import JobFacts, read_facts
 
 POLL_S = 1.0
 NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds

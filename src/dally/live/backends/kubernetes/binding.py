@@ -1,0 +1,93 @@
+"""Binding a gang: every pod to its machine, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from dally.live.backends.base import BackendError, Placement
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.eviction import Evictor
+from dally.live.backends.kubernetes.gang import write_placement
+from dally.live.backends.kubernetes.gates import HOST, open_patch
+from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
+from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_record import PodRecord
+
+WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
+CONFLICT: Final = 409
+
+
+class Binder:
+    """Binds pods, eight at a time. What goes with the binding is written on the pod in the same moment."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        pool: ThreadPoolExecutor,
+        book: PodBook,
+        nodes: NodeBook,
+        evictor: Evictor,
+        scheduler: str,
+    ) -> None:
+        self._api = api
+        self._pool = pool
+        self._book = book
+        self._nodes = nodes
+        self._evictor = evictor
+        self._scheduler = scheduler
+
+    def bind(self, pods: Sequence[PodRecord], nodes: Sequence[str], ranks: Sequence[int], placement: Placement,
+             tier: str) -> None:  # fmt: skip
+        """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why.
+
+        `placement` is the whole gang's: whoever finds it half bound can finish it from that.
+        """
+        plan = write_placement(placement)
+        notes = [{names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: tier} for rank in ranks]
+        problems = [problem for problem in self._pool.map(self._bind, pods, nodes, notes) if problem]
+        if problems:
+            back = [pod for pod in self._book.gang(pods[0].key) if pod.node and not pod.stopping and not pod.ended]
+            stuck = self._evictor.evict(back, check=False) if back else []
+            raise BackendError("; ".join([problems[0], *stuck[:1]]))
+
+    def _bind(self, pod: PodRecord, node: str, notes: dict[str, str]) -> str:
+        """What went wrong; nothing if it is bound there now."""
+        try:
+            if pod.scheduler != self._scheduler:
+                notes = {**notes, names.NODE: node}
+                self._open(pod, notes, self._host(node))
+            else:
+                if pod.gates:
+                    self._open(pod, {}, "")
+                self._api.insist("POST", f"{pod.path}/binding", binding(pod, node, notes), WITHIN_S)
+        except RefusedError as refused:
+            if refused.code == CONFLICT and self._stands(pod, node):
+                return ""
+            return f"pod {pod.name}: {refused}"
+        except BackendError as error:
+            return "" if self._stands(pod, node) else f"pod {pod.name}: {error}"
+        self._book.bound(pod, node, notes)
+        return ""
+
+    def _open(self, pod: PodRecord, notes: dict[str, str], host: str) -> None:
+        self._api.insist("PATCH", pod.path, open_patch(pod, notes, host), WITHIN_S, JSON_PATCH)
+
+    def _host(self, node: str) -> str:
+        known = self._nodes.get(node)
+        return known.labels.get(HOST, node) if known is not None else node
+
+    def _stands(self, pod: PodRecord, node: str) -> bool:
+        """Whether the watch has told meanwhile that it is bound there: an answer was lost, not the order."""
+        return any(one.uid == pod.uid and one.node == node for one in self._book.gang(pod.key))
+
+
+def binding(pod: PodRecord, node: str, notes: dict[str, str]) -> dict[str, object]:
+    """The object that binds this very pod, not one of the same name that came after it."""
+    return {
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": notes},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }  # fmt: skip

@@ -1,0 +1,85 @@
+"""Taking a gang's pods away through the eviction API, which gives them their own grace and respects budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.kube_api import KubeApi, RefusedError
+from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_record import PodRecord
+
+WITHIN_S: Final = 5.0
+POLICY_V1: Final = (1, 22)  # from when on evictions are policy/v1
+GONE: Final = (404, 409)  # no such pod, or another one of its name
+BUDGET: Final = 429  # a disruption budget, or a server that is busy; the message tells
+
+
+class Evictor:
+    """Evicts pods, eight at a time."""
+
+    def __init__(self, api: KubeApi, pool: ThreadPoolExecutor, book: PodBook, force: bool) -> None:
+        """`force`: delete what a disruption budget keeps."""
+        self._api = api
+        self._pool = pool
+        self._book = book
+        self._force = force
+        self.policy = "policy/v1"
+
+    def evict(self, pods: Sequence[PodRecord], check: bool = True) -> list[str]:
+        """Tell these pods to go; those that cannot, a line each.
+
+        With `check` nothing is done unless every pod may go: half a gang is of no use.
+        """
+        if check and not self._force:
+            kept = [line for line in self._pool.map(partial(self._evict, dry_run=True), pods) if line]
+            if kept:
+                return kept
+        return [line for line in self._pool.map(self._evict, pods) if line]
+
+    def _evict(self, pod: PodRecord, dry_run: bool = False) -> str:
+        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": self.policy, "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace}, "deleteOptions": options,
+        }  # fmt: skip
+        try:
+            self._ask(f"{pod.path}/eviction", body)
+        except RefusedError as refused:
+            if refused.code == BUDGET and self._force:
+                return self._delete(pod)
+            if refused.code not in GONE:
+                return f"pod {pod.name} stays: {refused}"
+        except BackendError as error:
+            return f"pod {pod.name} stays: {error}"
+        if not dry_run:
+            self._book.told_to_go(pod)
+        return ""
+
+    def _ask(self, path: str, body: dict[str, Any]) -> None:
+        """A budget's no is final for now; a busy server is asked again."""
+        try:
+            self._api.call("POST", path, body)
+        except RefusedError as refused:
+            if refused.code == BUDGET and "disruption" in str(refused):
+                raise
+            self._api.insist("POST", path, body, WITHIN_S)
+        except BackendError:
+            self._api.insist("POST", path, body, WITHIN_S)
+
+    def _delete(self, pod: PodRecord) -> str:
+        try:
+            self._api.delete(pod.path, {"preconditions": {"uid": pod.uid}})
+        except BackendError as error:
+            return f"pod {pod.name} stays: {error}"
+        self._book.told_to_go(pod)
+        return ""
+
+    def remove(self, pod: PodRecord) -> None:
+        """Take away at once a pod that does not end in its time, or whose node does not answer."""
+        self._api.delete(pod.path, {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}})

@@ -1,0 +1,184 @@
+"""A gang: its pods as one job of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from dally.live.backends import base
+from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.owners import Controller
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.stated_facts import JobFacts, read_facts
+
+
+@dataclass
+class Gang:
+    """Pods that start together, sorted by rank, each in one list."""
+
+    key: GangKey
+    size: int | None  # pods with GPUs; None: nobody says
+    trouble: str = ""  # why not
+    controller: Controller | None = None
+    waiting: list[PodRecord] = field(default_factory=list)
+    bound: list[PodRecord] = field(default_factory=list)
+    stopping: list[PodRecord] = field(default_factory=list)
+    ended: list[PodRecord] = field(default_factory=list)
+    others: list[PodRecord] = field(default_factory=list)  # without GPUs: they go where the gang is
+    plan: Placement = field(default_factory=dict)  # as written on its bound pods
+    bare: bool = False  # nobody makes its pods anew
+
+    @property
+    def done(self) -> int:
+        """Pods that have come to a good end."""
+        return sum(pod.phase == "Succeeded" for pod in self.ended)
+
+    @property
+    def whole(self) -> bool:
+        """Every pod is bound, or through."""
+        return len(self.bound) + self.done >= (self.size or 1)
+
+    @property
+    def half(self) -> bool:
+        """Some are bound and others are not."""
+        return bool(self.bound) and not self.whole
+
+    def pods(self) -> list[PodRecord]:
+        """Those with GPUs that have not ended."""
+        return [*self.bound, *self.waiting, *self.stopping]
+
+    def left_over(self) -> Placement:
+        """What of its plan no pod has taken."""
+        left = dict(self.plan)
+        for pod in (*self.bound, *self.stopping):
+            left[pod.node] = left.get(pod.node, 0) - pod.needs.gpus
+        return {node: gpus for node, gpus in left.items() if gpus > 0}
+
+
+def gang_of(
+    key: GangKey, pods: Iterable[PodRecord], controller: Controller | None, gone: Callable[[str], bool]
+) -> Gang:
+    """The gang of these pods; `gone` says that nothing can run on a node any more, as there is none."""
+    found = Gang(key, None, controller=controller, bare=True)
+    for pod in pods:
+        if pod.owner is not None:
+            found.bare = False
+        if found.size is None:
+            found.size = pod.size
+        if not pod.needs.gpus:
+            found.others.append(pod)
+        elif pod.ended:
+            found.ended.append(pod)
+        elif pod.stopping:
+            if pod.node and not gone(pod.node):
+                found.stopping.append(pod)
+        else:
+            (found.bound if pod.node else found.waiting).append(pod)
+    if found.size is None and controller is not None:
+        found.size, found.trouble = controller.size, controller.trouble
+    if found.size is None and key.kind == "pod":
+        found.size = 1
+    plans = {pod.said.get(names.PLACEMENT, "") for pod in (*found.bound, *found.stopping)}
+    if len(plans) == 1:
+        found.plan = read_placement(plans.pop())
+    return found
+
+
+def read_placement(text: str) -> Placement:
+    """n01=8,n02=8."""
+    parts = (part.rpartition("=") for part in text.split(",") if part)
+    return {node: int(gpus) for node, _, gpus in parts if node and gpus.isdigit()}
+
+
+def write_placement(placement: Placement) -> str:
+    """The same, backwards."""
+    return ",".join(f"{node}={gpus}" for node, gpus in placement.items())
+
+
+def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
+    """The GPUs that bound pods have, by node."""
+    found: Placement = {}
+    for pod in pods:
+        found[pod.node] = found.get(pod.node, 0) + pod.needs.gpus
+    return found
+
+
+def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ClusterJob:
+    """As the contract has it. `given_up`: it is being taken apart; `bar`: why it cannot run anywhere."""
+    pods = gang.pods() or gang.ended
+    first = pods[0]
+    said = first.said
+    problems: list[str] = []
+    facts = facts_of(said, problems)
+    state, reason, placement = _state(gang, given_up, foreign)
+    if state == base.QUEUED and bar:
+        state, reason = base.HELD, bar
+    gpus = _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
+    controller = gang.controller
+    since_s = [controller.created_s] if controller is not None and controller.created_s else []
+    return ClusterJob(
+        gang.key.job_id, state, gpus, min(since_s or [pod.created_s for pod in pods]),
+        placement={} if state in base.ENDED else placement, name=gang.key.name,
+        user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
+        partition=said.get(names.QUEUE, ""), priority=float(first.priority), model=facts.model,
+        group=_group(pods, facts, gpus), limit_s=first.limit_s, expected_s=facts.expected_s,
+        checkpoint_every_s=facts.checkpoint_every_s,
+        managed=not foreign and not (gang.bare and state == base.RUNNING), reason=reason or "; ".join(problems),
+    )  # fmt: skip
+
+
+def facts_of(said: dict[str, str], problems: list[str]) -> JobFacts:
+    """What annotations state."""
+    given = {name: said[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in said}
+    return read_facts(given, problems)
+
+
+def _state(gang: Gang, given_up: bool, foreign: bool) -> tuple[str, str, Placement]:
+    """State, why, and GPUs."""
+    if gang.bound:
+        if foreign:
+            return base.RUNNING, "", placement_of_pods(gang.bound)
+        if given_up or (gang.half and not gang.plan):
+            return base.STOPPING, "", placement_of_pods([*gang.bound, *gang.stopping])
+        state = base.STARTING if any(pod.pinned for pod in gang.bound) else base.RUNNING
+        return state, "", gang.plan or placement_of_pods([*gang.bound, *gang.ended])
+    if gang.stopping:
+        return base.STOPPING, "", placement_of_pods(gang.stopping)
+    if gang.waiting:
+        return *_waits(gang), {}
+    failed = [pod for pod in gang.ended if pod.phase == "Failed"]
+    if failed:
+        return base.FAILED, f"pod {failed[0].name} failed", {}
+    if gang.size is None or gang.done >= gang.size:
+        return base.FINISHED, "", {}
+    return base.HELD, "waits for its other pods", {}
+
+
+def _waits(gang: Gang) -> tuple[str, str]:
+    if any(pod.said.get(names.HOLD, "").lower() == "true" for pod in gang.waiting):
+        return base.HELD, f"annotation {names.HOLD}"
+    if gang.size is None:
+        why = gang.trouble or "nobody says how many pods it has"
+        return base.HELD, f"{why}; label {names.GANG_SIZE} says it"
+    there = len(gang.waiting) + gang.done
+    if there < gang.size:
+        return base.HELD, f"{there} of its {gang.size} pods are there"
+    return base.QUEUED, ""
+
+
+def _gpus(gang: Gang, pods: list[PodRecord], placement: Placement) -> int:
+    """Of the whole gang, though some of its pods may not be there."""
+    if placement:
+        return sum(placement.values())
+    size = max(1, (gang.size or 1) - (gang.done if gang.waiting else 0))
+    if len(gang.waiting) >= size:
+        return sum(pod.needs.gpus for pod in gang.waiting[:size])
+    return sum(gang.plan.values()) or pods[0].needs.gpus * size
+
+
+def _group(pods: list[PodRecord], facts: JobFacts, gpus: int) -> int:
+    """GPUs that must share a machine: those of a pod, or more if its user says so."""
+    most = max(pod.needs.gpus for pod in pods)
+    group = max(most, facts.group) if facts.group % most == 0 else most
+    return group if gpus % group == 0 else 1

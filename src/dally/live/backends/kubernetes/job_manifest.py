@@ -1,0 +1,52 @@
+"""A request for a job as a Job of Kubernetes: a pod per GPU, so that any split over machines will do."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from dally.live.backends.base import SubmitRequest
+from dally.live.backends.kubernetes import names
+
+FAILURES = 6  # of each pod, before the job is given up
+EVICTIONS_DO_NOT_COUNT = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+
+
+def manifest(request: SubmitRequest, image: str, scheduler: str) -> dict[str, Any]:
+    """The Job. Its pods are told their rank, and the command runs in each of them."""
+    command = list(request.command or ("sleep", f"{request.expected_s or 0.0:g}"))
+    stated = {
+        "model": request.model,
+        "expected": f"{request.expected_s:g}" if request.expected_s else "",
+        "checkpoint": f"{request.checkpoint_every_s:g}" if request.checkpoint_every_s else "",
+        "user": request.user,
+    }
+    notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
+    rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
+    container: dict[str, Any] = {
+        "name": "main", "image": image, "command": command, "env": [rank],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }  # fmt: skip
+    if request.folder:
+        container["workingDir"] = request.folder
+    spec: dict[str, Any] = {
+        "schedulerName": scheduler, "restartPolicy": "Never", "containers": [container],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    }  # fmt: skip
+    if request.limit_s is not None:
+        spec["activeDeadlineSeconds"] = max(1, int(request.limit_s))
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(request.name), "annotations": notes},
+        "spec": {
+            "parallelism": request.gpus, "completions": request.gpus, "backoffLimit": FAILURES * request.gpus,
+            "podFailurePolicy": EVICTIONS_DO_NOT_COUNT,
+            "template": {"metadata": {"annotations": notes}, "spec": spec},
+        },
+    }  # fmt: skip
+
+
+def job_name(wished: str) -> str:
+    """A name that Kubernetes takes and nobody has."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", wished.lower()).strip("-")[:40]
+    return f"{plain or 'job'}-{uuid.uuid4().hex[:8]}"

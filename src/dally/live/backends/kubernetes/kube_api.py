@@ -1,0 +1,177 @@
+"""Raw JSON calls to an API server, over the connection pool, TLS and credentials of the official client.
+
+Its typed models cost CPU, differ between majors and refuse some true answers, such as that of a binding.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from dally.errors import InputError, one_line
+from dally.live.backends.base import BackendError
+
+Entry = dict[str, Any]
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+TIMEOUT_S: Final = 15.0
+LONGEST_COMPLAINT: Final = 300  # characters
+PAUSE_S: Final = 0.2  # before a call that failed is tried again
+LATER: Final = frozenset((429, 500, 502, 503, 504))  # the server may take the same later
+
+
+class RefusedError(BackendError):
+    """The server answered, and not with what was asked for."""
+
+    def __init__(self, what: str, code: int, status: Entry) -> None:
+        self.code = code
+        self.status = status
+        told = status.get("message") or status.get("reason") or "no reason given"
+        super().__init__(one_line(f"{what}: {code}: {told}", LONGEST_COMPLAINT))
+
+
+class KubeApi:
+    """One API server as one user; any number of threads may call."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "", pool: int = 16) -> None:
+        """`kubeconfig`: its path; empty: the service account of this pod, or the user's usual file."""
+        import kubernetes.client
+        import kubernetes.config
+        from kubernetes.config.config_exception import ConfigException
+
+        loading: Any = kubernetes.config
+        settings = kubernetes.client.Configuration()
+        try:
+            if kubeconfig or context or not _inside_a_pod():
+                loading.load_kube_config(kubeconfig or None, context=context or None, client_configuration=settings)
+            else:
+                loading.load_incluster_config(client_configuration=settings)
+        except (ConfigException, OSError) as error:
+            raise InputError(f"--backend kubernetes: {one_line(str(error), LONGEST_COMPLAINT)}") from None
+        settings.connection_pool_maxsize = pool
+        self._settings = settings
+        self._http = kubernetes.client.ApiClient(settings).rest_client.pool_manager
+        self.host: str = settings.host.rstrip("/")
+
+    def call(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json", stream: bool = False,
+        timeout_s: float = TIMEOUT_S, **query: Any,
+    ) -> Any:  # fmt: skip
+        """The answer's JSON, or the open answer itself; RefusedError, or BackendError if there is none."""
+        from urllib3.exceptions import HTTPError
+
+        url = self.host + path + ("?" + urlencode(query) if query else "")
+        what = f"{method} {path}"
+        headers = {"accept": "application/json", "content-type": kind, "user-agent": "dally"}
+        token = self._settings.auth_settings().get("BearerToken")  # may be a new one each time
+        if token is not None:
+            headers["authorization"] = str(token["value"])
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._http.request(
+                method,
+                url,
+                body=data,
+                headers=headers,
+                preload_content=not stream,
+                timeout=timeout_s,
+                retries=False,
+            )
+            if answer.status < 300 and stream:
+                return answer
+            found = json.loads(answer.read() if stream else answer.data or b"{}")
+        except ValueError:
+            found = {"message": "the answer is no JSON"}
+        except (HTTPError, OSError) as error:
+            raise BackendError(one_line(f"{what}: {error}", LONGEST_COMPLAINT)) from None
+        if answer.status >= 300:
+            raise RefusedError(what, answer.status, found if isinstance(found, dict) else {})
+        return found
+
+    def get(self, path: str, **query: Any) -> Entry:
+        """One object, or a list."""
+        found: Entry = self.call("GET", path, **query)
+        return found
+
+    def post(self, path: str, body: Entry) -> Entry:
+        """Make an object."""
+        found: Entry = self.call("POST", path, body)
+        return found
+
+    def put(self, path: str, body: Entry) -> Entry:
+        """Replace an object."""
+        found: Entry = self.call("PUT", path, body)
+        return found
+
+    def patch(self, path: str, body: Any, kind: str = MERGE) -> Entry:
+        """Change an object."""
+        found: Entry = self.call("PATCH", path, body, kind)
+        return found
+
+    def delete(self, path: str, body: Entry | None = None) -> None:
+        """Remove an object; one that is gone is no error."""
+        try:
+            self.call("DELETE", path, body)
+        except RefusedError as refused:
+            if refused.code != 404:
+                raise
+
+    def insist(self, method: str, path: str, body: Any, within_s: float, kind: str = "application/json") -> Entry:
+        """The same as `call`, tried again for that long if the server is busy or does not answer."""
+        until_s = time.monotonic() + within_s
+        while True:
+            try:
+                found: Entry = self.call(method, path, body, kind, timeout_s=max(1.0, until_s - time.monotonic()))
+                return found
+            except RefusedError as refused:
+                later = refused.code in LATER or (refused.code == 403 and not _is_final(refused))
+                if not later or time.monotonic() + PAUSE_S > until_s:
+                    raise
+            except BackendError:
+                if time.monotonic() + PAUSE_S > until_s:
+                    raise
+            time.sleep(PAUSE_S)
+
+    def watch(self, path: str, version: str, seconds: int, stop: threading.Event, **query: Any) -> Iterator[Entry]:
+        """Events of one watch, which stands when this returns; bookmarks are among them."""
+        answer = self.call(
+            "GET", path, stream=True, timeout_s=seconds + 10.0, watch="1", resourceVersion=version,
+            allowWatchBookmarks="true", timeoutSeconds=seconds, **query,
+        )  # fmt: skip
+        return self._events(answer, path, stop)
+
+    def _events(self, answer: Any, path: str, stop: threading.Event) -> Iterator[Entry]:
+        """Until the server ends it; RefusedError(410): what came after that version is no longer known."""
+        from urllib3.exceptions import HTTPError
+
+        rest = b""
+        try:
+            for chunk in answer.stream(65536, decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event: Entry = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise RefusedError(f"watch {path}", int(event["object"].get("code") or 0), event["object"])
+                    yield event
+                if stop.is_set():
+                    return
+        except (HTTPError, OSError, ValueError) as error:
+            raise BackendError(one_line(f"watch {path}: {error}", LONGEST_COMPLAINT)) from None
+        finally:
+            answer.close()
+
+
+def _is_final(refused: RefusedError) -> bool:
+    """Whether it is a quota or an admission rule that refuses: rights may only not be known to a new server yet."""
+    return "exceeded quota" in str(refused) or "admission webhook" in str(refused)
+
+
+def _inside_a_pod() -> bool:
+    import os
+
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ

@@ -1,0 +1,317 @@
+"""The Kubernetes backend: a copy of pods and nodes kept by two watches, bindings, and evictions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from dally.cluster.topology import Topology
+from dally.live.backends import base
+from dally.live.backends.base import (
+    Backend,
+    BackendError,
+    ClusterJob,
+    ClusterState,
+    Placement,
+    SubmitRequest,
+)
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.binding import Binder
+from dally.live.backends.kubernetes.eviction import POLICY_V1, Evictor
+from dally.live.backends.kubernetes.gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.gates import SINCE, version_of
+from dally.live.backends.kubernetes.hostfiles import Hostfiles
+from dally.live.backends.kubernetes.job_manifest import manifest
+from dally.live.backends.kubernetes.kube_api import KubeApi
+from dally.live.backends.kubernetes.leader import Leader
+from dally.live.backends.kubernetes.mending import Mender
+from dally.live.backends.kubernetes.mirror import Mirror
+from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_record import fits
+from dally.live.backends.kubernetes.options import KubeOptions
+from dally.live.backends.kubernetes.owners import PLURALS, Owners, owner_of
+from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.kubernetes.ranks import seats
+from dally.live.backends.kubernetes.room import Room
+from dally.live.backends.kubernetes.telling import Teller
+from dally.live.facts import allocation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dally.live.board import Board
+    from dally.live.scheduler import Turn
+
+THREADS: Final = 8
+READY_WITHIN_S: Final = 3.0  # a watch that broke may stand again
+SETTLE_S: Final = 0.05  # after a change: others come with it
+
+
+class KubernetesBackend(Backend):
+    """A cluster under Kubernetes. Pods that name our scheduler wait in it unbound; this alone binds them."""
+
+    name = "kubernetes"
+
+    def __init__(self, options: KubeOptions) -> None:
+        self._options = options
+        self.api = KubeApi(options.kubeconfig, options.context)
+        self._changed = threading.Event()
+        self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
+        self.book = PodBook(self._changed, self._ours)
+        self.nodes = NodeBook(options, self._changed)
+        self.leader = Leader(self.api, options.namespace, f"{options.scheduler_name}-scheduler")
+        self._evictor = Evictor(self.api, self._pool, self.book, options.force)
+        self._binder = Binder(self.api, self._pool, self.book, self.nodes, self._evictor, options.scheduler_name)
+        self._room = Room(self.book, self.nodes)
+        self._mender = Mender(self._binder, self._evictor, self._room, self.nodes, options.force)
+        self._owners = Owners(self.api, self._pool)
+        self._hostfiles = Hostfiles(self.api)
+        self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
+        chosen = {"labelSelector": options.nodes} if options.nodes else {}
+        self._mirrors = (
+            Mirror(self.api, "/api/v1/nodes", self.nodes, **chosen),
+            Mirror(self.api, "/api/v1/pods", self.book),
+        )
+        self._gates = False
+        self._topology: Topology | None = None
+        self._numbers: dict[str, int] = {}
+        self._gangs: dict[GangKey, Gang] = {}
+        self._jobs: dict[GangKey, ClusterJob] = {}
+        self._keys: dict[str, GangKey] = {}  # by job id
+        self._claimed = False
+        self._open = False
+
+    def _ours(self, pod: PodRecord) -> bool:
+        return (
+            pod.scheduler == self._options.scheduler_name
+            or (self._gates and names.GATE in pod.gates)
+            or names.PLACEMENT in pod.said
+        )
+
+    def identity(self) -> str:
+        """The server, and whom its pods name."""
+        return f"{self.api.host} {self._options.scheduler_name}"
+
+    def claim(self) -> Leader:
+        """The lease, once we lead."""
+        self.leader.acquire()
+        self._claimed = True
+        return self.leader
+
+    @property
+    def generation(self) -> int:
+        """Another one: nodes have joined or moved, or somebody else has led in between."""
+        return self.nodes.generation + self.leader.term
+
+    # What is the case.
+
+    def topology(self) -> Topology:
+        """From the labels of the nodes that have GPUs."""
+        self._ready()
+        self._topology = self.nodes.draw(lambda name: sum(pod.needs.gpus for pod in self.book.on_node(name)))
+        self._numbers = {name: number for number, name in enumerate(self._topology.names[0])}
+        self.book.touch_all()
+        return self._topology
+
+    def _ready(self) -> None:
+        """Begin to watch, or see that the copies are up to date."""
+        if not self._open:
+            version = version_of(self.api.get("/version"))
+            self._gates = self._options.gates and version >= SINCE
+            self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
+            for mirror in self._mirrors:
+                mirror.start()
+            self._open = True
+        for mirror in self._mirrors:
+            mirror.wait_ready(READY_WITHIN_S)
+
+    def snapshot(self) -> ClusterState:
+        """How things stand, from the copies; only gangs that changed are looked at anew."""
+        self._ready()
+        if self._topology is None:
+            self.topology()
+        with self.book.lock:
+            dirty, self.book.dirty = self.book.dirty, set()
+            if self.nodes.take_changes():
+                dirty |= self._gangs.keys()
+        try:
+            self._renew(dirty)
+        except BackendError:
+            with self.book.lock:
+                self.book.dirty |= dirty
+            raise
+        jobs = sorted(self._jobs.values(), key=_came)
+        return ClusterState(tuple(jobs), tuple(self.nodes.machines()))
+
+    def _renew(self, dirty: set[GangKey]) -> None:
+        found = {key: self.book.gang(key) for key in dirty}
+        self._owners.read((key, pods) for key, pods in found.items() if pods and self._ours(pods[0]))
+        for key, pods in found.items():
+            self._keys.pop(key.job_id, None)
+            job = self._renewed(key, pods)
+            if job is None:
+                self._gangs.pop(key, None)
+                self._jobs.pop(key, None)
+                self._owners.forget(key)
+            else:
+                self._jobs[key] = job
+                self._keys[key.job_id] = key
+
+    def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ClusterJob | None:
+        """The gang's job as it is now; None: there is nothing to tell."""
+        if not any(pod.needs.gpus for pod in pods):
+            return None
+        ours = self._ours(pods[0])
+        if not ours and not any(self.nodes.knows(pod.node) and not pod.ended for pod in pods):
+            return None
+        controller = self._owners.get(key)
+        before = self._gangs.get(key)
+        if before is not None and before.controller and controller and before.controller.uid != controller.uid:
+            self.book.touch(key)  # another one of its name: the old one is told as gone first
+            return None
+        gang = gang_of(key, pods, controller, lambda node: self.nodes.get(node) is None)
+        if not (gang.pods() or gang.ended):
+            return None
+        if len(gang.waiting) + len(gang.bound) > (gang.size or 0) and controller is not None and before is not None:
+            self._owners.forget(key)  # it may have been told to make more
+        self._gangs[key] = gang
+        return job_of_gang(gang, key in self._mender.given_up, not ours, self._bar(gang))
+
+    def _bar(self, gang: Gang) -> str:
+        """Why no or not every machine will do for a gang."""
+        for pod in gang.waiting:
+            if pod.selector:
+                count, of = self.nodes.all_fit(lambda node, selector=pod.selector: fits(selector, node))  # type: ignore[misc]
+                if count < of:
+                    return f"its node selector or affinity allows {count} of {of} machines; see docs/kubernetes.md"
+        return ""
+
+    def wait(self, timeout_s: float) -> None:
+        """Until the watches tell of something."""
+        if self._changed.wait(timeout_s):
+            time.sleep(min(SETTLE_S, timeout_s))
+        self._changed.clear()
+
+    # Orders.
+
+    def start(self, job_id: str, placement: Placement) -> None:
+        """Bind every pod of the gang, or none."""
+        gang = self._gang(job_id)
+        if gang.bound and gang.plan == placement and gang.key not in self._mender.given_up:
+            return
+        told = job_of_gang(gang, gang.key in self._mender.given_up, False, self._bar(gang))
+        if told.state != base.QUEUED:
+            raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
+        if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
+        pods = gang.waiting[: max(1, (gang.size or 1) - gang.done)]
+        nodes = seats(pods, placement)
+        self._room.check(pods, nodes)
+        self._lead()
+        self._mender.given_up.discard(gang.key)
+        self._hostfiles.write(gang, pods, nodes)
+        self._binder.bind(pods, nodes, range(len(pods)), placement, self._tier(placement))
+
+    def preempt(self, job_id: str) -> None:
+        """Evict its pods; their controller makes new ones, which wait."""
+        gang = self._gang(job_id)
+        if not gang.bound:
+            return
+        self._lead()
+        stuck = self._evictor.evict(gang.bound)
+        if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
+            self._mender.given_up.add(gang.key)
+            self.book.touch(gang.key)
+        if stuck:
+            raise BackendError(stuck[0])
+
+    def _is_going(self, gang: Gang) -> bool:
+        return any(pod.stopping for pod in self.book.gang(gang.key))
+
+    def cancel(self, job_id: str) -> None:
+        """Delete its controller, or its pods where they have none."""
+        gang = self._gang(job_id)
+        self._lead()
+        owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
+        if owner is not None:
+            plural = PLURALS.get(owner.kind, f"{owner.kind.lower()}s")
+            path = f"/apis/{owner.api}/namespaces/{gang.key.namespace}/{plural}/{owner.name}"
+            self.api.delete(path, {"propagationPolicy": "Background"})
+        else:
+            for pod in [*gang.pods(), *gang.others]:
+                self.api.delete(pod.path)
+
+    def submit(self, request: SubmitRequest) -> str:
+        """A Job of one pod per GPU."""
+        if not self._options.image:
+            raise BackendError(
+                "jobs are submitted with kubectl; `image` in [kubernetes] of dally.toml lets us make some"
+            )
+        self._lead()
+        body = manifest(request, self._options.image, self._options.scheduler_name)
+        space = self._options.namespace
+        made = self.api.post(f"/apis/batch/v1/namespaces/{space}/jobs", body)
+        return GangKey(space, "job", made["metadata"]["name"]).job_id
+
+    def mend(self) -> list[str]:
+        """Finish gangs that are half bound, or take them apart."""
+        if self._topology is None:
+            return []
+        self._lead()
+        ours = [gang for key, gang in self._gangs.items() if not self._foreign(gang)]
+        tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
+        return self._mender.mend(ours, tiers)
+
+    def tell(self, board: Board, turn: Turn) -> None:
+        """Events and conditions of pods, written by a thread of their own."""
+        if self._teller is not None:
+            self._teller.tell(board, turn, self._pods_of)
+
+    def foresee(self, expected: Callable[[str], str]) -> None:
+        """For what is told of those who wait."""
+        if self._teller is not None:
+            self._teller.expected = expected
+
+    def close(self) -> None:
+        """Stop watching and telling; the lease is given back by who claimed it."""
+        for mirror in self._mirrors:
+            mirror.stop()
+        if self._teller is not None:
+            self._teller.close()
+        self._pool.shutdown(wait=False)
+
+    def _lead(self) -> None:
+        if self._claimed:
+            self.leader.check()
+
+    def _gang(self, job_id: str) -> Gang:
+        """The gang as its pods are this very moment."""
+        key = self._keys.get(job_id)
+        if key is None:
+            self.snapshot()
+            key = self._keys.get(job_id)
+        pods = self.book.gang(key) if key is not None else []
+        if key is None or not pods or not self._ours(pods[0]):
+            raise BackendError(f"there is no job {job_id} of ours")
+        return gang_of(key, pods, self._owners.get(key), lambda node: self.nodes.get(node) is None)
+
+    def _pods_of(self, job_id: str) -> list[PodRecord]:
+        key = self._keys.get(job_id)
+        return [] if key is None else self.book.gang(key)
+
+    def _foreign(self, gang: Gang) -> bool:
+        pods = gang.pods() or gang.ended
+        return not self._ours(pods[0])
+
+    def _tier(self, placement: Placement) -> str:
+        assert self._topology is not None
+        allocation = allocation_of(self._topology, self._numbers, placement)
+        return "" if allocation is None else self._topology.tiers[allocation.tier]
+
+
+def _came(job: ClusterJob) -> tuple[float, int, str]:
+    """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
+    return job.submit_s, len(job.job_id), job.job_id

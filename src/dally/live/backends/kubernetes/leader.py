@@ -1,0 +1,157 @@
+"""One daemon leads, others stand by: a Lease, as Kubernetes' own controllers hold it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+
+LASTS_S: Final = 6  # a lease that was not renewed for so long is free
+RENEW_S: Final = 1.5
+SURE_S: Final = 4.0  # after its last renewal a leader acts no more: another may be about to take over
+
+log = structlog.get_logger("dally")
+
+
+class Leader:
+    """Holds the lease from `acquire` to `release`. `term` counts how often it was won."""
+
+    def __init__(self, api: KubeApi, namespace: str, name: str) -> None:
+        self.me = f"{_house()}_{os.getpid()}_{_born(os.getpid())}"
+        self.term = 0
+        self._api = api
+        self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._name = name
+        self._renewed_s = -float("inf")
+        self._seen: tuple[object, ...] = ()  # the lease as others last wrote it,
+        self._seen_s = 0.0  # and when that was first read: their clocks are not ours
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    def acquire(self) -> None:
+        """Wait until we lead, then keep it so."""
+        waiting = ""
+        while not self._stop.is_set():
+            problem = self._try()
+            if not problem:
+                break
+            if problem != waiting:
+                log.info("standing_by", why=problem)
+                waiting = problem
+            self._stop.wait(0.5)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let another one lead at once."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(RENEW_S + 2.0)
+        if time.monotonic() - self._renewed_s < SURE_S:
+            try:
+                lease = self._api.get(f"{self._folder}/{self._name}")
+                if lease["spec"].get("holderIdentity") == self.me:
+                    self._write(lease, "", 1)
+            except BackendError:
+                pass  # it runs out by itself
+        self._renewed_s = -float("inf")
+
+    def check(self) -> None:
+        """A BackendError unless we lead for sure."""
+        if time.monotonic() - self._renewed_s > SURE_S:
+            raise BackendError(f"lease {self._name}: another daemon leads, or the server did not renew ours")
+
+    def _keep(self) -> None:
+        while not self._stop.wait(RENEW_S):
+            led = time.monotonic() - self._renewed_s <= SURE_S
+            problem = self._try()
+            if problem and led and time.monotonic() - self._renewed_s > SURE_S:
+                log.warning("problem", what=problem)
+
+    def _try(self) -> str:
+        """Take or renew the lease; why not."""
+        asked_s = time.monotonic()
+        try:
+            lease = self._lease()
+            if lease is None:
+                body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
+                self._api.post(self._folder, {**body, "spec": self._spec({}, self.me, LASTS_S)})
+            else:
+                holder = lease["spec"].get("holderIdentity") or ""
+                if holder not in ("", self.me) and not self._has_run_out(lease):
+                    return f"{holder} leads"
+                self._write(lease, self.me, LASTS_S)
+        except RefusedError as refused:
+            return "another daemon was faster" if refused.code == 409 else str(refused)
+        except BackendError as error:
+            return str(error)
+        if asked_s - self._renewed_s > SURE_S:
+            self.term += 1
+            log.info("leads", lease=self._name, term=self.term)
+        self._renewed_s = asked_s
+        return ""
+
+    def _lease(self) -> Entry | None:
+        try:
+            return self._api.get(f"{self._folder}/{self._name}")
+        except RefusedError as refused:
+            if refused.code == 404:
+                return None
+            raise
+
+    def _has_run_out(self, lease: Entry) -> bool:
+        """Whether its holder is known to be dead, or it has stood unchanged for its length, by our own clock."""
+        spec = lease["spec"]
+        if _is_dead(str(spec.get("holderIdentity"))):
+            return True
+        now = (spec.get("holderIdentity"), spec.get("renewTime"))
+        if now != self._seen:
+            self._seen, self._seen_s = now, time.monotonic()
+        return time.monotonic() - self._seen_s > float(spec.get("leaseDurationSeconds") or LASTS_S)
+
+    def _write(self, lease: Entry, holder: str, lasts_s: int) -> None:
+        """With its version: whoever was faster wins."""
+        self._api.put(f"{self._folder}/{self._name}", {**lease, "spec": self._spec(lease["spec"], holder, lasts_s)})
+
+    def _spec(self, before: Entry, holder: str, lasts_s: int) -> Entry:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changed = before.get("holderIdentity") != holder
+        return {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": lasts_s,
+            "renewTime": now,
+            "acquireTime": now if changed else before.get("acquireTime", now),
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + changed,
+        }
+
+
+def _house() -> str:
+    """What processes share that can see each other: the host, its kernel since it was started, the pid namespace."""
+    try:
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text() + str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        kernel = os.urandom(8).hex()
+    return f"{socket.gethostname()}_{hashlib.sha256(kernel.encode()).hexdigest()[:12]}"
+
+
+def _born(pid: int) -> str:
+    """When the process was started, in ticks of its kernel; nothing if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except OSError:
+        return ""
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether a holder of our own house is no more: then nobody need wait until its lease has run out."""
+    house, pid, born = ([*holder.rsplit("_", 2), "", ""])[:3]
+    return house == _house() and pid.isdigit() and _born(int(pid)) != born

@@ -1,0 +1,132 @@
+"""Gangs that are neither whole nor absent: finished if that can be done at once, taken apart if not.
+
+A daemon may have died in the middle of binding, a user may have deleted a pod, a node may be gone. What is needed
+to finish a gang stands on each of its bound pods.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.binding import Binder
+from dally.live.backends.kubernetes.eviction import Evictor
+from dally.live.backends.kubernetes.gang import Gang
+from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.kubernetes.ranks import seats
+from dally.live.backends.kubernetes.room import Room
+
+PATIENCE_S: Final = 3.0  # for a controller to make the pods that are missing
+OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
+
+
+class Mender:
+    """Looks at gangs once a turn."""
+
+    def __init__(self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeBook, force: bool) -> None:
+        self.given_up: set[GangKey] = set()  # gangs on their way out
+        self._binder = binder
+        self._evictor = evictor
+        self._room = room
+        self._nodes = nodes
+        self._force = force
+        self._half_since_s: dict[GangKey, float] = {}
+        self._going_since_s: dict[str, float] = {}
+        self._told: set[str] = set()  # pods that were reported as stuck
+
+    def mend(self, gangs: Iterable[Gang], tier_of: dict[GangKey, str]) -> list[str]:
+        """Do what can be done now; what an operator should know, a line each."""
+        problems: list[str] = []
+        half: set[GangKey] = set()
+        going: set[str] = set()
+        seen: set[GangKey] = set()
+        for gang in gangs:
+            seen.add(gang.key)
+            going |= {pod.uid for pod in gang.stopping}
+            problems += self._stuck(gang)
+            if not gang.bound:
+                self.given_up.discard(gang.key)
+            elif gang.key in self.given_up:
+                problems += self._evictor.evict(gang.bound, check=False)
+            else:
+                if gang.half:
+                    half.add(gang.key)
+                problems += self._one(gang, tier_of.get(gang.key, ""))
+        self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
+        self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
+        self._told &= going
+        self.given_up &= seen
+        return problems
+
+    def _one(self, gang: Gang, tier: str) -> list[str]:
+        self._seat_others(gang)
+        lost = [pod for pod in gang.bound if self._nodes.get(pod.node) is None]
+        if lost:
+            return self._give_up(gang, f"its node {lost[0].node} is gone")
+        if gang.waiting and gang.plan and self._finish(gang, tier):
+            return []
+        if not gang.half:
+            return []
+        if not gang.plan:
+            return self._give_up(gang, "nobody knows where its other pods were to go")
+        since_s = self._half_since_s.setdefault(gang.key, time.monotonic())
+        if time.monotonic() - since_s < PATIENCE_S:
+            return []
+        return self._give_up(gang, f"{len(gang.bound)} of its {gang.size} pods are left")
+
+    def _finish(self, gang: Gang, tier: str) -> bool:
+        """Bind the pods that wait where the plan has room for them."""
+        taken = {pod.said.get(names.RANK, "") for pod in gang.bound}
+        free = [rank for rank in range(gang.size or 1) if str(rank) not in taken]
+        pods = gang.waiting[: len(free)]
+        try:
+            nodes = seats(pods, _ordered(gang))
+            self._room.check(pods, nodes)
+            self._binder.bind(pods, nodes, free[: len(pods)], gang.plan, tier)
+        except BackendError:
+            return False
+        return True
+
+    def _seat_others(self, gang: Gang) -> None:
+        """Pods without GPUs go where the first rank is, if there is room."""
+        pods = [pod for pod in gang.others if not (pod.node or pod.ended or pod.stopping)]
+        if pods and gang.whole:
+            node = min(gang.bound, key=lambda pod: pod.rank_key).node
+            state = self._nodes.get(node)
+            if state is not None and state.state == base.UP and self._room.has(pods, [node] * len(pods)):
+                self._binder.bind(pods, [node] * len(pods), [-1] * len(pods), gang.plan, "")
+
+    def _give_up(self, gang: Gang, why: str) -> list[str]:
+        self.given_up.add(gang.key)
+        stuck = self._evictor.evict(gang.bound, check=False)
+        return [f"job {gang.key.job_id} is stopped: {why}", *stuck]
+
+    def _stuck(self, gang: Gang) -> list[str]:
+        """Pods that should have ended long ago: told once, and removed if the operator wants that."""
+        found = []
+        for pod in gang.stopping:
+            since_s = self._going_since_s.setdefault(pod.uid, time.monotonic())
+            if time.monotonic() - since_s > pod.grace_s + OVERTIME_S and pod.uid not in self._told:
+                self._told.add(pod.uid)
+                found.append(f"pod {pod.namespace}/{pod.name} does not end on {pod.node}")
+                if self._force:
+                    found += self._remove(pod)
+        return found
+
+    def _remove(self, pod: PodRecord) -> list[str]:
+        try:
+            self._evictor.remove(pod)
+        except BackendError as error:
+            return [str(error)]
+        return []
+
+
+def _ordered(gang: Gang) -> dict[str, int]:
+    """The free part of its plan, in the plan's order."""
+    left = gang.left_over()
+    return {node: left[node] for node in gang.plan if node in left}

@@ -1,0 +1,110 @@
+"""A copy of one kind of object, kept by a thread: listed once, then watched, resumed where the stream broke."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final, Protocol
+
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+
+WATCH_S: Final = 60  # after which the server ends a watch and it is resumed: a dead connection is noticed
+PAGE: Final = 500  # objects of one answer
+PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
+TOO_OLD: Final = 410
+
+
+class Keeper(Protocol):
+    """Who keeps the objects; called by the mirror's thread alone."""
+
+    def put(self, entry: Entry) -> None:
+        """An object is new or changed."""
+
+    def drop(self, entry: Entry) -> None:
+        """An object is gone."""
+
+    def only(self, entries: list[Entry]) -> None:
+        """These are all there are."""
+
+
+class Mirror:
+    """The thread; `trouble` says why the copy may be old, and is empty while the watch stands."""
+
+    def __init__(self, api: KubeApi, path: str, keeper: Keeper, **query: str) -> None:
+        self.path = path
+        self.trouble = f"{path}: not listed yet"
+        self.lists = 0
+        self.resumed = 0  # streams that the server ended, and that were taken up again at their last version
+        self._version = ""
+        self._api = api
+        self._keeper = keeper
+        self._query = query
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End with the next event or the end of the present stream."""
+        self._stop.set()
+
+    def wait_ready(self, within_s: float) -> None:
+        """Until the copy is whole and the watch stands; a BackendError if that takes longer."""
+        until_s = time.monotonic() + within_s
+        while self.trouble:
+            self._ready.clear()
+            left_s = until_s - time.monotonic()
+            if left_s <= 0.0:
+                raise BackendError(self.trouble)
+            if self.trouble:
+                self._ready.wait(min(left_s, 0.1))
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+                failures = 0
+            except BackendError as error:
+                if isinstance(error, RefusedError) and error.code == TOO_OLD:
+                    self._version = ""
+                # Whatever it is, it is tried again: for a moment after its start a server answers 403 to everybody.
+                self.trouble = str(error)
+                self._stop.wait(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+                failures += 1
+
+    def _list(self) -> None:
+        found: list[Entry] = []
+        more = ""
+        while True:
+            query = {**self._query, **({"continue": more} if more else {})}
+            page = self._api.get(self.path, limit=PAGE, **query)
+            found += page.get("items") or []
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                break
+        self._keeper.only(found)
+        self.lists += 1
+        self._version = str(page["metadata"]["resourceVersion"])
+
+    def _watch(self) -> None:
+        events = self._api.watch(self.path, self._version, WATCH_S, self._stop, **self._query)
+        self._healthy()
+        for event in events:
+            entry = event["object"]
+            if event["type"] == "DELETED":
+                self._keeper.drop(entry)
+            elif event["type"] != "BOOKMARK":
+                self._keeper.put(entry)
+            self._version = entry["metadata"]["resourceVersion"]
+        self.resumed += 1
+
+    def _healthy(self) -> None:
+        self.trouble = ""
+        self._ready.set()

@@ -1,0 +1,35 @@
+"""Labels, annotations and other names that users, other controllers and this backend write on objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "dally.io/"
+# Said by users.
+GANG: Final = "dally.io/gang"  # label: pods that start together
+GANG_SIZE: Final = "dally.io/gang-size"  # label or annotation: how many
+HOLD: Final = "dally.io/hold"  # annotation: "true" keeps a gang waiting
+USER: Final = "dally.io/user"  # label or annotation
+FACTS: Final = ("model", "expected", "checkpoint", "group", "min-runtime")  # annotations dally.io/…
+GATE: Final = "dally.io/gate"  # a scheduling gate
+HOSTFILE: Final = "dally-hosts-"  # before the gang's name: the ConfigMap with its machines
+# Said by us, with the binding.
+RANK: Final = "dally.io/rank"
+PLACEMENT: Final = "dally.io/placement"  # of the whole gang: n01=8,n02=8
+NODE: Final = "dally.io/node"  # of a pod that was let through its gate
+TIER: Final = "dally.io/tier"
+CONDITION: Final = "dally.io/Placed"
+# Said by others.
+POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+POD_GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
+KUBEFLOW: Final = "training.kubeflow.org/job-name"
+KUBEFLOW_OPERATOR: Final = "training.kubeflow.org/operator-name"
+ROLES: Final = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
+FIRST_ROLES: Final = frozenset(("master", "launcher", "chief", "leader"))
+INDEXES: Final = (
+    "jobset.sigs.k8s.io/job-index",
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+)

@@ -1,0 +1,141 @@
+"""The nodes with GPUs, the tree they hang in, and what became of them since that was drawn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from dally.cluster.formats.from_machines import ImportOptions, assemble, describe
+from dally.cluster.formats.kubernetes import place_nodes
+from dally.cluster.formats.label_presets import PRESETS
+from dally.cluster.topology import Machine, Topology
+from dally.errors import InputError
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ClusterMachine
+from dally.live.backends.kubernetes.kube_api import Entry
+from dally.live.backends.kubernetes.node_record import NodeRecord, node_record
+from dally.live.backends.kubernetes.options import KubeOptions
+
+SOURCE = Path("the nodes of the cluster")
+log = structlog.get_logger("dally")
+
+
+class NodeBook:
+    """Keeps records; `generation` counts the trees: a node that joins or moves makes the present one old."""
+
+    def __init__(self, options: KubeOptions, changed: threading.Event) -> None:
+        self.generation = 0
+        self._options = options
+        self._changed = changed
+        self._changes = 0
+        self._lock = threading.RLock()
+        self._nodes: dict[str, NodeRecord] = {}
+        self._drawn: dict[str, NodeRecord] = {}  # as they were when the tree was drawn
+        self._gpus: dict[str, int] = {}  # in the tree
+        levels = [level for preset in PRESETS.values() for level in preset]
+        self._telling = options.labels or tuple(name for level in levels for name in level.labels)
+
+    # What the watch says.
+
+    def put(self, entry: Entry) -> None:
+        """A node is new or changed."""
+        node = node_record(entry, self._options.taints)
+        with self._lock:
+            if self._nodes.get(node.name) == node:
+                return
+            self._nodes[node.name] = node
+            if self._gpus and node.room.gpus and not self._as_drawn(node):
+                self.generation += 1
+            self._note()
+
+    def drop(self, entry: Entry) -> None:
+        """A node is gone; it stays in the tree, down, until that is drawn again."""
+        with self._lock:
+            if self._nodes.pop(entry["metadata"]["name"], None) is not None:
+                self._note()
+
+    def only(self, entries: list[Entry]) -> None:
+        """These are all there are."""
+        with self._lock:
+            for name in self._nodes.keys() - {entry["metadata"]["name"] for entry in entries}:
+                del self._nodes[name]
+                self._note()
+        for entry in entries:
+            self.put(entry)
+
+    def _note(self) -> None:
+        self._changes += 1
+        self._changed.set()
+
+    def _as_drawn(self, node: NodeRecord) -> bool:
+        before = self._drawn.get(node.name)
+        if before is None or node.room.gpus > before.room.gpus:
+            return False
+        return all(before.labels.get(name) == node.labels.get(name) for name in self._telling)
+
+    # What others ask.
+
+    def draw(self, held: Callable[[str], int]) -> Topology:
+        """The tree of the nodes as they are now; `held`: GPUs of a node that pods have."""
+        with self._lock:
+            nodes = {name: node for name, node in sorted(self._nodes.items()) if node.room.gpus}
+            if not nodes:
+                chosen = f" with labels {self._options.nodes}" if self._options.nodes else ""
+                raise BackendError(f"no node{chosen} has GPUs ({'nvidia.com/gpu or amd.com/gpu'})")
+            counts = {name: max(node.room.gpus, held(name)) for name, node in nodes.items()}
+            topology = self._tree(nodes, counts)
+            self._drawn = dict(nodes)
+            self._gpus = {name: counts[name] for name in topology.names[0]}
+            return topology
+
+    def _tree(self, nodes: dict[str, NodeRecord], counts: dict[str, int]) -> Topology:
+        options = ImportOptions(labels=self._options.labels, preset=self._options.preset, all_nodes=True)
+        rows = [(name, dict(node.labels), counts[name]) for name, node in nodes.items()]
+        try:
+            imported = place_nodes(SOURCE, rows, options)
+        except InputError as error:
+            if options.labels or options.preset:
+                raise BackendError(str(error)) from None
+            log.warning("problem", what=f"{error}; taken as one flat network")
+            machines = [Machine((), name, gpus) for name, _, gpus in rows]
+            return assemble(SOURCE, machines, {}, options).topology
+        if imported.left_out:
+            log.warning("problem", what=describe(imported.left_out))
+        return imported.topology
+
+    def take_changes(self) -> int:
+        """How many changes there were since this was last asked."""
+        with self._lock:
+            found, self._changes = self._changes, 0
+            return found
+
+    def machines(self) -> list[ClusterMachine]:
+        """Those of the tree, as they are now."""
+        with self._lock:
+            return [self._machine(name, gpus) for name, gpus in self._gpus.items()]
+
+    def _machine(self, name: str, gpus: int) -> ClusterMachine:
+        node = self._nodes.get(name)
+        if node is None:
+            return ClusterMachine(name, gpus, base.DOWN, "the node is gone")
+        state, reason = node.state, node.reason
+        if node.room.gpus < gpus and state == base.UP:
+            state, reason = base.DRAINING, f"{node.room.gpus} of its {gpus} GPUs can be given"
+        return ClusterMachine(name, gpus, state, reason)
+
+    def get(self, name: str) -> NodeRecord | None:
+        """The node, if it is there."""
+        return self._nodes.get(name)
+
+    def knows(self, name: str) -> bool:
+        """Whether it is in the tree."""
+        return name in self._gpus
+
+    def all_fit(self, fitting: Callable[[NodeRecord], bool]) -> tuple[int, int]:
+        """How many machines of the tree are fitting, and how many there are."""
+        with self._lock:
+            here = [self._nodes[name] for name in self._gpus if name in self._nodes]
+            return sum(map(fitting, here)), len(here)

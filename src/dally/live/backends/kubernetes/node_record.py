@@ -1,0 +1,82 @@
+"""What matters of a node: its GPUs, where it stands, and whether it takes work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dally.cluster.formats.kubernetes import GPU_RESOURCES
+from dally.live.backends import base
+from dally.live.backends.kubernetes.kube_api import Entry
+from dally.live.backends.kubernetes.pod_record import Needs
+from dally.live.backends.kubernetes.quantity import quantity
+
+BARS: Final = frozenset(("NoSchedule", "NoExecute"))
+UNLIMITED: Final = 1e18  # of what a node does not tell of
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node; `room` is what pods may take of it."""
+
+    name: str
+    labels: dict[str, str]
+    room: Needs
+    state: str
+    reason: str
+
+
+def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
+    """The record of a node as the server tells of it; `taints` keep nothing away."""
+    about, spec, status = entry["metadata"], entry.get("spec") or {}, entry.get("status") or {}
+    there = {**(status.get("capacity") or {}), **(status.get("allocatable") or {})}
+    gpus = int(sum(quantity(there.get(name, 0)) for name in GPU_RESOURCES))
+    cpus, memory = (quantity(there[name]) if name in there else UNLIMITED for name in ("cpu", "memory"))
+    state, reason = _state(spec, status, taints)
+    labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
+    return NodeRecord(about["name"], labels, Needs(gpus, cpus, memory), state, reason)
+
+
+def _state(spec: Entry, status: Entry, taints: Collection[str]) -> tuple[str, str]:
+    """Nothing new starts on a node in trouble; what runs there is left alone as long as Kubernetes does so."""
+    if spec.get("unschedulable"):
+        return base.DRAINING, "cordoned"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") != "True":
+            return base.DRAINING, f"not ready: {condition.get('reason') or condition.get('status')}"
+    for taint in spec.get("taints") or ():
+        if taint.get("effect") in BARS and taint.get("key") not in taints:
+            return base.DRAINING, f"taint {taint.get('key')}:{taint.get('effect')}"
+    return base.UP, ""
+
+
+def fits(selector: Entry, node: NodeRecord) -> bool:
+    """Whether a pod's nodeSelector and required affinity let it run there: the kubelet would refuse it."""
+    if any(node.labels.get(name) != value for name, value in (selector.get("labels") or {}).items()):
+        return False
+    terms = selector.get("terms")
+    return not terms or any(_term_fits(term, node) for term in terms)
+
+
+def _term_fits(term: Entry, node: NodeRecord) -> bool:
+    rules = [(rule, node.labels.get(rule["key"])) for rule in term.get("matchExpressions") or ()]
+    rules += [(rule, node.name) for rule in term.get("matchFields") or ()]
+    return bool(rules) and all(_rule_fits(rule, value) for rule, value in rules)
+
+
+def _rule_fits(rule: Entry, value: str | None) -> bool:
+    how: Any = rule.get("operator")
+    values = rule.get("values") or []
+    if how == "Exists":
+        return value is not None
+    if how == "DoesNotExist":
+        return value is None
+    if how == "NotIn":
+        return value not in values
+    if how in ("Gt", "Lt"):
+        if value is None or not re.fullmatch(r"-?[0-9]+", value) or not values:
+            return False
+        return int(value) > int(values[0]) if how == "Gt" else int(value) < int(values[0])
+    return value in values

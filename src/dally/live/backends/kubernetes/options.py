@@ -1,0 +1,50 @@
+"""What an operator may say of a Kubernetes cluster: the table `[kubernetes]` of dally.toml, or --set-backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dally.errors import InputError, unknown
+
+GPU_TAINTS = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+@dataclass(frozen=True)
+class KubeOptions:
+    """All have defaults that fit a cluster with one daemon."""
+
+    kubeconfig: str = ""  # its path; empty: the pod's service account, or the user's usual file
+    context: str = ""  # of the kubeconfig
+    scheduler_name: str = "dally"  # pods with this schedulerName are ours
+    namespace: str = "default"  # of the Lease by which daemons agree who leads
+    nodes: str = ""  # a label selector: only these nodes; empty: all that have GPUs
+    labels: tuple[str, ...] = ()  # that say where a node stands, from the top down
+    preset: str = ""  # or a named list of them; neither: the preset that fits best
+    taints: tuple[str, ...] = GPU_TAINTS  # that keep nothing of ours away
+    image: str = ""  # of jobs that `dally submit` makes; empty: it makes none
+    force: bool = False  # delete what a disruption budget keeps, or what does not end in time
+    gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
+    tell: bool = True  # events and conditions of pods
+
+
+def read_options(given: Mapping[str, Any]) -> KubeOptions:
+    """The options, from texts; lists are separated by commas."""
+    known = {item.name: getattr(KubeOptions, item.name) for item in fields(KubeOptions)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise unknown("option of the Kubernetes backend", name, list(known))
+        found[name] = _fitting(name, str(value), known[name])
+    return KubeOptions(**found)
+
+
+def _fitting(name: str, text: str, usual: Any) -> Any:
+    if isinstance(usual, bool):
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"kubernetes: {name}: {text!r}: must be true or false")
+        return text.lower() == "true"
+    if isinstance(usual, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text

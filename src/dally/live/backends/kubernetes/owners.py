@@ -1,0 +1,108 @@
+"""The controllers of gangs: how many pods they make, and when they were made themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s, needs_of
+
+JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
+PLURALS: Final = {"Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
+
+
+class Controller(NamedTuple):
+    """What a controller says; `size` None: nothing of its pods, and `trouble` why."""
+
+    uid: str
+    created_s: float
+    size: int | None
+    trouble: str = ""
+
+
+class Owners:
+    """Reads controllers once each, eight at a time."""
+
+    def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
+        self._api = api
+        self._pool = pool
+        self._known: dict[GangKey, Controller] = {}
+
+    def get(self, key: GangKey) -> Controller | None:
+        """As it was read."""
+        return self._known.get(key)
+
+    def forget(self, key: GangKey) -> None:
+        """Read it again next time."""
+        self._known.pop(key, None)
+
+    def keep_only(self, keys: set[GangKey]) -> None:
+        """Those of gangs that are no more need not be kept."""
+        for key in self._known.keys() - keys:
+            del self._known[key]
+
+    def read(self, gangs: Iterable[tuple[GangKey, list[PodRecord]]]) -> None:
+        """Those that are not known yet, or were made anew under the same name."""
+        wanted: list[tuple[GangKey, Owner]] = []
+        for key, pods in gangs:
+            owner = owner_of(key, pods)
+            known = self._known.get(key)
+            if owner is not None and (known is None or (owner.uid and known.uid != owner.uid)):
+                wanted.append((key, owner))
+        for (key, _), found in zip(wanted, self._pool.map(self._read, wanted), strict=True):
+            self._known[key] = found
+
+    def _read(self, wanted: tuple[GangKey, Owner]) -> Controller:
+        key, owner = wanted
+        plural = PLURALS.get(owner.kind, f"{owner.kind.lower()}s")
+        path = f"/apis/{owner.api}/namespaces/{key.namespace}/{plural}/{owner.name}"
+        try:
+            entry = self._api.get(path)
+        except RefusedError as refused:
+            if refused.code in (403, 404):
+                return Controller(owner.uid, 0.0, None, f"its {owner.kind} cannot be read: {refused.code}")
+            raise
+        about = entry["metadata"]
+        size = size_of(owner.kind, entry.get("spec") or {})
+        trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
+        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble)
+
+
+def owner_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:
+    """The controller of the whole gang; None: its pods have none, or one of their own each."""
+    if key.kind == "jobset":
+        return Owner(JOBSET_API, "JobSet", key.name, "")
+    if key.kind == "pod":
+        return None
+    owners = [pod.owner for pod in pods if pod.owner is not None]
+    if key.kind == "gang":
+        one = {owner.uid for owner in owners}
+        return owners[0] if len(one) == 1 and owners[0].kind in PLURALS else None
+    return next((owner for owner in owners if owner.kind.lower() == key.kind), None)
+
+
+def size_of(kind: str, spec: Entry) -> int | None:
+    """How many pods with GPUs the controller makes; those without come and go as they like."""
+    if kind == "Job":
+        return _job_size(spec)
+    if kind == "JobSet":
+        jobs = [(int(one.get("replicas", 1)), one["template"]["spec"]) for one in spec.get("replicatedJobs") or ()]
+        return sum(times * (_job_size(job) or 0) for times, job in jobs) or None
+    specs: Entry = next((spec[field] for field in spec if field.endswith("ReplicaSpecs")), {})
+    found = 0
+    for group in specs.values():
+        if needs_of((group.get("template") or {}).get("spec") or {}).gpus:
+            found += int(1 if group.get("replicas") is None else group["replicas"])
+    return found or None
+
+
+def _job_size(spec: Entry) -> int | None:
+    """Pods of a Job at one time."""
+    template = (spec.get("template") or {}).get("spec") or {}
+    if template and not needs_of(template).gpus:
+        return None
+    side_by_side = int(1 if spec.get("parallelism") is None else spec["parallelism"])
+    completions = spec.get("completions")
+    return (side_by_side if completions is None else min(side_by_side, int(completions))) or None

@@ -1,0 +1,150 @@
+"""The pods of the cluster by gang and by node, with what we have told the server and not heard back yet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from dally.live.backends.kubernetes.kube_api import Entry
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord, pod_record
+
+HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long before
+
+
+class PodBook:
+    """Keeps records; the watch's thread writes, the daemon's reads and assumes. Every change sets `changed`."""
+
+    def __init__(self, changed: threading.Event, ours: Callable[[PodRecord], bool]) -> None:
+        """Pods that are not `ours` are a gang each."""
+        self.lock = threading.RLock()
+        self.dirty: set[GangKey] = set()  # gangs that changed since somebody cleared this
+        self._changed = changed
+        self._ours = ours
+        self._pods: dict[str, PodRecord] = {}
+        self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
+        self._nodes: dict[str, dict[str, PodRecord]] = {}
+        self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
+        self._told_to_go: dict[str, float] = {}
+
+    # What the watch says.
+
+    def put(self, entry: Entry) -> None:
+        """A pod is new or changed."""
+        pod = pod_record(entry)
+        if not self._ours(pod):
+            pod = replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
+        self._put(pod)
+
+    def drop(self, entry: Entry) -> None:
+        """A pod is gone."""
+        with self.lock:
+            self._forget(entry["metadata"]["uid"])
+
+    def only(self, entries: list[Entry]) -> None:
+        """These are all there are."""
+        with self.lock:
+            for uid in self._pods.keys() - {entry["metadata"]["uid"] for entry in entries}:
+                self._forget(uid)
+        for entry in entries:
+            self.put(entry)
+
+    def _put(self, pod: PodRecord) -> None:
+        with self.lock:
+            if pod.node:
+                self._bound.pop(pod.uid, None)
+            if pod.stopping:
+                self._told_to_go.pop(pod.uid, None)
+            pod = self._assumed(pod)
+            if self._pods.get(pod.uid) != pod:
+                self._replace(pod)
+
+    def _forget(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        self._bound.pop(uid, None)
+        self._told_to_go.pop(uid, None)
+        if pod is not None:
+            self._take_out(pod)
+            self._touch(pod)
+
+    # What we have told the server.
+
+    def bound(self, pod: PodRecord, node: str, notes: dict[str, str]) -> None:
+        """The server has bound the pod there."""
+        self._assume(pod, bound=(node, notes, time.monotonic() + HEAR_BACK_S))
+
+    def told_to_go(self, pod: PodRecord) -> None:
+        """The server has taken its eviction."""
+        self._assume(pod, goes=True)
+
+    def _assume(
+        self, pod: PodRecord, bound: tuple[str, dict[str, str], float] | None = None, goes: bool = False
+    ) -> None:
+        with self.lock:
+            known = self._pods.get(pod.uid)
+            if known is None:
+                return
+            if bound is not None:
+                self._bound[pod.uid] = bound
+            if goes:
+                self._told_to_go[pod.uid] = time.monotonic() + HEAR_BACK_S
+            self._replace(self._assumed(known))
+
+    def _assumed(self, pod: PodRecord) -> PodRecord:
+        now = time.monotonic()
+        node, notes, until_s = self._bound.get(pod.uid, ("", {}, 0.0))
+        if now < until_s and not pod.node:
+            pod = replace(pod, node=node, said={**pod.said, **notes})
+        if now < self._told_to_go.get(pod.uid, 0.0) and not pod.stopping:
+            pod = replace(pod, stopping=True)
+        return pod
+
+    def _replace(self, pod: PodRecord) -> None:
+        before = self._pods.get(pod.uid)
+        if before is not None:
+            self._take_out(before)
+            self.dirty.add(before.key)
+        self._pods[pod.uid] = pod
+        self._gangs.setdefault(pod.key, {})[pod.uid] = pod
+        if pod.node:
+            self._nodes.setdefault(pod.node, {})[pod.uid] = pod
+        self._touch(pod)
+
+    def _take_out(self, pod: PodRecord) -> None:
+        gang = self._gangs.get(pod.key, {})
+        gang.pop(pod.uid, None)
+        if not gang:
+            self._gangs.pop(pod.key, None)
+        node = self._nodes.get(pod.node, {})
+        node.pop(pod.uid, None)
+        if not node:
+            self._nodes.pop(pod.node, None)
+
+    def _touch(self, pod: PodRecord) -> None:
+        self.dirty.add(pod.key)
+        self._changed.set()
+
+    def touch(self, key: GangKey) -> None:
+        """Look at this gang again."""
+        with self.lock:
+            self.dirty.add(key)
+        self._changed.set()
+
+    def touch_all(self) -> None:
+        """Look at every gang again."""
+        with self.lock:
+            self.dirty |= self._gangs.keys()
+
+    # What others ask.
+
+    def gang(self, key: GangKey) -> list[PodRecord]:
+        """Its pods, in order of rank."""
+        with self.lock:
+            return sorted(self._gangs.get(key, {}).values(), key=lambda pod: pod.rank_key)
+
+    def on_node(self, name: str) -> list[PodRecord]:
+        """Pods that take something of a node: those that have ended do not."""
+        with self.lock:
+            return [pod for pod in self._nodes.get(name, {}).values() if not pod.ended]

@@ -1,0 +1,195 @@
+"""What matters of a pod, in a hundredth of its size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from dally.cluster.formats.kubernetes import GPU_RESOURCES
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.kube_api import Entry
+from dally.live.backends.kubernetes.quantity import quantity
+
+ENDED: Final = frozenset(("Succeeded", "Failed"))
+
+
+class Owner(NamedTuple):
+    """The controller that made a pod, and makes another if it goes away."""
+
+    api: str  # batch/v1
+    kind: str  # Job
+    name: str
+    uid: str
+
+
+class GangKey(NamedTuple):
+    """What tells gangs apart; `kind` is gang, pod, or that of the controller in small letters."""
+
+    namespace: str
+    kind: str
+    name: str
+
+    @property
+    def job_id(self) -> str:
+        """As people and the store know it; a namespace has no dots in it."""
+        return ".".join(self)
+
+
+class Needs(NamedTuple):
+    """What a pod takes of its node."""
+
+    gpus: int = 0
+    cpus: float = 0.0
+    memory: float = 0.0  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod. `node` is empty until it is bound, or pinned there."""
+
+    uid: str
+    namespace: str
+    name: str
+    key: GangKey
+    owner: Owner | None
+    scheduler: str
+    node: str
+    phase: str
+    stopping: bool  # it was told to go
+    needs: Needs
+    created_s: float
+    rank_key: tuple[Any, ...]
+    priority: int
+    grace_s: float
+    limit_s: float | None
+    said: dict[str, str]  # dally.io annotations and labels, and the queue
+    size: int | None  # of its gang, where the pod itself says
+    selector: Entry = field(default_factory=dict)  # nodeSelector and required node affinity, as they stand
+    gates: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()  # ConfigMaps of its volumes with our prefix
+    noted: bool = True  # it has annotations
+    pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
+
+    @property
+    def path(self) -> str:
+        """Of the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    @property
+    def ended(self) -> bool:
+        """Its containers are over."""
+        return self.phase in ENDED
+
+
+def pod_record(entry: Entry) -> PodRecord:
+    """The record of a pod as the server tells of it."""
+    about, spec, status = entry["metadata"], entry.get("spec") or {}, entry.get("status") or {}
+    labels, notes = about.get("labels") or {}, about.get("annotations") or {}
+    owner = _owner(about)
+    limit = spec.get("activeDeadlineSeconds")
+    pin = "" if spec.get("nodeName") or spec.get("schedulingGates") else str(notes.get(names.NODE, ""))
+    return PodRecord(
+        about["uid"],
+        about["namespace"],
+        about["name"],
+        _key(about, labels, owner),
+        owner,
+        spec.get("schedulerName") or "",
+        spec.get("nodeName") or pin,
+        status.get("phase") or "Pending",
+        "deletionTimestamp" in about,
+        needs_of(spec),
+        moment_s(about.get("creationTimestamp")),
+        _rank_key(about["name"], labels, notes),
+        int(spec.get("priority") or 0),
+        float(spec.get("terminationGracePeriodSeconds") or 0),
+        float(limit) if limit else None,
+        {name: str(value) for name, value in {**labels, **notes}.items() if name.startswith(names.PREFIX)}
+        | ({names.QUEUE: labels[names.QUEUE]} if names.QUEUE in labels else {}),
+        _size(labels, notes),
+        _selector(spec),
+        tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ()),
+        _maps(spec),
+        bool(notes),
+        bool(pin),
+    )
+
+
+def moment_s(text: str | None) -> float:
+    """Seconds since 1970 of `2026-11-16T10:00:00Z`."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def needs_of(spec: Entry) -> Needs:
+    """Containers run together; those of the beginning one after another before them."""
+    each = [_container(container) for container in spec.get("containers") or ()]
+    before = [_container(container) for container in spec.get("initContainers") or ()]
+    sums = [sum(column) for column in zip(*each, strict=True)] or [0.0, 0.0, 0.0]
+    most = [max([total, *(one[place] for one in before)]) for place, total in enumerate(sums)]
+    return Needs(int(most[0]), most[1], most[2])
+
+
+def _container(container: Entry) -> tuple[float, float, float]:
+    resources = container.get("resources") or {}
+    limits, asked = resources.get("limits") or {}, resources.get("requests") or {}
+    gpus = sum(quantity(limits.get(name, asked.get(name, 0))) for name in GPU_RESOURCES)
+    return gpus, *(quantity(asked.get(name, limits.get(name, 0))) for name in ("cpu", "memory"))  # type: ignore[return-value]
+
+
+def _owner(about: Entry) -> Owner | None:
+    for owner in about.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return Owner(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+    return None
+
+
+def _key(about: Entry, labels: Entry, owner: Owner | None) -> GangKey:
+    """Its gang: as its user says, else that of the controller that made it, else itself."""
+    space = about["namespace"]
+    for label in (names.GANG, names.POD_GROUP):
+        if labels.get(label):
+            return GangKey(space, "gang", labels[label])
+    if labels.get(names.JOBSET):
+        return GangKey(space, "jobset", labels[names.JOBSET])
+    if labels.get(names.KUBEFLOW):
+        mpi = labels.get(names.KUBEFLOW_OPERATOR, "").startswith("mpi")
+        made_by = owner.kind.lower() if owner is not None and owner.api.startswith("kubeflow.org/") else ""
+        return GangKey(space, "mpijob" if mpi else made_by or "pytorchjob", labels[names.KUBEFLOW])
+    if owner is not None and owner.kind == "Job":
+        return GangKey(space, "job", owner.name)
+    return GangKey(space, "pod", about["name"])
+
+
+def _size(labels: Entry, notes: Entry) -> int | None:
+    for place in (labels, notes):
+        for name in (names.GANG_SIZE, names.POD_GROUP_SIZE):
+            if re.fullmatch(r"[1-9][0-9]{0,5}", str(place.get(name, ""))):
+                return int(place[name])
+    return None
+
+
+def _rank_key(name: str, labels: Entry, notes: Entry) -> tuple[Any, ...]:
+    """Order of ranks: the leading role, the indexes that controllers give, the name with its numbers as numbers."""
+    role = next((str(labels[label]).lower() for label in names.ROLES if labels.get(label)), "")
+    indexes = [str(labels.get(label, notes.get(label, ""))) for label in names.INDEXES]
+    numbers = [int(text) if text.isdigit() else -1 for text in indexes]
+    parts = [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+    return role not in names.FIRST_ROLES, *numbers, parts
+
+
+def _selector(spec: Entry) -> Entry:
+    found: Entry = {}
+    if spec.get("nodeSelector"):
+        found["labels"] = spec["nodeSelector"]
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    if required.get("nodeSelectorTerms"):
+        found["terms"] = required["nodeSelectorTerms"]
+    return found
+
+
+def _maps(spec: Entry) -> tuple[str, ...]:
+    volumes = [(volume.get("configMap") or {}).get("name", "") for volume in spec.get("volumes") or ()]
+    return tuple(name for name in volumes if name.startswith(names.HOSTFILE))

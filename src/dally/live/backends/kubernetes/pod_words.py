@@ -1,0 +1,71 @@
+"""Events and conditions as users of Kubernetes know them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from dally.live.backends.base import Placement
+from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.pod_record import PodRecord
+
+LONGEST = 900  # of a message; the server takes 1024
+SHOWN = 8  # machines by name
+
+
+class Words(NamedTuple):
+    """What to tell of a pod: an event, a condition, or both."""
+
+    reason: str
+    text: str
+    warning: bool = False
+    event: bool = True
+    condition: str = ""  # its status, if there is one
+    about: str = ""  # the condition's reason
+
+    @classmethod
+    def waiting(cls, about: str, text: str, event: bool) -> Words:
+        """It waits; why, and until when."""
+        return cls("FailedScheduling", text, True, event, "False", about)
+
+    @classmethod
+    def placed(cls, tier: str, placement: Placement) -> Words:
+        """It goes to these machines."""
+        named = list(placement)
+        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        return cls(
+            "Scheduled", f"gang on one {tier}: {', '.join(named[:SHOWN])}{more}", condition="True", about=tier
+        )
+
+    @classmethod
+    def preempted(cls, winner: str) -> Words:
+        """It gives way."""
+        return cls("Preempted", f"Preempted by {winner}")
+
+
+def event_body(pod: PodRecord, words: Words, scheduler: str) -> dict[str, Any]:
+    """The event, about this very pod."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = words.text
+    if words.reason == "Scheduled":
+        text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}; {text}"
+    return {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{pod.name}.{uuid.uuid4().hex[:16]}"},
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
+        },
+        "reason": words.reason, "message": text[:LONGEST], "type": "Warning" if words.warning else "Normal",
+        "source": {"component": scheduler}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+    }  # fmt: skip
+
+
+def condition_patch(pod: PodRecord, words: Words) -> dict[str, Any]:
+    """Our condition; of a pod that waits, also the one that autoscalers look at."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    about = "".join(part.capitalize() for part in words.about.replace("_", "-").split("-")) or "Waits"
+    told: dict[str, Any] = {"message": words.text[:LONGEST], "lastTransitionTime": now}
+    conditions = [{"type": names.CONDITION, "status": words.condition, "reason": about, **told}]
+    if words.condition == "False":
+        conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **told})
+    return {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}

@@ -1,0 +1,22 @@
+"""Kubernetes' quantities: `500m`, `1.5`, `16Gi`, `1e3`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TEXT: Final = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(|[numkKMGTPE]|[KMGTPE]i)")
+_FACTORS: Final = {
+    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+    "E": 1e18,
+    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)},
+}  # fmt: skip
+
+
+def quantity(value: object) -> float:
+    """The number; 0 if it is none, as the server would not have taken it."""
+    found = _TEXT.fullmatch(str(value).strip())
+    try:
+        return float(found.group(1)) * _FACTORS[found.group(2)] if found else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,49 @@
+"""What users say of their jobs, whatever they say it with: the facts that are well stated, and what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dally.errors import InputError
+from dally.traces.times import span_s
+
+LONGEST_S = 10.0 * 365.0 * 86400.0
+
+
+class JobFacts(NamedTuple):
+    """All optional."""
+
+    model: str = ""
+    expected_s: float | None = None  # how long it runs in all
+    checkpoint_every_s: float | None = None
+    group: int = 1  # GPUs that must share a machine
+
+
+def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobFacts:
+    """The facts that are well stated; what is wrong with the others goes to `problems`."""
+    model = found.get("model", "")
+    if not isinstance(model, str) or len(model) > 100 or not model.isprintable():
+        problems.append("model: must be a name")
+        model = ""
+    group = found.get("group", 1)
+    if not re.fullmatch(r"[0-9]{1,4}", str(group)) or int(group) < 1:
+        problems.append("group: must be a number of GPUs")
+        group = 1
+    expected_s = _duration_s("expected", found.get("expected"), problems)
+    return JobFacts(model, expected_s, _duration_s("checkpoint", found.get("checkpoint"), problems), int(group))
+
+
+def _duration_s(name: str, value: object, problems: list[str]) -> float | None:
+    """Seconds of 90, "90", "1.5h"."""
+    if value is None:
+        return None
+    try:
+        seconds = span_s(name, str(value))
+    except InputError:
+        seconds = 0.0
+    if not 0.0 < seconds <= LONGEST_S:
+        problems.append(f"{name}: {str(value)[:40]!r} is no length of time such as 90, 45m or 1.5h")
+        return None
+    return seconds

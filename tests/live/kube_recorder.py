@@ -1,0 +1,113 @@
+"""An independent watch of all pods: who had which GPUs at every resource version, and how long a gang was half there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dally.live.backends.base import BackendError, Placement
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
+from tests.live.kube_cluster import PODS, KubeCluster
+
+GANG = "test/gang"  # a label that no controller writes and the scheduler does not read
+SIZE = "test/size"
+
+
+def gpus_of(pod: Entry) -> int:
+    return int(pod["spec"]["containers"][0]["resources"]["limits"].get("nvidia.com/gpu", 0))
+
+
+class Recorder:
+    """Looks from its start to `stop`. It knows labels of the tests only, nothing of the scheduler's."""
+
+    def __init__(self, kube: KubeCluster, gpus: int = 8) -> None:
+        self.problems: list[str] = []
+        self.binds = 0
+        self.half_s: dict[str, float] = {}  # by gang: the longest it was half bound
+        self.on_half: Callable[[str], None] = lambda _: None  # called when a gang is bound in part
+        self.runs: dict[str, list[dict[str, str]]] = {}  # by gang: pods and their nodes, run by run
+        self._gpus = gpus
+        self._pods: dict[str, Entry] = {}
+        self._since: dict[str, float] = {}
+        self._sizes: dict[str, int] = {}  # GPUs by pod
+        self._stop = threading.Event()
+        self._api = KubeApi(kube.config, "admin")
+        self._version = self._api.get(PODS)["metadata"]["resourceVersion"]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                for event in self._api.watch(PODS, self._version, 2, self._stop):
+                    entry = event["object"]
+                    self._version = entry["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self._see(entry, event["type"] == "DELETED")
+            except BackendError:
+                time.sleep(0.1)  # the server is away; it will tell of everything that was missed
+
+    def _see(self, entry: Entry, gone: bool) -> None:
+        uid, gang = entry["metadata"]["uid"], entry["metadata"]["labels"].get(GANG, "")
+        node = entry["spec"].get("nodeName", "")
+        before = self._pods.get(uid)
+        if gone:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = entry
+        if node and before is not None and not before["spec"].get("nodeName"):
+            self.binds += 1
+            runs = self.runs.setdefault(gang, [])
+            if not runs or len(runs[-1]) == int(entry["metadata"]["labels"].get(SIZE, 1)):
+                runs.append({})
+            runs[-1][uid] = node
+            self._sizes[uid] = gpus_of(entry)
+            self._check_node(node)
+        if before is not None and before["spec"].get("nodeName", node) != node:
+            self.problems.append(f"{entry['metadata']['name']} moved to {node}")
+        self._check_gang(gang)
+
+    def _check_node(self, node: str) -> None:
+        """A GPU is its pod's until that has ended or is gone."""
+        held = sum(gpus_of(pod) for pod in self._pods.values() if pod["spec"].get("nodeName") == node and _lives(pod))
+        if held > self._gpus:
+            self.problems.append(f"{held} GPUs given on {node} at version {self._version}")
+
+    def _check_gang(self, gang: str) -> None:
+        pods = [pod for pod in self._pods.values() if pod["metadata"]["labels"].get(GANG, "") == gang]
+        staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        bound = [pod for pod in staying if pod["spec"].get("nodeName")]
+        done = [pod for pod in bound if not _lives(pod)]
+        size = int(pods[0]["metadata"]["labels"].get(SIZE, 1)) if pods else 0
+        now = time.monotonic()
+        if bound and len(done) < len(bound) < size:
+            self._since.setdefault(gang, now)
+            self.on_half(gang)
+        elif gang in self._since:
+            self.half_s[gang] = max(self.half_s.get(gang, 0.0), now - self._since.pop(gang))
+
+    def placements(self, gang: str) -> list[Placement]:
+        """GPUs by node of each run that was bound whole."""
+        found = []
+        for run in self.runs.get(gang, []):
+            placement: Placement = {}
+            for uid, node in run.items():
+                placement[node] = placement.get(node, 0) + self._sizes[uid]
+            found.append(placement)
+        return found
+
+    def stop(self) -> dict[str, Any]:
+        """End, once everything up to now is seen; what was found."""
+        time.sleep(0.3)
+        self._stop.set()
+        self._thread.join(5)
+        now = time.monotonic()
+        for gang, since in self._since.items():
+            self.half_s[gang] = max(self.half_s.get(gang, 0.0), now - since)
+        return {"binds": self.binds, "half_s": max(self.half_s.values(), default=0.0), "problems": self.problems}
+
+
+def _lives(pod: Entry) -> bool:
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
