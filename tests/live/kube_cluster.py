@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT.parent / "shared" / "kubernetes"
 PODS, NODES, JOBS = "/api/v1/namespaces/default/pods", "/api/v1/nodes", "/apis/batch/v1/namespaces/default/jobs"
-QUICK = "--kube-api-qps=1000 --kube-api-burst=2000 --concurrent-gc-syncs=20"
+QUICK = "--kube-api-qps=1000 --kube-api-burst=2000 --concurrent-gc-syncs=20 --controllers=*,-nodelifecycle"
 AUDIT = """apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -54,6 +55,7 @@ class KubeCluster:
         for number in range(nodes):
             self.add_node(number)
         self.kubelet = kubelet_of(config)
+        self._child: subprocess.Popen[bytes] | None = None  # a server that was started again
 
     def backend(self, **options: Any) -> KubernetesBackend:
         """A backend as the user dally."""
@@ -113,15 +115,20 @@ class KubeCluster:
         self._command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
         os.kill(pid, signal.SIGKILL)
         port = int(self.admin.host.rsplit(":", 1)[1])
-        until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) != 0)
+        until(lambda: _closed(port))
+        self.reap()
+
+    def reap(self) -> None:
+        """Wait for the server that was started here, which was killed."""
+        if self._child is not None:
+            self._child.wait()
 
     def start_server(self) -> None:
         """The same one again; returns at once."""
         log = (self.folder / "apiserver.log").open("a")
-        child = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        self._child = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
         log.close()
-        self._child = child  # or Python complains that nobody waits for it
-        (self.folder / "apiserver.pid").write_text(str(child.pid))
+        (self.folder / "apiserver.pid").write_text(str(self._child.pid))
 
     def answers(self) -> bool:
         """Whether the server does."""
@@ -137,7 +144,9 @@ class KubeCluster:
         import urllib.request
 
         etcd = next(
-            line.split()[1] for line in (self.folder / "etcd.yaml").read_text().splitlines() if "listen-client" in line
+            line.split()[1]
+            for line in (self.folder / "etcd.yaml").read_text().splitlines()
+            if "listen-client" in line
         )
         body = {"revision": int(self.admin.get(PODS)["metadata"]["resourceVersion"]), "physical": True}
         request = urllib.request.Request(
@@ -146,6 +155,11 @@ class KubeCluster:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=10) as answer:
             assert answer.status == 200
+
+
+def _closed(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def condition(ready: str) -> Entry:
@@ -158,12 +172,13 @@ def kubelet_of(config: str) -> Any:
     """The bundle's kubelet, which also knows how long `sleep` takes."""
     sys.path.insert(0, str(BUNDLE))
     try:
-        import fakekubelet
-        import kubeapi
+        fakekubelet, kubeapi = import_module("fakekubelet"), import_module("kubeapi")
     finally:
         sys.path.remove(str(BUNDLE))
 
-    class Kubelet(fakekubelet.Kubelet):  # type: ignore[misc, name-defined]
+    plain: Any = fakekubelet.Kubelet
+
+    class Kubelet(plain):  # type: ignore[misc]
         def do(self, what: str, pod: Entry) -> Any:
             command = pod["spec"]["containers"][0].get("command") or []
             if command[:1] == ["sleep"]:
@@ -213,5 +228,4 @@ def kube_cluster(folder: Path, nodes: int = 16) -> Iterator[KubeCluster]:
     finally:
         cluster.kubelet.stop()
         subprocess.run([BUNDLE / "down.sh", folder / "kube"], check=True)
-
-
+        cluster.reap()

@@ -1,4 +1,4 @@
-"""An independent watch of all pods: who had which GPUs at every resource version, and how long a gang was half there."""
+"""An independent watch of all pods: who had which GPUs at every version, and how long a gang was half there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dally.live.backends.base import BackendError, Placement
-from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from tests.live.kube_cluster import PODS, KubeCluster
 
 GANG = "test/gang"  # a label that no controller writes and the scheduler does not read
@@ -46,11 +46,23 @@ class Recorder:
                     self._version = entry["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
                         self._see(entry, event["type"] == "DELETED")
-            except BackendError:
-                time.sleep(0.1)  # the server is away; it will tell of everything that was missed
+            except BackendError as error:
+                time.sleep(0.1)
+                if isinstance(error, RefusedError) and error.code == 410:
+                    self._list()
+
+    def _list(self) -> None:
+        """A new server does not know what was before it."""
+        found = self._api.get(PODS)
+        here = {entry["metadata"]["uid"] for entry in found["items"]}
+        for entry in [entry for uid, entry in self._pods.items() if uid not in here]:
+            self._see(entry, True)
+        for entry in found["items"]:
+            self._see(entry, False)
+        self._version = found["metadata"]["resourceVersion"]
 
     def _see(self, entry: Entry, gone: bool) -> None:
-        uid, gang = entry["metadata"]["uid"], entry["metadata"]["labels"].get(GANG, "")
+        uid, gang = entry["metadata"]["uid"], _label(entry, GANG)
         node = entry["spec"].get("nodeName", "")
         before = self._pods.get(uid)
         if gone:
@@ -60,7 +72,7 @@ class Recorder:
         if node and before is not None and not before["spec"].get("nodeName"):
             self.binds += 1
             runs = self.runs.setdefault(gang, [])
-            if not runs or len(runs[-1]) == int(entry["metadata"]["labels"].get(SIZE, 1)):
+            if not runs or len(runs[-1]) == int(_label(entry, SIZE) or 1):
                 runs.append({})
             runs[-1][uid] = node
             self._sizes[uid] = gpus_of(entry)
@@ -71,16 +83,18 @@ class Recorder:
 
     def _check_node(self, node: str) -> None:
         """A GPU is its pod's until that has ended or is gone."""
-        held = sum(gpus_of(pod) for pod in self._pods.values() if pod["spec"].get("nodeName") == node and _lives(pod))
+        held = sum(
+            gpus_of(pod) for pod in self._pods.values() if pod["spec"].get("nodeName") == node and _lives(pod)
+        )
         if held > self._gpus:
             self.problems.append(f"{held} GPUs given on {node} at version {self._version}")
 
     def _check_gang(self, gang: str) -> None:
-        pods = [pod for pod in self._pods.values() if pod["metadata"]["labels"].get(GANG, "") == gang]
+        pods = [pod for pod in self._pods.values() if gang and _label(pod, GANG) == gang]
         staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         bound = [pod for pod in staying if pod["spec"].get("nodeName")]
         done = [pod for pod in bound if not _lives(pod)]
-        size = int(pods[0]["metadata"]["labels"].get(SIZE, 1)) if pods else 0
+        size = int(_label(pods[0], SIZE) or 1) if pods else 0
         now = time.monotonic()
         if bound and len(done) < len(bound) < size:
             self._since.setdefault(gang, now)
@@ -107,6 +121,10 @@ class Recorder:
         for gang, since in self._since.items():
             self.half_s[gang] = max(self.half_s.get(gang, 0.0), now - since)
         return {"binds": self.binds, "half_s": max(self.half_s.values(), default=0.0), "problems": self.problems}
+
+
+def _label(pod: Entry, name: str) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(name, ""))
 
 
 def _lives(pod: Entry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from dally.policies.registry import build
 from dally.testing import record_of
 from dally.testing.strategies import Case
 from tests.live.kube_bench import KubeBench
-from tests.live.kube_cluster import KubeCluster
+from tests.live.kube_cluster import KubeCluster, until
 
 SPEED = 100.0  # a second is 100 of the engine's
 PAPER = Setup("dally-paper-manual", {"lease_s": "400", "floors": "1,2"}, restart_per_gpu_s=0.0)
@@ -55,7 +56,8 @@ def test_simulated_and_live(kube: KubeCluster, tmp_path: Path) -> None:
     bench = KubeBench(kube, tmp_path, Setup("fifo-backfill"), SPEED)
     for number, (gpus, seconds) in enumerate(jobs):
         bench.submit(f"j{number}", gpus // 8, 8, seconds)
-    bench.go_on(lambda: len(kube.pods()) == sum(gpus for gpus, _ in jobs) // 8 and _whole(bench))
+    until(lambda: len(kube.pods()) == sum(gpus for gpus, _ in jobs) // 8)
+    time.sleep(0.2)  # the watch tells of the last of them
     bench.go_on(lambda: bench.runs(bench.submitted[-1]))
     live = [
         (bench.submitted.index(row["job_id"]), set(row["placement"]), row["tier"]) for row in bench.events("start")
@@ -66,15 +68,10 @@ def test_simulated_and_live(kube: KubeCluster, tmp_path: Path) -> None:
     )
     simulated = case.run(build("fifo-backfill"))
     starts = [row for row in record_of(simulated).events if row.kind == "start"]
-    named = {"machine": "machine", "rack": "leaf", "network": "spine"}
-    tiers = [named[simulated.topology.tiers[simulated.jobs[row.job].tier]] for row in starts]
+    tiers = bench.topology.tiers
     expected = [
-        (row.job, {kube.nodes[at] for at, _ in row.parts}, tier) for row, tier in zip(starts, tiers, strict=True)
+        (row.job, {kube.nodes[at] for at, _ in row.parts}, tiers[simulated.jobs[row.job].tier]) for row in starts
     ]
     assert live == expected
     assert len({tier for _, _, tier in live}) == 2
     bench.close()
-
-
-def _whole(bench: KubeBench) -> bool:
-    return len(bench.states()) == len(bench.submitted)

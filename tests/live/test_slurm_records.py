@@ -13,6 +13,7 @@ from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_of
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
+from dally.live.backends.stated_facts import JobFacts
 
 NOW_S = 1_000_000.0
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
-from dally.live.backends.kubernetes.gang import Gang
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.ranks import hostfile
 

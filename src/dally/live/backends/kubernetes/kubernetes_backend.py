@@ -19,8 +19,7 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder
-from dally.live.backends.kubernetes.eviction import POLICY_V1, Evictor
-from dally.live.backends.kubernetes.gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
 from dally.live.backends.kubernetes.gates import SINCE, version_of
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
@@ -33,6 +32,7 @@ from dally.live.backends.kubernetes.node_record import fits
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.owners import PLURALS, Owners, owner_of
 from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.room import Room
@@ -62,7 +62,7 @@ class KubernetesBackend(Backend):
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
         self.book = PodBook(self._changed, self._ours)
         self.nodes = NodeBook(options, self._changed)
-        self.leader = Leader(self.api, options.namespace, f"{options.scheduler_name}-scheduler")
+        self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.book, options.force)
         self._binder = Binder(self.api, self._pool, self.book, self.nodes, self._evictor, options.scheduler_name)
         self._room = Room(self.book, self.nodes)
@@ -71,7 +71,7 @@ class KubernetesBackend(Backend):
         self._hostfiles = Hostfiles(self.api)
         self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
         chosen = {"labelSelector": options.nodes} if options.nodes else {}
-        self._mirrors = (
+        self.mirrors = (
             Mirror(self.api, "/api/v1/nodes", self.nodes, **chosen),
             Mirror(self.api, "/api/v1/pods", self.book),
         )
@@ -122,10 +122,10 @@ class KubernetesBackend(Backend):
             version = version_of(self.api.get("/version"))
             self._gates = self._options.gates and version >= SINCE
             self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
-            for mirror in self._mirrors:
+            for mirror in self.mirrors:
                 mirror.start()
             self._open = True
-        for mirror in self._mirrors:
+        for mirror in self.mirrors:
             mirror.wait_ready(READY_WITHIN_S)
 
     def snapshot(self) -> ClusterState:
@@ -277,7 +277,7 @@ class KubernetesBackend(Backend):
 
     def close(self) -> None:
         """Stop watching and telling; the lease is given back by who claimed it."""
-        for mirror in self._mirrors:
+        for mirror in self.mirrors:
             mirror.stop()
         if self._teller is not None:
             self._teller.close()

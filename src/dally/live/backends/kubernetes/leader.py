@@ -135,7 +135,7 @@ class Leader:
 
 
 def _house() -> str:
-    """What processes share that can see each other: the host, its kernel since it was started, the pid namespace."""
+    """What processes share that see each other: the host, its kernel since that was started, the pid namespace."""
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text() + str(Path("/proc/self/ns/pid").readlink())
     except OSError:

@@ -14,9 +14,9 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder
-from dally.live.backends.kubernetes.eviction import Evictor
-from dally.live.backends.kubernetes.gang import Gang
+from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.room import Room

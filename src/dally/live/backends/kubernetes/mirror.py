@@ -36,7 +36,7 @@ class Mirror:
         self.trouble = f"{path}: not listed yet"
         self.lists = 0
         self.resumed = 0  # streams that the server ended, and that were taken up again at their last version
-        self._version = ""
+        self.version = ""
         self._api = api
         self._keeper = keeper
         self._query = query
@@ -67,13 +67,13 @@ class Mirror:
         failures = 0
         while not self._stop.is_set():
             try:
-                if not self._version:
+                if not self.version:
                     self._list()
                 self._watch()
                 failures = 0
             except BackendError as error:
                 if isinstance(error, RefusedError) and error.code == TOO_OLD:
-                    self._version = ""
+                    self.version = ""
                 # Whatever it is, it is tried again: for a moment after its start a server answers 403 to everybody.
                 self.trouble = str(error)
                 self._stop.wait(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
@@ -91,10 +91,10 @@ class Mirror:
                 break
         self._keeper.only(found)
         self.lists += 1
-        self._version = str(page["metadata"]["resourceVersion"])
+        self.version = str(page["metadata"]["resourceVersion"])
 
     def _watch(self) -> None:
-        events = self._api.watch(self.path, self._version, WATCH_S, self._stop, **self._query)
+        events = self._api.watch(self.path, self.version, WATCH_S, self._stop, **self._query)
         self._healthy()
         for event in events:
             entry = event["object"]
@@ -102,7 +102,7 @@ class Mirror:
                 self._keeper.drop(entry)
             elif event["type"] != "BOOKMARK":
                 self._keeper.put(entry)
-            self._version = entry["metadata"]["resourceVersion"]
+            self.version = entry["metadata"]["resourceVersion"]
         self.resumed += 1
 
     def _healthy(self) -> None:

@@ -18,12 +18,13 @@ class KubeOptions:
     kubeconfig: str = ""  # its path; empty: the pod's service account, or the user's usual file
     context: str = ""  # of the kubeconfig
     scheduler_name: str = "dally"  # pods with this schedulerName are ours
-    namespace: str = "default"  # of the Lease by which daemons agree who leads
+    lease_namespace: str = "dally"  # of the Lease by which daemons agree who leads
     nodes: str = ""  # a label selector: only these nodes; empty: all that have GPUs
     labels: tuple[str, ...] = ()  # that say where a node stands, from the top down
     preset: str = ""  # or a named list of them; neither: the preset that fits best
     taints: tuple[str, ...] = GPU_TAINTS  # that keep nothing of ours away
     image: str = ""  # of jobs that `dally submit` makes; empty: it makes none
+    namespace: str = "default"  # where it makes them
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
     tell: bool = True  # events and conditions of pods

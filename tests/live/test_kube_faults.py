@@ -1,0 +1,255 @@
+"""Whatever goes wrong on a real API server: no gang stays half placed, none is lost, none runs twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.kube_api import RefusedError
+from dally.live.setup import Setup
+from tests.live.kube_bench import KubeBench
+from tests.live.kube_cluster import JOBS, NODES, PODS, KubeCluster, condition, job, pod, until
+from tests.live.kube_recorder import Recorder
+
+FIFO = Setup("fifo-backfill")
+HALF_S = 10.0  # no gang may be half placed for longer
+
+
+@pytest.fixture
+def bench(kube: KubeCluster, tmp_path: Path) -> Iterator[KubeBench]:
+    made = KubeBench(kube, tmp_path, FIFO)
+    yield made
+    assert made.close()["half_s"] < HALF_S
+
+
+@contextmanager
+def daemon(kube: KubeCluster, folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`dally serve` on the cluster."""
+    settings = [f"kubeconfig={kube.config}", "context=dally"]
+    command = [sys.executable, "-m", "dally", "serve", "--policy", "fifo-backfill", "--backend", "kubernetes"]
+    command += [word for setting in settings for word in ("--set-backend", setting)]
+    command += ["--folder", str(folder), "--listen", "127.0.0.1:0", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def finished(kube: KubeCluster, jobs: int) -> bool:
+    done = [
+        one for one in kube.admin.get(JOBS)["items"] if one["status"].get("succeeded") == one["spec"]["parallelism"]
+    ]
+    return len(done) == jobs
+
+
+def test_killed_ten_times(kube: KubeCluster, tmp_path: Path) -> None:
+    """`kill -9` at any moment, every other time in the middle of binding a gang: each job runs once, whole."""
+    chance = random.Random(5)
+    recorder = Recorder(kube)
+    for number in range(14):
+        pods = 32 if number % 2 else 8
+        kube.admin.post(JOBS, job(f"k{number}", pods, 2, chance.uniform(0.5, 1.5)))
+    halves = 0
+    for kill in range(11):
+        half = threading.Event()
+        with daemon(kube, tmp_path / "state") as process:
+            if kill == 10:
+                until(lambda: finished(kube, 14), 60.0)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) == 0, process.stdout.read() if process.stdout else ""
+                break
+            recorder.on_half = (lambda _, event=half: event.set()) if kill % 2 else (lambda _: None)  # type: ignore[misc]
+            half.wait(chance.uniform(1.5, 2.5) if kill % 2 == 0 else 6.0)
+            halves += half.is_set()
+            os.kill(process.pid, signal.SIGKILL)
+    found = recorder.stop()
+    print(f"killed in the middle of binding {halves} times; half bound at most {found['half_s']:.1f} s")
+    assert found["problems"] == []
+    assert halves >= 2
+    assert found["half_s"] < HALF_S
+    assert all(len(runs) == 1 for runs in recorder.runs.values()), recorder.runs
+
+
+def test_two_daemons(kube: KubeCluster, tmp_path: Path) -> None:
+    """One leads, the other stands by and takes over when the first is killed."""
+    recorder = Recorder(kube)
+    with daemon(kube, tmp_path / "first") as first:
+        assert first.stdout is not None
+        assert b"leads" in first.stdout.readline()
+        with daemon(kube, tmp_path / "second") as second:
+            assert second.stdout is not None
+            assert b"standing_by" in second.stdout.readline()
+            for number in range(6):
+                kube.admin.post(JOBS, job(f"t{number}", 8, 2, 1.0))
+            until(lambda: recorder.binds >= 8)
+            first.kill()
+            until(lambda: finished(kube, 6), 30.0)
+    found = recorder.stop()
+    assert found["problems"] == []
+    assert found["binds"] == 48
+
+
+def test_the_server_is_killed_and_forgets(bench: KubeBench) -> None:
+    """Killed and started again: 403 at first, then 410 to a watch from before its time."""
+    kube, mirror = bench.kube, bench.backend.mirrors[1]
+    old, lists = mirror.version, mirror.lists
+    for number in range(6):
+        bench.submit(f"r{number}", 16, 2, 2.0)
+    bench.go_on(lambda: bench.recorder.binds >= 64)
+    kube.compact()
+    kube.kill_server()
+    bench.turn()
+    assert bench.problems
+    mirror.version = old
+    kube.start_server()
+    bench.go_on(bench.ended)
+    assert mirror.lists > lists
+    assert bench.recorder.stop()["binds"] == 6 * 16
+
+
+def test_a_busy_server(bench: KubeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third write is answered by 429 or 403, and every tenth not at all: all gangs are bound whole."""
+    calls, count = bench.backend.api.call, iter(range(10**9))
+
+    def call(method: str, path: str, *args: Any, **options: Any) -> Any:
+        number = next(count) if method == "POST" else -1
+        if number % 3 == 1:
+            raise RefusedError(path, 429 if number % 2 else 403, {"message": "too many requests"})
+        answer = calls(method, path, *args, **options)
+        if number >= 0 and number % 10 == 0:
+            raise BackendError("the answer is lost")
+        return answer
+
+    monkeypatch.setattr(bench.backend.api, "call", call)
+    for number in range(6):
+        bench.submit(f"b{number}", 8, 2, 0.5)
+    bench.go_on(bench.ended)
+    assert bench.recorder.binds == 48
+
+
+def test_one_pod_cannot_be_bound(bench: KubeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All or nothing: the others go back, and the gang is started again later."""
+    calls = bench.backend.api.call
+    refused: list[str] = []
+
+    def call(method: str, path: str, *args: Any, **options: Any) -> Any:
+        if path.endswith("/binding") and len(refused) < 1:
+            refused.append(path)
+            raise RefusedError(path, 422, {"message": "no"})
+        return calls(method, path, *args, **options)
+
+    monkeypatch.setattr(bench.backend.api, "call", call)
+    bench.submit("one", 8, 4, 0.3)
+    bench.go_on(bench.ended)
+    assert any("422" in problem for problem in bench.problems)
+    assert bench.recorder.binds == 7 + 8
+
+
+def test_pods_and_nodes_go(bench: KubeBench) -> None:
+    """A user deletes a pod, a node goes with a gang on it, another joins; foreign pods take GPUs."""
+    kube = bench.kube
+    lost = bench.submit("lost", 8, 8, None)  # two racks
+    bare = bench.submit_bare("bare", 2, 8, None)
+    bench.go_on(lambda: bench.runs(lost) and bench.runs(bare))
+    before = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in kube.pods()}
+    victim = next(name for name in before if name.startswith("lost-"))
+    kube.admin.delete(f"{PODS}/{victim}", {"gracePeriodSeconds": 0})
+    bench.go_on(lambda: _bound(kube, "lost") == sorted(node for name, node in before.items() if name[:4] == "lost"))
+    assert bench.runs(lost)  # the new pod went to the place of the old one
+    node = before[victim]
+    kube.admin.delete(f"{NODES}/{node}")
+    bench.go_on(lambda: bench.runs(lost) and node not in _bound(kube, "lost") and len(_bound(kube, "lost")) == 8)
+    machines = {one.name: one.state for one in bench.scheduler.roster.latest.machines}
+    assert machines[node] == base.DOWN
+    kube.add_node(kube.nodes.index(node))
+    bench.go_on(lambda: _machine(bench, node) == base.UP)
+    kube.admin.delete(f"{PODS}/bare-0", {"gracePeriodSeconds": 0})
+    bench.go_on(lambda: not [one for one in kube.pods() if one["metadata"]["name"].startswith("bare")])
+    for number in range(2):
+        kube.admin.post(PODS, pod(f"foreign{number}", 8, schedulerName="other", nodeName=kube.nodes[number]))
+    _check_foreign(bench)
+
+
+def _check_foreign(bench: KubeBench) -> None:
+    """A gang that needs all that is free but what the foreign pods have waits until they are gone."""
+    kube = bench.kube
+    bench.go_on(lambda: bench.runs("default.pod.foreign1"))
+    free = 16 - 8 - 2
+    wide = bench.submit("wide", free + 1, 8, None)
+    bench.go_on(lambda: bench.states().get(wide) == base.QUEUED)
+    for _ in range(5):
+        bench.turn()
+    assert not bench.runs(wide)
+    kube.admin.delete(f"{PODS}/foreign0", {"gracePeriodSeconds": 0})
+    bench.go_on(lambda: bench.runs(wide))
+
+
+def _bound(kube: KubeCluster, gang: str) -> list[str]:
+    pods = [one for one in kube.pods() if one["metadata"]["labels"].get("test/gang") == gang]
+    return sorted(one["spec"].get("nodeName", "") for one in pods if "deletionTimestamp" not in one["metadata"])
+
+
+def _machine(bench: KubeBench, node: str) -> str:
+    return {one.name: one.state for one in bench.scheduler.roster.latest.machines}.get(node, "")
+
+
+def test_nodes_in_trouble_take_nothing_new(bench: KubeBench) -> None:
+    """Cordoned, tainted, not ready: what runs there goes on."""
+    kube = bench.kube
+    runs = bench.submit("runs", 16, 8, None)
+    bench.go_on(lambda: bench.runs(runs))
+    changes = [{"spec": {"unschedulable": True}}, {"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}]
+    for name, change in zip(kube.nodes, changes, strict=False):
+        kube.admin.patch(f"{NODES}/{name}", change)
+    kube.admin.patch(f"{NODES}/{kube.nodes[2]}/status", {"status": {"conditions": [condition("False")]}})
+    try:
+        bench.go_on(lambda: [_machine(bench, name) for name in kube.nodes[:4]] == [base.DRAINING] * 3 + [base.UP])
+        assert bench.runs(runs)
+        kube.admin.call("DELETE", f"{JOBS}/runs", {"propagationPolicy": "Background"})
+        again = bench.submit("again", 13, 8, None)
+        bench.go_on(lambda: bench.runs(again))
+        more = bench.submit("more", 1, 8, None)
+        bench.go_on(lambda: bench.states().get(more) == base.QUEUED)
+        assert not set(_bound(kube, "again")) & set(kube.nodes[:3])
+    finally:
+        taints = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+        for name in kube.nodes[:3]:
+            kube.admin.patch(f"{NODES}/{name}", {"spec": {"unschedulable": None, "taints": taints}})
+            kube.admin.patch(f"{NODES}/{name}/status", {"status": {"conditions": [condition("True")]}})
+    bench.go_on(lambda: bench.runs(more))
+
+
+def test_a_disruption_budget_is_respected(bench: KubeBench) -> None:
+    """A pod that a budget keeps is reported, and nothing of its gang is touched."""
+    kube = bench.kube
+    kept = bench.submit("kept", 4, 8, None)
+    bench.go_on(lambda: bench.runs(kept))
+    budgets = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
+    rule = {"minAvailable": 4, "selector": {"matchLabels": {"test/gang": "kept"}}}
+    kube.admin.post(budgets, {"metadata": {"name": "keep"}, "spec": rule})
+    time.sleep(0.5)
+    with pytest.raises(BackendError, match="stays"):
+        bench.backend.preempt(kept)
+    bench.turn()
+    assert bench.runs(kept)
+    assert len(_bound(kube, "kept")) == 4
+    kube.admin.delete(f"{budgets}/keep")
+    bench.backend.preempt(kept)
+    bench.go_on(lambda: bench.recorder.binds == 8)
