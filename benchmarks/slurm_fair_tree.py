@@ -1,0 +1,255 @@
+"""Our fair tree beside a real Slurm's: the same shares and use; are LevelFS, FairShare and sprio's factor the same?
+
+usage: python -m benchmarks.slurm_fair_tree [--waves 6] [--seed 1]
+
+Starts a private cluster of two nodes with 8 pretended GPUs each, with slurmdbd and a MariaDB of its own, and in it a
+random tree of accounts and users. Waves of short jobs use it up, after each of which shares are changed and sshare is
+asked. Needs, beside Slurm, Debian's slurmdbd and mariadb-server (neither is to run as a service), and to be root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dally.errors import InputError
+from dally.quotas.fair_tree import FairShare, decayed_use, fair_tree
+from dally.quotas.slurm import read_slurm_shares
+from dally.quotas.tree import QueueTree
+from tests.live.slurm_cluster import SlurmCluster, free_ports, missing
+
+# Whom Debian knows from the start; jobs run under their names.
+USERS: Final = ("daemon", "bin", "sys", "games", "man", "lp", "mail", "news", "uucp", "proxy", "backup", "list")
+WEIGHT: Final = 1_000_000
+HALF_LIFE_S: Final = 60.0
+PROGRAMS: Final = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb", "sacctmgr", "sshare", "sprio")
+ACCOUNTING: Final = """
+PriorityType=priority/multifactor
+PriorityWeightFairShare={weight}
+PriorityDecayHalfLife={half_life}
+PriorityCalcPeriod=1
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={home}/munge/socket
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=associations
+"""
+DATABASE: Final = """
+AuthInfo=socket={home}/munge/socket
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser=root
+PidFile={home}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={sql_port}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm_acct_db
+"""
+MAKE: Final = (
+    "create database slurm_acct_db; create user slurm identified by 'slurm'; "
+    "create user slurm@localhost identified by 'slurm'; grant all on slurm_acct_db.* to slurm; "
+    "grant all on slurm_acct_db.* to slurm@localhost"
+)
+
+
+class Shown(NamedTuple):
+    """What sshare says of an account or a user."""
+
+    used: float
+    level: float
+    factor: float
+
+
+class AccountedCluster(SlurmCluster):
+    """A Slurm with its accounting, on ports and in files of its own; half_life as slurm.conf has it, 0 for none."""
+
+    def __init__(self, folder: Path, half_life: str) -> None:
+        super().__init__(folder, 1, 2, 8, "")
+        self._sql_port = free_ports(40) + 30
+        own = ACCOUNTING.format(weight=WEIGHT, half_life=half_life, port=self._sql_port + 1, home=folder)
+        lines = [line for line in self._conf().splitlines() if not line.startswith(("PriorityType", "AccountingStor"))]
+        billed = [f'{line} TRESBillingWeights="CPU=0,GRES/gpu=1"' if line.startswith("Part") else line for line in lines]
+        self.conf.write_text("\n".join(billed) + own)
+
+    def start_controller(self) -> None:
+        """The database and slurmdbd first: slurmctld asks them when it starts."""
+        home, data = self.folder, self.folder / "sql"
+        plain = ("--no-defaults", f"--datadir={data}", "--user=root")
+        setup = ("--auth-root-authentication-method=normal", "--skip-test-db")
+        subprocess.run(["mariadb-install-db", *plain, *setup], check=True, stdout=subprocess.DEVNULL)
+        reached = (f"--socket={home}/sql.sock", f"--port={self._sql_port}", "--bind-address=127.0.0.1")
+        self._launch("mariadbd", "mariadbd", *plain, *reached, f"--pid-file={home}/sql.pid")
+        self._until((home / "sql.sock").exists, "mariadbd")
+        subprocess.run(["mariadb", "--no-defaults", f"--socket={home}/sql.sock", "-uroot", "-e", MAKE], check=True)
+        config = home / "slurmdbd.conf"
+        config.write_text(DATABASE.format(home=home, port=self._sql_port + 1, sql_port=self._sql_port))
+        config.chmod(0o600)
+        self._launch("slurmdbd", "slurmdbd", "-D")
+        add = ("sacctmgr", "-i", "add", "cluster", "dally-test")
+        self._until(lambda: "dally-test" in self.run(*add, ok=False), "slurmdbd")
+        super().start_controller()
+
+    def account(self, *words: str) -> str:
+        """Ask sacctmgr."""
+        return self.run("sacctmgr", "-i", *words)
+
+    def tree(self) -> QueueTree:
+        """The associations, through our own reader."""
+        return read_slurm_shares(Path("sacctmgr"), self.account("show", "assoc", "tree", "-P"))
+
+    def shares(self) -> dict[str, Shown]:
+        """What sshare says, by the path that our reader gives an association."""
+        found: dict[str, Shown] = {}
+        above: list[str] = []
+        heading, *lines = self.run("sshare", "-a", "-l", "-P").splitlines()
+        for line in lines:
+            field = dict(zip(heading.split("|"), line.split("|"), strict=True))
+            account = field["Account"].lstrip(" ")
+            depth = len(field["Account"]) - len(account)
+            del above[max(depth - 1, 0) :]
+            name = field["User"] or account
+            path = "/".join([*above, name])
+            if not field["User"] and depth:
+                above.append(account)
+            if depth:
+                found[path] = Shown(*(float(field[key] or 0.0) for key in ("RawUsage", "LevelFS", "FairShare")))
+        return found
+
+
+def grow(cluster: AccountedCluster, rng: random.Random) -> list[tuple[str, str]]:
+    """A random tree of three levels of accounts with users in each; (account, user) of every user."""
+    members: list[tuple[str, str]] = []
+    for top in ("research", "prod", "teaching"):
+        cluster.account("add", "account", top, f"fairshare={rng.randint(1, 9)}")
+        for account in [top, *(f"{top}{number}" for number in range(rng.randint(1, 3)))]:
+            if account != top:
+                cluster.account("add", "account", account, f"parent={top}", f"fairshare={rng.randint(1, 9)}")
+            for user in rng.sample(USERS, rng.randint(1, 4)):
+                cluster.account("add", "user", user, f"account={account}", f"fairshare={rng.randint(1, 5)}")
+                members.append((account, user))
+    return members
+
+
+def use(cluster: SlurmCluster, rng: random.Random, members: list[tuple[str, str]], most_s: int = 5) -> None:
+    """A wave of short jobs of some of the users."""
+    for account, user in rng.sample(members, len(members) // 2):
+        script = f"#!/bin/bash\nsleep {rng.randint(1, most_s)}\n"
+        as_user = (f"--uid={user}", f"--account={account}", "--chdir=/", "--output=/dev/null", "--time=5")
+        cluster.run("sbatch", *as_user, f"--gres=gpu:{rng.choice((1, 2, 4))}", given=script)
+    while cluster.run("squeue", "-h"):
+        time.sleep(0.5)
+    time.sleep(3.0)  # until what they used is counted
+
+
+def differences(shown: dict[str, Shown], ours: dict[str, FairShare], leaves: list[str]) -> tuple[float, int]:
+    """The largest relative difference of a level, and how many leaves have another rank."""
+    worst = 0.0
+    for path, share in ours.items():
+        real = shown[path].level
+        if share.level != real:  # also both infinite
+            worst = max(worst, abs(share.level - real) / max(real, 1e-9))
+    # sshare writes six digits
+    return worst, sum(abs(shown[path].factor - ours[path].factor) > 1e-5 for path in leaves)
+
+
+def waves(count: int, seed: int) -> None:
+    """Print a line for each wave: how far LevelFS is off, and who has another rank."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="dally-slurm-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        cluster = AccountedCluster(Path(folder), "0")
+        try:
+            cluster.start()
+            members = grow(cluster, rng)
+            for wave in range(count):
+                if wave:
+                    use(cluster, rng, members)
+                    account, user = rng.choice(members)
+                    change = (f"fairshare={rng.randint(0, 5)}", "where", f"account={account}", f"user={user}")
+                    cluster.account("modify", "user", "set", *change)
+                time.sleep(3.0)
+                report(wave, cluster)
+            print(waiting(cluster, members))
+        finally:
+            cluster.stop()
+
+
+def report(wave: int, cluster: AccountedCluster) -> None:
+    tree, shown = cluster.tree(), cluster.shares()
+    leaves = tree.leaves()
+    shares = {path: 0.0 if node.priority < 0.0 else node.weight for path, node in tree.nodes.items()}
+    ours = fair_tree(shares, {path: shown[path].used for path in leaves})
+    worst, wrong = differences(shown, ours, leaves)
+    used = sum(shown[path].used for path in leaves)
+    ranks = len({shown[path].factor for path in leaves})
+    print(
+        f"wave {wave}: {len(leaves)} users in {len(shares) - len(leaves)} accounts, {used:.0f} GPU-s used, "
+        f"{ranks} ranks: LevelFS within {worst:.2e}, {wrong} of {len(leaves)} with another FairShare"
+    )
+
+
+def waiting(cluster: AccountedCluster, members: list[tuple[str, str]]) -> str:
+    """Fill the cluster, let every user wait, and see whether sprio orders the jobs as our factors do."""
+    filled = ("--uid=root", "--account=root", "--chdir=/", "--output=/dev/null", "--gres=gpu:8", "--nodes=2")
+    cluster.run("sbatch", *filled, given="#!/bin/bash\nsleep 60\n")
+    jobs: dict[str, tuple[str, str]] = {}
+    for account, user in members:
+        as_user = (f"--uid={user}", f"--account={account}", "--chdir=/", "--output=/dev/null", "--gres=gpu:8")
+        jobs[cluster.run("sbatch", "--parsable", *as_user, given="#!/bin/bash\nsleep 1\n").strip()] = (account, user)
+    time.sleep(5.0)
+    shown = cluster.shares()
+    by_member = {tuple(path.split("/")[-2:]): share.factor for path, share in shown.items()}
+    factors = dict(line.split() for line in cluster.run("sprio", "-h", "-o", "%i %F").splitlines())
+    off = [abs(float(factors[job]) / WEIGHT - by_member[member]) for job, member in jobs.items()]
+    return f"sprio: {len(off)} waiting jobs, weighted fair-share factors within {max(off):.1e} of the tree's"
+
+
+def fading(seed: int) -> None:
+    """Print how far Slurm's decayed use of one job is from ours, with a half-life of a minute."""
+    with tempfile.TemporaryDirectory(prefix="dally-slurm-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        cluster = AccountedCluster(Path(folder), f"00:{int(HALF_LIFE_S) // 60:02d}:00")
+        try:
+            cluster.start()
+            cluster.account("add", "account", "a")
+            cluster.account("add", "user", "daemon", "account=a")
+            as_user = ("--uid=daemon", "--account=a", "--chdir=/", "--output=/dev/null", "--gres=gpu:4")
+            start_s = time.time()
+            cluster.run("sbatch", *as_user, given="#!/bin/bash\nsleep 20\n")
+            while cluster.run("squeue", "-h"):
+                time.sleep(0.2)
+            end_s = time.time()
+            for after_s in (5.0, 45.0):
+                time.sleep(max(0.0, end_s + after_s - time.time()))
+                real = cluster.shares()["a/daemon"].used
+                ours = decayed_use(4.0, start_s, end_s, time.time(), HALF_LIFE_S)
+                print(f"half-life {HALF_LIFE_S:.0f} s, {after_s:.0f} s after: Slurm {real:.0f} GPU-s, ours {ours:.1f}")
+        finally:
+            cluster.stop()
+
+
+def main() -> None:
+    """Compare, and print a line each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--waves", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    lacking = missing() + [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking:
+        raise InputError(f"not installed: {', '.join(lacking)}")
+    waves(options.waves, options.seed)
+    fading(options.seed)
+
+
+if __name__ == "__main__":
+    main()
