@@ -1,10 +1,11 @@
 """Our fair tree beside a real Slurm's: the same shares and use; are LevelFS, FairShare and sprio's factor the same?
 
-usage: python -m benchmarks.slurm_fair_tree [--waves 6] [--seed 1]
+usage: python -m benchmarks.slurm_fair_tree [--waves 4] [--seed 1]
 
-Starts a private cluster of two nodes with 8 pretended GPUs each, with slurmdbd and a MariaDB of its own, and in it a
-random tree of accounts and users. Waves of short jobs use it up, after each of which shares are changed and sshare is
-asked. Needs, beside Slurm, Debian's slurmdbd and mariadb-server (neither is to run as a service), and to be root.
+Starts a private cluster of two nodes with 8 pretended GPUs each, with slurmdbd and a MariaDB of its own, and in it
+a random tree of accounts and users. In each wave other users run jobs and a share is changed; a minute later, as Slurm
+counts no oftener, sshare is asked. Needs, beside Slurm, Debian's slurmdbd and mariadb-server (neither has to run as a
+service), and to be root. Takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -18,21 +19,25 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.live.slurm_cluster import SlurmCluster, free_ports, missing
+
 from dally.errors import InputError
-from dally.quotas.fair_tree import FairShare, decayed_use, fair_tree
+from dally.quotas.fair_tree import FairShare, decayed, decayed_use, fair_tree
 from dally.quotas.slurm import read_slurm_shares
 from dally.quotas.tree import QueueTree
-from tests.live.slurm_cluster import SlurmCluster, free_ports, missing
 
 # Whom Debian knows from the start; jobs run under their names.
 USERS: Final = ("daemon", "bin", "sys", "games", "man", "lp", "mail", "news", "uucp", "proxy", "backup", "list")
 WEIGHT: Final = 1_000_000
-HALF_LIFE_S: Final = 60.0
+HALF_LIFE_S: Final = 240.0
+PERIOD_S: Final = 60.0  # PriorityCalcPeriod, which is in minutes
+SOON_S: Final = 4.0
 PROGRAMS: Final = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb", "sacctmgr", "sshare", "sprio")
 ACCOUNTING: Final = """
 PriorityType=priority/multifactor
 PriorityWeightFairShare={weight}
 PriorityDecayHalfLife={half_life}
+PriorityUsageResetPeriod=YEARLY
 PriorityCalcPeriod=1
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
@@ -77,8 +82,12 @@ class AccountedCluster(SlurmCluster):
         super().__init__(folder, 1, 2, 8, "")
         self._sql_port = free_ports(40) + 30
         own = ACCOUNTING.format(weight=WEIGHT, half_life=half_life, port=self._sql_port + 1, home=folder)
-        lines = [line for line in self._conf().splitlines() if not line.startswith(("PriorityType", "AccountingStor"))]
-        billed = [f'{line} TRESBillingWeights="CPU=0,GRES/gpu=1"' if line.startswith("Part") else line for line in lines]
+        lines = [
+            line for line in self._conf().splitlines() if not line.startswith(("PriorityType", "AccountingStor"))
+        ]
+        billed = [
+            f'{line} TRESBillingWeights="CPU=0,GRES/gpu=1"' if line.startswith("Part") else line for line in lines
+        ]
         self.conf.write_text("\n".join(billed) + own)
 
     def start_controller(self) -> None:
@@ -140,15 +149,21 @@ def grow(cluster: AccountedCluster, rng: random.Random) -> list[tuple[str, str]]
     return members
 
 
-def use(cluster: SlurmCluster, rng: random.Random, members: list[tuple[str, str]], most_s: int = 5) -> None:
-    """A wave of short jobs of some of the users."""
+def use(cluster: SlurmCluster, rng: random.Random, members: list[tuple[str, str]]) -> None:
+    """Other users than before run jobs, up to all GPUs."""
+    cluster.cancel_all()
+    free = 16
     for account, user in rng.sample(members, len(members) // 2):
-        script = f"#!/bin/bash\nsleep {rng.randint(1, most_s)}\n"
-        as_user = (f"--uid={user}", f"--account={account}", "--chdir=/", "--output=/dev/null", "--time=5")
-        cluster.run("sbatch", *as_user, f"--gres=gpu:{rng.choice((1, 2, 4))}", given=script)
-    while cluster.run("squeue", "-h"):
-        time.sleep(0.5)
-    time.sleep(3.0)  # until what they used is counted
+        gpus = rng.choice((1, 2, 3))
+        if gpus <= free:
+            _submit(cluster, account, user, f"--gres=gpu:{gpus}")
+            free -= gpus
+
+
+def _submit(cluster: SlurmCluster, account: str, user: str, *words: str) -> str:
+    """A job that ends when it is cancelled; its number."""
+    as_user = (f"--uid={user}", f"--account={account}", "--chdir=/", "--output=/dev/null", "--parsable")
+    return cluster.run("sbatch", *as_user, *words, given="#!/bin/bash\nsleep 3600\n").strip()
 
 
 def differences(shown: dict[str, Shown], ours: dict[str, FairShare], leaves: list[str]) -> tuple[float, int]:
@@ -177,7 +192,7 @@ def waves(count: int, seed: int) -> None:
                     account, user = rng.choice(members)
                     change = (f"fairshare={rng.randint(0, 5)}", "where", f"account={account}", f"user={user}")
                     cluster.account("modify", "user", "set", *change)
-                time.sleep(3.0)
+                time.sleep(PERIOD_S + SOON_S)
                 report(wave, cluster)
             print(waiting(cluster, members))
         finally:
@@ -200,40 +215,39 @@ def report(wave: int, cluster: AccountedCluster) -> None:
 
 def waiting(cluster: AccountedCluster, members: list[tuple[str, str]]) -> str:
     """Fill the cluster, let every user wait, and see whether sprio orders the jobs as our factors do."""
-    filled = ("--uid=root", "--account=root", "--chdir=/", "--output=/dev/null", "--gres=gpu:8", "--nodes=2")
-    cluster.run("sbatch", *filled, given="#!/bin/bash\nsleep 60\n")
-    jobs: dict[str, tuple[str, str]] = {}
-    for account, user in members:
-        as_user = (f"--uid={user}", f"--account={account}", "--chdir=/", "--output=/dev/null", "--gres=gpu:8")
-        jobs[cluster.run("sbatch", "--parsable", *as_user, given="#!/bin/bash\nsleep 1\n").strip()] = (account, user)
-    time.sleep(5.0)
-    shown = cluster.shares()
-    by_member = {tuple(path.split("/")[-2:]): share.factor for path, share in shown.items()}
+    cluster.cancel_all()
+    _submit(cluster, "root", "root", "--gres=gpu:8", "--nodes=2")
+    jobs = {_submit(cluster, *member, "--gres=gpu:8"): member for member in members}
+    time.sleep(PERIOD_S + SOON_S)
+    by_member = {tuple(path.split("/")[-2:]): share.factor for path, share in cluster.shares().items()}
     factors = dict(line.split() for line in cluster.run("sprio", "-h", "-o", "%i %F").splitlines())
     off = [abs(float(factors[job]) / WEIGHT - by_member[member]) for job, member in jobs.items()]
-    return f"sprio: {len(off)} waiting jobs, weighted fair-share factors within {max(off):.1e} of the tree's"
+    return f"sprio: {len(off)} waiting jobs, fair-share factors within {max(off):.1e} of sshare's"
 
 
-def fading(seed: int) -> None:
-    """Print how far Slurm's decayed use of one job is from ours, with a half-life of a minute."""
+def fading() -> None:
+    """Print what Slurm counts of a job while it runs, and how that fades afterwards, beside our own count."""
     with tempfile.TemporaryDirectory(prefix="dally-slurm-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        cluster = AccountedCluster(Path(folder), f"00:{int(HALF_LIFE_S) // 60:02d}:00")
+        cluster = AccountedCluster(Path(folder), f"00:{HALF_LIFE_S / 60:02.0f}:00")
         try:
             cluster.start()
             cluster.account("add", "account", "a")
             cluster.account("add", "user", "daemon", "account=a")
-            as_user = ("--uid=daemon", "--account=a", "--chdir=/", "--output=/dev/null", "--gres=gpu:4")
             start_s = time.time()
-            cluster.run("sbatch", *as_user, given="#!/bin/bash\nsleep 20\n")
-            while cluster.run("squeue", "-h"):
-                time.sleep(0.2)
-            end_s = time.time()
-            for after_s in (5.0, 45.0):
-                time.sleep(max(0.0, end_s + after_s - time.time()))
-                real = cluster.shares()["a/daemon"].used
-                ours = decayed_use(4.0, start_s, end_s, time.time(), HALF_LIFE_S)
-                print(f"half-life {HALF_LIFE_S:.0f} s, {after_s:.0f} s after: Slurm {real:.0f} GPU-s, ours {ours:.1f}")
+            _submit(cluster, "a", "daemon", "--gres=gpu:4")
+            time.sleep(2.5 * PERIOD_S)
+            real, now_s = cluster.shares()["a/daemon"].used, time.time()
+            least, most = (decayed_use(4.0, start_s, at_s, at_s, HALF_LIFE_S) for at_s in (now_s - PERIOD_S, now_s))
+            told = f"ours {least:.0f} a minute ago, {most:.0f} now"
+            print(f"half-life {HALF_LIFE_S:.0f} s, a job still running: Slurm counts {real:.0f} GPU-s, {told}")
+            cluster.cancel_all()
+            time.sleep(PERIOD_S + SOON_S)
+            before = cluster.shares()["a/daemon"].used
+            time.sleep(2.0 * PERIOD_S)
+            after = cluster.shares()["a/daemon"].used
+            ours = decayed(1.0, 2.0 * PERIOD_S, HALF_LIFE_S)
+            print(f"two minutes after it ended Slurm counts {after / before:.3f} of it, we {ours:.3f}")
         finally:
             cluster.stop()
 
@@ -241,14 +255,14 @@ def fading(seed: int) -> None:
 def main() -> None:
     """Compare, and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--waves", type=int, default=6)
+    parser.add_argument("--waves", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     lacking = missing() + [name for name in PROGRAMS if shutil.which(name) is None]
     if lacking:
         raise InputError(f"not installed: {', '.join(lacking)}")
     waves(options.waves, options.seed)
-    fading(options.seed)
+    fading()
 
 
 if __name__ == "__main__":

@@ -38,11 +38,12 @@ def slurm(tmp_path: Path) -> Path:
 )
 def test_a_slurm_tree_of_16_nodes(source: tuple[str, str], slurm: Path, dally: Run) -> None:
     done = dally("topology", "import", "topology.conf", *source, "--out", "cluster.toml")
-    assert (done.stdout, done.stderr) == ("cluster.toml: 128 GPUs; 1 network, 4 rack, 16 machine\n", "")
+    types, typed = ("; 128 a100", " a100") if source[0] != "--gpus-per-node" else ("", "")
+    assert (done.stdout, done.stderr) == (f"cluster.toml: 128 GPUs; 1 network, 4 rack, 16 machine{types}\n", "")
     assert dally("topology", "show", "cluster.toml").stdout.splitlines() == [
         "network: 128 GPUs",
         "└── leaf1 … leaf4: 4 × 32 GPUs",
-        "    └── gpu01 … gpu04: 4 × 8 GPUs",
+        f"    └── gpu01 … gpu04: 4 × 8{typed} GPUs",
     ]
     summary = dally("simulate", "--trace", "jobs.csv", "--cluster", "cluster.toml", "--json")
     assert json.loads(summary.stdout)["makespan_s"] == 110.0
@@ -65,7 +66,8 @@ def test_to_slurm_and_back(slurm: Path, dally: Run) -> None:
     again = dally("topology", "import", "new.conf", "--out", "again.toml", "--json")
     assert json.loads(again.stdout)["gpus"] == 128
     text = (slurm / "new.conf").read_text()
-    assert text == CONF.replace("core", "network") + "#GPUs NodeName=gpu[01-16] Gres=gpu:8\n"
+    assert text == CONF.replace("core", "network") + "#GPUs NodeName=gpu[01-16] Gres=gpu:a100:8\n"
+    assert json.loads(again.stdout)["machines"][15]["gpu_type"] == "a100"
 
 
 def test_json(slurm: Path, dally: Run) -> None:

@@ -11,9 +11,19 @@ from dally.cluster.topology import Topology
 
 
 def summary_line(topology: Topology) -> str:
-    """`128 GPUs; 1 network, 2 rack, 16 machine`."""
+    """`128 GPUs; 1 network, 2 rack, 16 machine; 96 a100, 32 v100`."""
     counts = [f"{len(names)} {tier}" for tier, names in zip(topology.tiers, topology.names, strict=True)]
-    return f"{topology.total_gpus()} GPUs; {', '.join(reversed(counts))}"
+    types = [f"{gpus} {gpu_type or 'of no stated type'}" for gpu_type, gpus in gpus_by_type(topology).items()]
+    told = f"; {', '.join(types)}" if any(topology.gpu_types) else ""
+    return f"{topology.total_gpus()} GPUs; {', '.join(reversed(counts))}{told}"
+
+
+def gpus_by_type(topology: Topology) -> dict[str, int]:
+    """GPUs of each type, in the order of the machines; empty: not stated."""
+    found: dict[str, int] = {}
+    for gpu_type, gpus in zip(topology.gpu_types, topology.gpus[0], strict=True):
+        found[gpu_type] = found.get(gpu_type, 0) + int(gpus)
+    return found
 
 
 def topology_record(topology: Topology, left_out: Mapping[str, list[str]] | None = None) -> dict[str, object]:
@@ -25,7 +35,8 @@ def topology_record(topology: Topology, left_out: Mapping[str, list[str]] | None
         for tier in range(len(topology.tiers) - 2):
             domain = int(topology.parents[tier][domain])
             path.insert(0, topology.names[tier + 1][domain])
-        machines.append({"name": name, "path": path, "gpus": int(topology.gpus[0][machine])})
+        gpu_type = {"gpu_type": topology.gpu_types[machine]} if topology.gpu_types[machine] else {}
+        machines.append({"name": name, "path": path, "gpus": int(topology.gpus[0][machine]), **gpu_type})
     record: dict[str, object] = {
         "gpus": topology.total_gpus(),
         "tiers": [

@@ -16,10 +16,14 @@ Path = tuple[str, ...]  # names from the top down, the network's left out
 
 
 class _Tree(NamedTuple):
-    """A topology taken apart: GPUs by machine, uplinks by domain."""
+    """A topology taken apart: GPUs and their type by machine, uplinks by domain."""
 
     gpus: dict[Path, int]
     links: dict[Path, Link]
+    types: dict[Path, str]
+
+    def machines(self) -> list[Machine]:
+        return [Machine(path[:-1], path[-1], gpus, self.types[path]) for path, gpus in self.gpus.items()]
 
 
 def change(topology: Topology, text: str) -> Topology:
@@ -31,14 +35,12 @@ def change(topology: Topology, text: str) -> Topology:
     tree = _taken_apart(topology)
     for step in text.split(","):
         tree = _step(tree, topology.tiers, step.strip(), text)
-    machines = [Machine(path[:-1], path[-1], gpus) for path, gpus in tree.gpus.items()]
-    return Topology(topology.tiers, machines, tree.links)
+    return Topology(topology.tiers, tree.machines(), tree.links)
 
 
 def without_links(topology: Topology) -> Topology:
     """The same tree with no link stated."""
-    machines = [Machine(path[:-1], path[-1], gpus) for path, gpus in _taken_apart(topology).gpus.items()]
-    return Topology(topology.tiers, machines)
+    return Topology(topology.tiers, _taken_apart(topology).machines())
 
 
 def _taken_apart(topology: Topology) -> _Tree:
@@ -49,7 +51,8 @@ def _taken_apart(topology: Topology) -> _Tree:
         above = zip(topology.parents[tier], topology.names[tier], strict=True)
         paths = [(*paths[int(parent)], name) for parent, name in above]
         links.update(zip(paths, topology.links[tier], strict=True))
-    return _Tree({path: int(gpus) for path, gpus in zip(paths, topology.gpus[0], strict=True)}, links)
+    gpus = {path: int(count) for path, count in zip(paths, topology.gpus[0], strict=True)}
+    return _Tree(gpus, links, dict(zip(paths, topology.gpu_types, strict=True)))
 
 
 def _step(tree: _Tree, tiers: list[str], step: str, text: str) -> _Tree:
@@ -99,7 +102,7 @@ def _taken_away(tree: _Tree, length: int, count: int, text: str) -> _Tree:
     if count >= len(sizes):
         raise InputError(f"--cluster-delta {text!r}: there are {len(sizes)}, of which one must remain")
     gone = set(_largest(sizes, count))
-    return _Tree({path: gpus for path, gpus in tree.gpus.items() if path[:length] not in gone}, tree.links)
+    return tree._replace(gpus={path: gpus for path, gpus in tree.gpus.items() if path[:length] not in gone})
 
 
 def _added(tree: _Tree, length: int, count: int, text: str) -> _Tree:
@@ -108,7 +111,7 @@ def _added(tree: _Tree, length: int, count: int, text: str) -> _Tree:
     total = sum(sizes.values()) + count * sizes[model]
     if total > MOST_GPUS:
         raise InputError(f"--cluster-delta {text!r}: makes {total:,} GPUs, at most {MOST_GPUS:,}")
-    gpus, links = dict(tree.gpus), dict(tree.links)
+    gpus, links, types = dict(tree.gpus), dict(tree.links), dict(tree.types)
     inside = [(path[length:], machine_gpus) for path, machine_gpus in gpus.items() if path[:length] == model]
     names, machine_names = _Names(path[-1] for path in sizes), _Names(path[-1] for path in gpus)
     parents = [(size, place, path) for place, (path, size) in enumerate(_sizes(tree, length - 1).items())]
@@ -125,7 +128,8 @@ def _added(tree: _Tree, length: int, count: int, text: str) -> _Tree:
                 new = (*new, machine_names.free(like) if depth == len(below) else like)
                 links[new] = links[(*model, *below[:depth])]
             gpus[new] = machine_gpus
-    return _Tree(gpus, links)
+            types[new] = types[(*model, *below)]
+    return _Tree(gpus, links, types)
 
 
 class _Names:

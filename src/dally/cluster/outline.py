@@ -48,7 +48,8 @@ def _label(topology: Topology, tier: int, run: list[int]) -> str:
 
 
 def _size(topology: Topology, tier: int, domain: int) -> str:
-    return f"{int(topology.gpus[tier][domain])} GPUs"
+    typed = f" {topology.gpu_types[domain]}" if tier == 0 and topology.gpu_types[domain] else ""
+    return f"{int(topology.gpus[tier][domain])}{typed} GPUs"
 
 
 def _shape(topology: Topology, tier: int, domain: int) -> tuple[object, ...]:
@@ -59,4 +60,5 @@ def _shape(topology: Topology, tier: int, domain: int) -> tuple[object, ...]:
     if tier > 0:
         members = range(first, first + int(topology.child_counts[tier][domain]))
         inside = tuple(_shape(topology, tier - 1, child) for child in members)
-    return (int(topology.gpus[tier][domain]), link.facts(), inside)
+    gpu_type = topology.gpu_types[domain] if tier == 0 else ""
+    return (int(topology.gpus[tier][domain]), gpu_type, link.facts(), inside)

@@ -1,8 +1,8 @@
 """Slurm's fair tree (PriorityFlags' default since 19.05): who of all leaves has used least of what is his.
 
-Siblings are ordered by their share among siblings over their use among siblings. Whoever stands under a better sibling
-comes before all that stand under a worse one. Siblings that tie are taken together: queues that tie share their
-children, as if these were siblings, and the leaves among them that tie have the same rank.
+Siblings are ordered by their share among siblings over their use among siblings. Whoever stands under a better one
+comes before all that stand under a worse. Queues that tie share their children, as if these were siblings; leaves
+that tie have the same rank.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fair_tree_of(tree: QueueTree, used: Mapping[str, float]) -> dict[str, FairSh
 
 def decayed(used: float, elapsed_s: float, half_life_s: float) -> float:
     """What is left of use after a time in which none was added."""
-    return used * 0.5 ** (elapsed_s / half_life_s)
+    return float(used * 0.5 ** (elapsed_s / half_life_s))
 
 
 def decayed_use(gpus: float, start_s: float, end_s: float, now_s: float, half_life_s: float) -> float:

@@ -67,7 +67,10 @@ def assemble(
         tiers = [*tiers, "network"]
     depth = len(paths[0]) + 2
     names = _unique(["machine", *tiers]) if tiers is not None else default_tiers(depth)
-    placed = [Machine(path, machine.name, machine.gpus) for path, machine in zip(paths, kept, strict=True)]
+    placed = [
+        Machine(path, machine.name, machine.gpus, machine.gpu_type)
+        for path, machine in zip(paths, kept, strict=True)
+    ]
     return Imported(Topology(names, placed), left_out)
 
 

@@ -16,6 +16,7 @@ from dally.input_file import shown
 from dally.parsed_text import parse_json
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+TYPE_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
 
 
 class _Node(NamedTuple):
@@ -23,6 +24,10 @@ class _Node(NamedTuple):
     labels: dict[str, Any]
     gpus: int
     trouble: str  # why it takes no work now
+
+    def gpu_type(self) -> str:
+        """What the first label says that names a type; empty if none does."""
+        return next((str(self.labels[label]) for label in TYPE_LABELS if self.labels.get(label)), "")
 
     def place(self, level: Level) -> str:
         """What the node's label says at this level; empty if it has none."""
@@ -59,7 +64,7 @@ def _placed(path: Path, nodes: list[_Node], left_out: LeftOut, options: ImportOp
             left_out.setdefault(f"without label {missing[0]}", []).append(node.name)
             continue
         above = tuple(domain for level in levels if (domain := node.place(level)))
-        machines.append(Machine(above, node.name, node.gpus))
+        machines.append(Machine(above, node.name, node.gpus, node.gpu_type()))
     return assemble(path, machines, left_out, options, [level.tier for level in reversed(levels)])
 
 

@@ -1,4 +1,4 @@
-"""How many GPUs the nodes of a Slurm cluster have: `scontrol show node`, gres.conf, slurm.conf or a number."""
+"""How many GPUs the nodes of a Slurm cluster have, and which: `scontrol show node`, gres.conf, slurm.conf."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ _GRES = re.compile(r"gpu(?::[^:,()]+)*?(?::([0-9]{1,9}))?(?:\([^)]*\))?", re.IGN
 
 
 class GpuCounts(NamedTuple):
-    """GPUs by node, those of a node that is not listed (None: not known), and who is out of service."""
+    """GPUs by node, those of a node that is not listed (None: not known), who is out of service, types of GPU."""
 
     of: dict[str, int]
     otherwise: int | None
     down: dict[str, str]  # state by node
+    types: dict[str, str]  # by node, where stated
+    type_otherwise: str = ""  # of a node that is not listed
 
 
 def find_counts(path: Path, text: str, options: ImportOptions) -> GpuCounts:
     """What the options, the file itself or a file beside it say, the first that says anything."""
-    found = GpuCounts({}, None, {})
+    found = GpuCounts({}, None, {}, {})
     if options.nodes is not None:
         found = read_scontrol(options.nodes, read_text(options.nodes, stdin=True))
     elif options.gres is not None:
@@ -86,7 +88,7 @@ def attach(
         elif gpus and name in counts.down and not options.all_nodes:
             left_out.setdefault("out of service", []).append(name)
         else:
-            machines.append(Machine(above, name, gpus))
+            machines.append(Machine(above, name, gpus, counts.types.get(name, counts.type_otherwise)))
     in_tree = {name for _, name in hung}
     outside = [name for name, gpus in counts.of.items() if gpus and name not in in_tree]
     if outside:
@@ -101,6 +103,7 @@ def read_scontrol(path: Path, text: str) -> GpuCounts:
         raise at(path, None, None, "no NodeName= at the start of a line; expected the output of scontrol show node")
     of: dict[str, int] = {}
     down: dict[str, str] = {}
+    types: dict[str, str] = {}
     ends = [match.start() for match in starts[1:]] + [len(text)]
     for match, end in zip(starts, ends, strict=True):
         name = match.group(1)
@@ -109,27 +112,29 @@ def read_scontrol(path: Path, text: str) -> GpuCounts:
             of[name] = gres_gpus(fields.get("Gres", "")) or tres_gpus(fields.get("CfgTRES", ""))
         except ValueError as error:
             raise at(path, text.count("\n", 0, match.start()) + 1, name, str(error)) from None
+        types[name] = gres_type(fields.get("Gres", "")) or _tres_type(fields.get("CfgTRES", ""))
         state = fields.get("State", "")
         if {flag.strip("*~#!%$@^-").upper() for flag in state.split("+")} & OUT_OF_SERVICE:
             down[name] = state
-    return GpuCounts(of, None, down)
+    return GpuCounts(of, None, down, types)
 
 
 def read_config(path: Path, text: str) -> GpuCounts:
     """gres.conf (lines with Name=gpu) or slurm.conf (NodeName lines with Gres=)."""
     of: dict[str, int] = {}
+    types: dict[str, str] = {}
     otherwise: int | None = None
-    default = ""
+    type_otherwise = default = ""
     lists = HostLists(path)
     for line, values, _ in settings_of(text):
         try:
             if values.get("name", "").lower() == "gpu":
-                gpus = _devices(values)
+                gpus, gpu_type = _devices(values), values.get("type", "")
             elif "nodename" in values and "name" not in values and "autodetect" not in values:
                 if values["nodename"].upper() == "DEFAULT":
                     default = values.get("gres", default)
                     continue
-                gpus = gres_gpus(values.get("gres", default))
+                gpus, gpu_type = gres_gpus(values.get("gres", default)), gres_type(values.get("gres", default))
             else:
                 continue
         except ValueError as error:
@@ -138,12 +143,14 @@ def read_config(path: Path, text: str) -> GpuCounts:
             continue
         if "nodename" not in values:
             otherwise = (otherwise or 0) + gpus
+            type_otherwise = _both(type_otherwise, gpu_type)
             continue
         for name in lists.names(line, "NodeName", values["nodename"]):
             of[name] = of.get(name, 0) + gpus
+            types[name] = _both(types.get(name, ""), gpu_type)
     if not any(of.values()) and not otherwise:
         raise InputError(f"{path}: counts no GPUs (AutoDetect leaves that to the nodes); {HOW}")
-    return GpuCounts(of, otherwise, {})
+    return GpuCounts(of, otherwise, {}, types, type_otherwise)
 
 
 def _devices(values: dict[str, str]) -> int | None:
@@ -170,6 +177,26 @@ def gres_gpus(text: str) -> int:
             raise ValueError(f"Gres: {shown(item)}: must be like gpu:8 or gpu:a100:8")
         gpus += int(match.group(1) or 1)
     return gpus
+
+
+def gres_type(text: str) -> str:
+    """The type of GPU of `gpu:a100:8(S:0-1),nic:2`; several with + between them; empty where none is stated."""
+    found = ""
+    for item in split_outside(text, "()"):
+        kind, *words = item.split("(")[0].split(":")
+        if kind.lower() == "gpu" and words and not words[0].isdigit():
+            found = _both(found, words[0])
+    return found
+
+
+def _tres_type(text: str) -> str:
+    """The type of `gres/gpu=8,gres/gpu:a100=8`."""
+    return "+".join(re.findall(r"(?:^|,)gres/gpu:([^=,]+)=", text))
+
+
+def _both(one: str, other: str) -> str:
+    """A machine with GPUs of two types is of a type of its own."""
+    return "+".join(dict.fromkeys(filter(None, (*one.split("+"), other))))
 
 
 def tres_gpus(text: str) -> int:

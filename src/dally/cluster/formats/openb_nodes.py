@@ -16,7 +16,7 @@ COLUMNS = ("sn", "gpu")
 
 
 def read_openb(path: Path, text: str, options: ImportOptions) -> Imported:
-    """The machines of the table, without racks; types of GPUs are not told apart."""
+    """The machines of the table, without racks."""
     reader = csv.reader(io.StringIO(text, newline=""))
     machines: list[Machine] = []
     header: list[str] = []
@@ -41,6 +41,7 @@ def _machine(path: Path, line: int, header: list[str], row: list[str]) -> Machin
     if not name:
         raise at(path, line, "sn", "is empty")
     try:
-        return Machine((), name, whole_number(gpus))
+        model = row[header.index("model")].strip() if "model" in header else ""
+        return Machine((), name, whole_number(gpus), model)
     except ValueError as error:
         raise at(path, line, "gpu", f"{shown(gpus)}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from dally.cluster.formats.hostlist import fold
@@ -26,6 +27,10 @@ def to_slurm(topology: Topology) -> str:
             first = int(topology.first_children[tier][domain])
             below = names[tier - 1][first : first + int(topology.child_counts[tier][domain])]
             lines.append(f"SwitchName={name} {key}={','.join(fold(below))}")
-    for gpus, run in groupby(range(len(nodes)), key=lambda machine: int(topology.gpus[0][machine])):
-        lines.append(f"{GPU_COMMENT}NodeName={','.join(fold(nodes[machine] for machine in run))} Gres=gpu:{gpus}")
+    for (gpus, gpu_type), run in groupby(
+        range(len(nodes)), key=lambda machine: (int(topology.gpus[0][machine]), topology.gpu_types[machine])
+    ):
+        typed = re.sub(r"[^\w.+-]", "-", gpu_type, flags=re.ASCII) + ":" if gpu_type else ""
+        names_here = ",".join(fold(nodes[machine] for machine in run))
+        lines.append(f"{GPU_COMMENT}NodeName={names_here} Gres=gpu:{typed}{gpus}")
     return "\n".join(lines) + "\n"

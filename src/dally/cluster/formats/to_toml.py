@@ -20,13 +20,16 @@ def to_toml(topology: Topology) -> str:
     for name, link in zip(topology.tiers, shared, strict=True):
         lines += ["[[tiers]]", f"name = {toml_text(name)}", *_facts(link, _UNSTATED), ""]
     paths = _paths(topology)
-    for (above, gpus), run in groupby(
+    for (above, gpus, gpu_type), run in groupby(
         range(topology.machine_count()),
-        key=lambda machine: (paths[0][machine][:-1], int(topology.gpus[0][machine])),
-    ):
+        key=lambda machine: (
+            paths[0][machine][:-1], int(topology.gpus[0][machine]), topology.gpu_types[machine],
+        ),
+    ):  # fmt: skip
         names = fold(paths[0][machine][-1] for machine in run)
         lines += ["[[machines]]", *([f"path = {toml_text('/'.join(above))}"] if above else [])]
-        lines += [f"names = {toml_text(names[0]) if len(names) == 1 else _list(names)}", f"gpus = {gpus}", ""]
+        lines += [f"names = {toml_text(names[0]) if len(names) == 1 else _list(names)}", f"gpus = {gpus}"]
+        lines += [*([f"gpu_type = {toml_text(gpu_type)}"] if gpu_type else []), ""]
     for tier in range(len(topology.tiers) - 1):
         for path, link in zip(paths[tier], topology.links[tier], strict=True):
             facts = _facts(link, shared[tier])

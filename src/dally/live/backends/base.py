@@ -68,6 +68,7 @@ class ClusterMachine:
     gpus: int
     state: str = UP
     reason: str = ""
+    gpu_type: str = ""  # empty: not stated
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ class LocalBackend(Backend):
         self._jobs = {int(path.name): JobFolder(path) for path in self._folder.iterdir() if path.name.isdigit()}
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._machines = tuple(
-            ClusterMachine(name, int(gpus)) for name, gpus in zip(topology.names[0], topology.gpus[0], strict=True)
+            ClusterMachine(name, int(gpus), gpu_type=gpu_type)
+            for name, gpus, gpu_type in zip(topology.names[0], topology.gpus[0], topology.gpu_types, strict=True)
         )
 
     def identity(self) -> str:

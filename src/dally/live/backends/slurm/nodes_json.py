@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dally.cluster.formats.node_gpus import gres_gpus
+from dally.cluster.formats.node_gpus import gres_gpus, gres_type
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ClusterMachine
 
@@ -29,7 +29,8 @@ def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> l
         except ValueError as error:
             raise BackendError(f"node {row.get('name')}: {error}") from None
         if gpus:
-            found.append(ClusterMachine(str(row["name"]), gpus, _state(row), str(row.get("reason") or "")))
+            reason, gpu_type = str(row.get("reason") or ""), gres_type(str(row.get("gres") or ""))
+            found.append(ClusterMachine(str(row["name"]), gpus, _state(row), reason, gpu_type))
     return found
 
 

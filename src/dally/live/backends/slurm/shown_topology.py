@@ -18,7 +18,7 @@ def topology_of(text: str, machines: Sequence[ClusterMachine]) -> Topology:
     """These machines below their switches; in one flat network where Slurm knows no switches."""
     if not machines:
         raise BackendError("no node of these partitions has GPUs (Gres=gpu:N)")
-    gpus = {machine.name: machine.gpus for machine in machines}
+    named = {machine.name: machine for machine in machines}
     lists = HostLists(SOURCE)
     switches: list[Switch] = []
     for line, values, _ in settings_of(text):
@@ -27,7 +27,9 @@ def topology_of(text: str, machines: Sequence[ClusterMachine]) -> Topology:
             # The nodes of a switch above others are those of the others, once more.
             nodes = [] if below else lists.names(line, "Nodes", values.get("nodes", ""))
             switches.append(Switch(values["switchname"], line, below, nodes))
-    placed = [Machine(path, name, gpus[name]) for path, name in hang(SOURCE, switches) if name in gpus]
-    known = {machine.name for machine in placed}
-    placed += [Machine((), name, count) for name, count in gpus.items() if name not in known]
+    hung = {name: path for path, name in hang(SOURCE, switches) if name in named}
+    outside = {name: () for name in named if name not in hung}
+    placed = [
+        Machine(path, name, named[name].gpus, named[name].gpu_type) for name, path in (hung | outside).items()
+    ]
     return assemble(SOURCE, placed, {}, ImportOptions()).topology
