@@ -2,10 +2,10 @@
 
 usage: python -m benchmarks.slurm_fair_tree [--waves 4] [--seed 1]
 
-Starts a private cluster of two nodes with 8 pretended GPUs each, with slurmdbd and a MariaDB of its own, and in it
-a random tree of accounts and users. In each wave other users run jobs and a share is changed; a minute later, as Slurm
-counts no oftener, sshare is asked. Needs, beside Slurm, Debian's slurmdbd and mariadb-server (neither has to run as a
-service), and to be root. Takes about ten minutes.
+Starts a private cluster of two nodes with 8 pretended GPUs each, with slurmdbd and a MariaDB of its own, and in
+it a random tree of accounts and users. In each wave other users run jobs and a share is changed; a minute
+later, as Slurm counts no oftener, sshare is asked. Takes ten minutes. Needs, beside Slurm, Debian's slurmdbd
+and mariadb-server, neither of them running as a service, and to be root.
 """
 
 from __future__ import annotations
