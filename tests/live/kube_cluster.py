@@ -210,12 +210,13 @@ def job(name: str, pods: int, gpus: int, seconds: float | None, **notes: str) ->
 
 
 @contextmanager
-def kube_cluster(folder: Path, nodes: int = 16) -> Iterator[KubeCluster]:
-    """For the length of a block."""
+def kube_cluster(folder: Path, nodes: int = 16, controllers: bool = True) -> Iterator[KubeCluster]:
+    """For the length of a block; without controllers nobody makes the pods of Jobs."""
     audit, policy = folder / "audit.log", folder / "audit.yaml"
     policy.write_text(AUDIT)
     environment = {
-        **os.environ, "WITH": "controller-manager", "OWNER": str(os.getpid()), "KCM_ARGS": QUICK,
+        **os.environ, "WITH": "controller-manager" if controllers else "", "OWNER": str(os.getpid()),
+        "KCM_ARGS": QUICK,
         "API_ARGS": f"--audit-policy-file={policy} --audit-log-path={audit}",
     }  # fmt: skip
     done = subprocess.run(

@@ -58,10 +58,28 @@ class Orders(Executor):
 
 def carry_out(backend: Backend, roster: Roster, now: float, speed: float) -> list[str]:
     """Ask the backend for what is wanted and can be done now; what it refused, a line each."""
+    starts: list[Wanted] = []
+    problems: list[str] = []
+    for wanted in _due(roster, now, speed):
+        if wanted.asked == START:
+            starts.append(wanted)
+            continue
+        try:
+            backend.preempt(wanted.job_id)
+        except BackendError as error:
+            problems += _refused(wanted, str(error))
+    answers = backend.start_all([(wanted.job_id, wanted.placement or {}) for wanted in starts])
+    for wanted, answer in zip(starts, answers, strict=True):
+        problems += _refused(wanted, answer) if answer else []
+    return problems
+
+
+def _due(roster: Roster, now: float, speed: float) -> list[Wanted]:
+    """What is to be asked for now, noted as asked."""
     told = {job.job_id: job for job in roster.latest.jobs}
     free = _free_gpus(roster.latest, roster)
-    problems: list[str] = []
-    for wanted in list(roster.wanted.values()):
+    found: list[Wanted] = []
+    for wanted in roster.wanted.values():
         job = told.get(wanted.job_id)
         asked = "" if job is None else _next_step(job.state, wanted)
         if not asked or (asked == wanted.asked and now - wanted.tried_s < ASK_AGAIN_S * speed and not wanted.error):
@@ -70,15 +88,13 @@ def carry_out(backend: Backend, roster: Roster, now: float, speed: float) -> lis
             continue
         wanted.asked, wanted.tried_s, wanted.error = asked, now, ""
         wanted.tries += asked == START
-        try:
-            if asked == START:
-                backend.start(wanted.job_id, wanted.placement or {})
-            else:
-                backend.preempt(wanted.job_id)
-        except BackendError as error:
-            wanted.error = str(error)
-            problems.append(f"{asked} of job {wanted.job_id}: {error}")
-    return problems
+        found.append(wanted)
+    return found
+
+
+def _refused(wanted: Wanted, error: str) -> list[str]:
+    wanted.error = error
+    return [f"{wanted.asked} of job {wanted.job_id}: {error}"]
 
 
 def _next_step(state: str, wanted: Wanted) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dally.cluster.topology import Topology
     from dally.live.board import Board
@@ -119,6 +119,17 @@ class Backend(ABC):
     @abstractmethod
     def start(self, job_id: str, placement: Placement) -> None:
         """Start a queued job on these GPUs, which are free."""
+
+    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+        """Start several jobs; why not, by place, and nothing where the order was taken."""
+        return [self._refusal(job_id, placement) for job_id, placement in orders]
+
+    def _refusal(self, job_id: str, placement: Placement) -> str:
+        try:
+            self.start(job_id, placement)
+        except BackendError as error:
+            return str(error)
+        return ""
 
     @abstractmethod
     def preempt(self, job_id: str) -> None:

@@ -9,12 +9,12 @@ from typing import Final
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.evictor import Evictor
-from dally.live.backends.kubernetes.gates import HOST, open_patch
 from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.pod_book import PodBook
 from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_record import PodRecord
+from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
 
 WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
 CONFLICT: Final = 409

@@ -20,7 +20,6 @@ from dally.live.backends.base import (
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
-from dally.live.backends.kubernetes.gates import SINCE, version_of
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.kubernetes.kube_api import KubeApi
@@ -36,11 +35,12 @@ from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.room import Room
+from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from dally.live.backends.kubernetes.telling import Teller
 from dally.live.facts import allocation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dally.live.board import Board
     from dally.live.scheduler import Turn
@@ -60,6 +60,7 @@ class KubernetesBackend(Backend):
         self.api = KubeApi(options.kubeconfig, options.context)
         self._changed = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
+        self._starters = ThreadPoolExecutor(THREADS, "starts")  # they wait for the others
         self.book = PodBook(self._changed, self._ours)
         self.nodes = NodeBook(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
@@ -209,11 +210,15 @@ class KubernetesBackend(Backend):
             raise BackendError(f"job {job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, (gang.size or 1) - gang.done)]
         nodes = seats(pods, placement)
-        self._room.check(pods, nodes)
         self._lead()
-        self._mender.given_up.discard(gang.key)
-        self._hostfiles.write(gang, pods, nodes)
-        self._binder.bind(pods, nodes, range(len(pods)), placement, self._tier(placement))
+        with self._room.reserved(pods, nodes):
+            self._mender.given_up.discard(gang.key)
+            self._hostfiles.write(gang, pods, nodes)
+            self._binder.bind(pods, nodes, range(len(pods)), placement, self._tier(placement))
+
+    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+        """Several gangs at a time: one of few pods would leave the server idle."""
+        return list(self._starters.map(lambda order: self._refusal(*order), orders))
 
     def preempt(self, job_id: str) -> None:
         """Evict its pods; their controller makes new ones, which wait."""
@@ -282,6 +287,7 @@ class KubernetesBackend(Backend):
         if self._teller is not None:
             self._teller.close()
         self._pool.shutdown(wait=False)
+        self._starters.shutdown(wait=False)
 
     def _lead(self) -> None:
         if self._claimed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
@@ -20,6 +22,22 @@ class Room:
     def __init__(self, book: PodBook, nodes: NodeBook) -> None:
         self._book = book
         self._nodes = nodes
+        self._lock = threading.Lock()
+        self._reserved: dict[str, dict[str, PodRecord]] = {}  # by node and uid: about to be bound
+
+    @contextmanager
+    def reserved(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> Iterator[None]:
+        """The same as `check`, and nobody else gets that room during the block."""
+        with self._lock:
+            self.check(pods, seats)
+            for pod, seat in zip(pods, seats, strict=True):
+                self._reserved.setdefault(seat, {})[pod.uid] = pod
+        try:
+            yield
+        finally:
+            with self._lock:
+                for pod, seat in zip(pods, seats, strict=True):
+                    self._reserved[seat].pop(pod.uid, None)
 
     def check(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> None:
         """A BackendError unless each pod may run on its node and all of them fit at once."""
@@ -39,7 +57,8 @@ class Room:
 
     def _check_node(self, node: NodeRecord, here: Sequence[PodRecord]) -> None:
         new = {pod.uid for pod in here}
-        there = [pod for pod in self._book.on_node(node.name) if pod.uid not in new]
+        known = {pod.uid: pod for pod in self._book.on_node(node.name)} | self._reserved.get(node.name, {})
+        there = [pod for uid, pod in known.items() if uid not in new]
         for place, (unit, size) in enumerate(UNITS):
             asked = sum(pod.needs[place] for pod in here)
             free = node.room[place] - sum(pod.needs[place] for pod in there)

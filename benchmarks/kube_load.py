@@ -1,0 +1,164 @@
+"""The Kubernetes backend under load, on a real API server: CPU of a turn with reading, pods bound a second, memory.
+
+usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3000] [--pods 7000] [--seconds 60]
+
+Needs the bundle ../shared/kubernetes. Nodes have 8 GPUs, pods ask for 8 and end after 20 to 60 s, so that gangs start
+all the time. With the defaults more than 2,000 gangs of 5,000 pods wait throughout. CPU is that of the whole process:
+watches, books, policy, store, bindings; the kubelet is another process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
+
+from dally.live.backends.base import Placement
+from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
+from dally.live.backends.kubernetes.kube_api import KubeApi
+from dally.live.board import board_of
+from dally.live.scheduler import Scheduler, Turn
+from dally.live.setup import Setup
+from dally.live.store import open_store
+from dally.live.wall_clock import WallClock
+from dally.live.why_waiting import Reasons
+
+THREADS = 8
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--gangs", type=int, default=3000)
+    parser.add_argument("--pods", type=int, default=7000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="dally-kube-load-") as folder,
+        kube_cluster(Path(folder), given.nodes, controllers=False) as kube,
+    ):
+        kube.kubelet.stop()
+        measure_server(kube)
+        load(kube, Path(folder), given)
+
+
+def measure_server(kube: KubeCluster) -> None:
+    """What the server takes: bindings by eight threads that do nothing else."""
+    api = KubeApi(kube.config, "admin")
+    names = [f"raw-{number}" for number in range(1000)]
+
+    def bind(name: str) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": kube.nodes[0]}
+        api.post(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(lambda name: api.post(PODS, pod(name, schedulerName="none")), names))
+        began_s = time.monotonic()
+        list(pool.map(bind, names))
+        print(f"server alone: {1000 / (time.monotonic() - began_s):.0f} pods bound a second by {THREADS} threads")
+    api.call("DELETE", PODS, {"gracePeriodSeconds": 0})
+
+
+def submit(kube: KubeCluster, gangs: int, pods: int) -> None:
+    """So many gangs of one to eight pods, that many pods in all."""
+    chance = random.Random(1)
+    sizes = [1] * gangs
+    for _ in range(pods - gangs):
+        sizes[_one(sizes, chance)] += 1
+    made = []
+    for number, size in enumerate(sizes):
+        labels = {"dally.io/gang": f"g{number}", "dally.io/gang-size": str(size)}
+        notes = {"dally.io/model": "resnet50", "dally.io/expected": "600"}
+        seconds = chance.uniform(20.0, 60.0)
+        made += [pod(f"g{number}-{at}", 8, seconds, labels=labels, notes=notes) for at in range(size)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(lambda one: kube.admin.post(PODS, one), made))
+
+
+def _one(sizes: list[int], chance: random.Random) -> int:
+    while True:
+        at = chance.randrange(len(sizes))
+        if sizes[at] < 8:
+            return at
+
+
+class Timed(KubernetesBackend):
+    """Knows how long it took to bind."""
+
+    spent_s = 0.0
+
+    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+        began_s = time.monotonic()
+        found = super().start_all(orders)
+        self.spent_s += time.monotonic() - began_s
+        return found
+
+
+def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
+    """Turn after turn for so long."""
+    submit(kube, given.gangs, given.pods)
+    backend = Timed(KubeOptions(kubeconfig=kube.config, context="dally"))
+    store = open_store(f"sqlite:///{folder}/dally.db")
+    scheduler = Scheduler(backend, backend.topology(), Setup("dally"), store, WallClock(time.time()))
+    cpu_s = time.process_time()
+    bound = pods_of(scheduler.turn())
+    print(f"first turn: {bound} of {given.pods} pods bound in {backend.spent_s:.1f} s, "
+          f"{bound / backend.spent_s:.0f} a second; {time.process_time() - cpu_s:.1f} s CPU in all")  # fmt: skip
+    kubelet = subprocess.Popen([sys.executable, str(BUNDLE / "fakekubelet.py"), kube.config])
+    try:
+        turns(scheduler, backend, given.seconds)
+    finally:
+        kubelet.kill()
+        kubelet.wait()
+    backend.close()
+    store.close()
+
+
+def pods_of(turn: Turn) -> int:
+    """Pods that were started in a turn, each on a node of its own."""
+    return sum(len(row["placement"] or {}) for row in turn.log if row["kind"] == "start")
+
+
+def turns(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> None:
+    """As the daemon takes them; what they took."""
+    reasons = Reasons(scheduler.roster.topology.tiers)
+    cpus: list[float] = []
+    sizes: list[float] = []
+    started = 0
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        cpu_s = time.process_time()
+        turn = scheduler.turn()
+        reasons.learn(turn.decisions)
+        board = board_of(scheduler, reasons, turn, len(cpus))
+        backend.tell(board, turn)
+        backend.wait(1.0)
+        cpus.append(time.process_time() - cpu_s)
+        sizes.append(_rss_mb())
+        started += pods_of(turn)
+    waiting = sum(line.state == "waiting" for line in board.jobs)
+    cpus.sort()
+    third = len(sizes) // 3
+    print(f"{len(cpus)} turns, {started} more pods started, {waiting} gangs wait at the end")
+    print(f"CPU of a turn: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
+    print(
+        f"memory: {max(sizes[:third]):.0f} MB in the first third of the turns, {max(sizes[-third:]):.0f} MB in the last"
+    )
+
+
+def _rss_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+if __name__ == "__main__":
+    main()
