@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3000] [--pods 7000] [--seconds 60]
 
-Needs the bundle ../shared/kubernetes. Nodes have 8 GPUs, pods ask for 8 and end after 20 to 60 s, so that gangs start
-all the time. With the defaults more than 2,000 gangs of 5,000 pods wait throughout. CPU is that of the whole process:
-watches, books, policy, store, bindings; the kubelet is another process.
+Needs the bundle ../shared/kubernetes. Nodes have 8 GPUs, pods ask for 8 and end after 20 to 60 s, so that gangs
+start all the time. With the defaults more than 2,000 gangs of 5,000 pods wait throughout. CPU is that of the whole
+process: watches, books, policy, store, bindings; the kubelet is another process.
 """
 
 from __future__ import annotations
@@ -150,9 +150,7 @@ def turns(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> N
     third = len(sizes) // 3
     print(f"{len(cpus)} turns, {started} more pods started, {waiting} gangs wait at the end")
     print(f"CPU of a turn: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
-    print(
-        f"memory: {max(sizes[:third]):.0f} MB in the first third of the turns, {max(sizes[-third:]):.0f} MB in the last"
-    )
+    print(f"memory: {max(sizes[:third]):.0f} MB in the first third, {max(sizes[-third:]):.0f} MB in the last")
 
 
 def _rss_mb() -> float:

@@ -9,16 +9,11 @@ import re
 from typing import Any, Final
 
 from dally.live.backends.kubernetes import names
-from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
+from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
-SINCE: Final = (1, 27)
+SINCE: Final = (1, 27)  # older servers drop them without a word
 HOST: Final = "kubernetes.io/hostname"
-
-
-def has_gates(api: KubeApi) -> bool:
-    """Whether the server knows scheduling gates; an older one drops them without a word."""
-    return version_of(api.get("/version")) >= SINCE
 
 
 def version_of(told: Entry) -> tuple[int, int]:

@@ -1,0 +1,151 @@
+"""What users and operators see of a real API server: events, conditions, ranks, hostfiles, rights."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dally.live.assembly import Service
+from dally.live.backends.base import SubmitRequest
+from dally.live.config import Config
+from dally.live.setup import Setup
+from tests.live.kube_cluster import JOBS, PODS, ROOT, KubeCluster, job, until
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Site:
+    """A daemon of a cluster, taken turn by turn."""
+
+    def __init__(self, kube: KubeCluster, folder: Path) -> None:
+        options = {"kubeconfig": kube.config, "context": "dally", "image": "none"}
+        config = Config("kubernetes", folder=folder, kubernetes=options, setup=Setup("fifo-backfill"))
+        self.kube = kube
+        self.service = Service(config)
+        self.daemon = self.service.daemon
+
+    def go_on(self, done: Callable[[], Any], seconds: float = 20.0) -> None:
+        until_s = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < until_s, self.daemon.board.problems
+            self.daemon.turn()
+            self.service.backend.wait(0.1)
+
+    def runs(self, job_id: str) -> bool:
+        line = self.daemon.board.by_id.get(job_id)
+        return line is not None and line.state == "running"
+
+    def pods(self, gang: str) -> list[dict[str, Any]]:
+        return [one for one in self.kube.pods() if one["metadata"]["labels"].get("test/gang") == gang]
+
+
+@pytest.fixture
+def site(kube: KubeCluster, tmp_path: Path) -> Iterator[Site]:
+    made = Site(kube, tmp_path)
+    yield made
+    made.service.close()
+
+
+def described(kube: KubeCluster, pod: str, word: str) -> str:
+    """What `kubectl describe pod` says, if that word is in it."""
+    words = [str(kube.folder / "bin" / "kubectl"), "--kubeconfig", kube.config, "describe", "pod", pod]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return text if word in text else ""
+
+
+def test_describe_says_why_and_where(site: Site) -> None:
+    kube = site.kube
+    kube.admin.post(JOBS, job("big", 14, 8, None))
+    site.go_on(lambda: site.runs("default.job.big"))
+    kube.admin.post(JOBS, job("late", 4, 8, None))
+    site.go_on(lambda: site.daemon.board.by_id.get("default.job.late"))
+    until(lambda: len(site.pods("late")) == 4)
+    site.go_on(lambda: all(condition_of(one)[0] == "False" for one in site.pods("late")))
+    name = site.pods("late")[0]["metadata"]["name"]
+    text = until(lambda: described(kube, name, "FailedScheduling"))
+    assert "16 GPUs free, it asks for 32" in text
+    assert "dally.io/Placed" in text
+    kube.admin.call("DELETE", f"{JOBS}/big", {"propagationPolicy": "Background"})
+    site.go_on(lambda: site.runs("default.job.late"))
+    until(lambda: condition_of(kube.admin.get(f"{PODS}/{name}"))[:2] == ("True", "Leaf"))
+    text = until(lambda: described(kube, name, "Successfully assigned"))
+    assert "gang on one leaf" in text
+
+
+def condition_of(pod: dict[str, Any]) -> tuple[str, str, str]:
+    for found in pod["status"].get("conditions") or ():
+        if found["type"] == "dally.io/Placed":
+            return found["status"], found["reason"], found["message"]
+    return "", "", ""
+
+
+def test_ranks_follow_the_fabric(site: Site) -> None:
+    """Rank by rank along the machines, in the annotation and in the hostfile that the pods mount."""
+    kube = site.kube
+    body = job("ranked", 12, 4, None)
+    body["spec"]["template"]["spec"]["volumes"] = [{"name": "hosts", "configMap": {"name": "dally-hosts-ranked"}}]
+    kube.admin.post(JOBS, body)
+    site.go_on(lambda: site.runs("default.job.ranked"))
+    pods = sorted(site.pods("ranked"), key=lambda one: int(one["metadata"]["annotations"]["dally.io/rank"]))
+    assert [one["metadata"]["annotations"]["dally.io/rank"] for one in pods] == [str(rank) for rank in range(12)]
+    nodes = [one["spec"]["nodeName"] for one in pods]
+    assert nodes == sorted(nodes)
+    lines = kube.admin.get(f"{MAPS}/dally-hosts-ranked")["data"]["hostfile"].splitlines()
+    assert lines == [f"{one['metadata']['name']} slots=4 # {one['spec']['nodeName']}" for one in pods]
+
+
+def test_no_other_right_is_used(site: Site) -> None:
+    """The audit log of what a daemon does, against deploy/kubernetes/rbac.yaml: neither more nor less."""
+    kube, backend = site.kube, site.service.backend
+    seen = kube.audit.stat().st_size if kube.audit.exists() else 0
+    body = job("all", 2, 8, None)
+    body["spec"]["template"]["spec"]["volumes"] = [{"name": "hosts", "configMap": {"name": "dally-hosts-all"}}]
+    kube.admin.post(JOBS, body)
+    site.go_on(lambda: site.runs("default.job.all"))
+    backend.preempt("default.job.all")
+    site.go_on(lambda: site.runs("default.job.all"))
+    made = backend.submit(SubmitRequest(4, ("sleep", "1000")))
+    site.go_on(lambda: site.runs(made))
+    backend.cancel(made)
+    site.go_on(lambda: made not in site.daemon.board.by_id)
+    time.sleep(1.0)  # the teller and the lease
+    with kube.audit.open() as file:
+        file.seek(seen)
+        rows = [json.loads(line) for line in file]
+    used, refused = set(), []
+    for row in rows:
+        if "objectRef" in row:
+            ref = row["objectRef"]
+            what = "/".join(part for part in (ref["resource"], ref.get("subresource")) if part)
+            used.add((row["verb"], ref.get("apiGroup", ""), what))
+            refused += [row["requestURI"]] if row["responseStatus"]["code"] == 403 else []
+    assert not refused
+    granted = {right for role in RIGHTS for right in role}
+    idle = {("get", "kubeflow.org", "pytorchjobs"), ("get", "kubeflow.org", "mpijobs")}
+    idle |= {("get", "jobset.x-k8s.io", "jobsets"), ("patch", "", "pods"), ("delete", "", "pods")}
+    begun = {(verb, "", kind) for verb in ("list", "watch") for kind in ("nodes", "pods")}  # before
+    begun.add(("create", "coordination.k8s.io", "leases"))
+    assert used <= granted
+    assert granted - used <= idle | begun, granted - used
+
+
+def rights() -> list[set[tuple[str, str, str]]]:
+    """By role: verb, group and resource."""
+    found = []
+    for entry in yaml.safe_load_all((ROOT / "deploy/kubernetes/rbac.yaml").read_text()):
+        rules = entry.get("rules") or ()
+        found.append(
+            {(verb, group, kind) for rule in rules for group in rule["apiGroups"] for kind in rule["resources"]
+             for verb in rule["verbs"]}
+        )  # fmt: skip
+    return found
+
+
+RIGHTS = rights()
