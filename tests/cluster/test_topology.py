@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from librt.vecs import vec
-from mypy_extensions import i64
 
 from dally.cluster.outline import draw
 from dally.cluster.topology import Machine, Topology, default_tiers, grid
+from dally.model import make_allocation
 
 
 def test_grid_numbers_machines_rack_by_rack() -> None:
@@ -57,7 +56,7 @@ def test_closest_tier() -> None:
 def test_tier_of_machines() -> None:
     topology = grid(2, 2, 2, 8)
     found = {
-        machines: int(topology.tier_of(vec[i64](machines)))
+        machines: int(topology.tier_of(make_allocation(0, [(machine, 1) for machine in machines])))
         for machines in ((3,), (5, 5), (0, 1), (0, 2), (1, 3), (0, 4), (0, 1, 7))
     }
     assert found == {(3,): 0, (5, 5): 0, (0, 1): 1, (0, 2): 2, (1, 3): 2, (0, 4): 3, (0, 1, 7): 3}

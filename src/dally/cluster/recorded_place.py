@@ -44,7 +44,7 @@ class Places:
         self.used.update(machines)
         placed = sorted((machine, part) for machine, part in zip(machines, parts, strict=True) if part)
         allocation = make_allocation(0, placed)
-        allocation.tier = self._topology.tier_of(allocation.machines)
+        allocation.tier = self._topology.tier_of(allocation)
         return allocation
 
 

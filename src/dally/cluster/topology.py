@@ -5,6 +5,7 @@ from __future__ import annotations
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from dally.model import Allocation
 from dally.pickles import picklable
 
 DEFAULT_TIERS = {
@@ -172,9 +173,11 @@ class Topology:
             domain = self.parents[above][domain]
         return domain
 
-    def tier_of(self, machines: vec[i64]) -> i64:
-        """The closest tier of which one domain holds all these machines."""
+    # Not of a `vec`: whenever plain Python hands one to compiled code, mypyc 2.4 loses it, and its memory.
+    def tier_of(self, allocation: Allocation) -> i64:
+        """The closest tier of which one domain holds all of the allocation's machines."""
         tier: i64 = 0
+        machines = allocation.machines
         home = machines[0]  # the domain of that tier which holds those seen so far
         for machine in machines:
             domain = self.domain_of(tier, machine)

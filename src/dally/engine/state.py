@@ -422,7 +422,7 @@ class State:
 
     def _seat(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self.cluster.take(job, allocation)
-        allocation.tier = self.cluster.topology.tier_of(allocation.machines)  # whatever the policy calls it
+        allocation.tier = self.cluster.topology.tier_of(allocation)  # whatever the policy calls it
         self.log.add(now, kind, job.index, -1, allocation)
         job.status = RUNNING
         job.allocation = allocation

@@ -39,7 +39,7 @@ def allocation_of(topology: Topology, numbers: Mapping[str, int], placement: Pla
         return None
     parts = sorted((numbers[name], gpus) for name, gpus in placement.items())
     allocation = make_allocation(0, parts)
-    allocation.tier = topology.tier_of(allocation.machines)
+    allocation.tier = topology.tier_of(allocation)
     return allocation
 
 

@@ -45,7 +45,7 @@ class Busy:
         allocation = Allocation(0)
         for machine, gpus in parts:
             allocation.add(machine, gpus)
-        allocation.tier = self.cluster.topology.tier_of(allocation.machines)
+        allocation.tier = self.cluster.topology.tier_of(allocation)
         job.status, job.allocation, job.tier = RUNNING, allocation, allocation.tier
         job.placed_s, job.since_s, job.rate, job.work_s = 0.0, NOW_S, 1.0, work_s
         self.cluster.take(job, allocation)

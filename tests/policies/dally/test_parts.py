@@ -48,7 +48,7 @@ def is_no_worse(move: Move, cluster: Cluster) -> bool:
     """Whether a move ends no farther apart and on no more machines."""
     held = move.job.allocation
     assert held is not None
-    tier = cluster.topology.tier_of(move.allocation.machines)
+    tier = cluster.topology.tier_of(move.allocation)
     return (
         int(move.allocation.total()) == int(move.job.gpus)
         and tier <= move.job.tier

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -40,6 +41,8 @@ def _work_and_leave(work: Callable[[], object], write: int) -> None:
         with os.fdopen(write, "wb") as pipe:
             pipe.write(content)
         status = 0
+    except Exception:
+        traceback.print_exc()
     finally:
         os._exit(status)
 

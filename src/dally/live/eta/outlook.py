@@ -92,7 +92,9 @@ class Outlook:
                 content = _content(scheduler)
             answer = self._answer(content, Question((number,), detail=True), scheduler)
             found = self._tell(answer, number, job_id, scheduler)
-            self._recent[job_id] = (time.monotonic(), found)
+            now_s = time.monotonic()
+            self._recent = {name: one for name, one in self._recent.items() if now_s - one[0] < RECENT_S}
+            self._recent[job_id] = (now_s, found)
             return found
 
     def preview(self, request: SubmitRequest) -> Forecast:

@@ -60,6 +60,6 @@ def places_now(present: Present, job: Job) -> dict[int, float]:
     for tier in range(cluster.root + 1):
         place = best_fit(cluster, tier, job.gpus, job.group)
         if place is not None:
-            place.tier = cluster.topology.tier_of(place.machines)
+            place.tier = cluster.topology.tier_of(place)
             found.setdefault(int(place.tier), present.state.speed.slowdown(job, place)[0])
     return found

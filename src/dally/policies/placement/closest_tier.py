@@ -45,7 +45,7 @@ class ClosestTier(Placement):
         if tier < 0 or tier > widest:
             return None
         found = self._inner.place(job, now, cluster)
-        if found is None or cluster.topology.tier_of(found.machines) <= widest:
+        if found is None or cluster.topology.tier_of(found) <= widest:
             return found
         return best_fit(cluster, tier, job.gpus, job.group)
 
