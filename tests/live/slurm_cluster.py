@@ -168,6 +168,10 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         words = ("-D", "-f", str(self.conf), "-N", node, "-d", f"{self.folder}/bin/slurmstepd")
         self._launch(node, f"{self.folder}/bin/slurmd", *words)
 
+    def process_id(self, name: str) -> int:
+        """Of `slurmctld`, `munged` or the slurmd of a node."""
+        return self._running[name].pid
+
     def stop_one(self, name: str, how: int = signal.SIGTERM) -> None:
         """`slurmctld`, `munged` or the slurmd of a node."""
         process = self._running.pop(name)
@@ -211,8 +215,8 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         )  # fmt: skip
         log.close()
 
-    def _until(self, ready: object, name: str = "slurmctld", seconds: float = 30.0) -> None:
-        until_s = time.monotonic() + seconds
+    def _until(self, ready: object, name: str = "slurmctld") -> None:
+        until_s = time.monotonic() + 30.0 + len(self.nodes)
         assert callable(ready)
         while not ready():
             if time.monotonic() > until_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -346,3 +347,13 @@ def test_a_gang_that_runs_where_it_was_put_is_not_found_elsewhere(tmp_path: Path
     bench.submit(100, 600.0)
     bench.go_on(20.0)
     assert not {"evict", "adopt"} & {str(row["kind"]) for row in events(bench.store)}
+
+
+def test_turns_in_which_nothing_happens_keep_no_memory(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(2, 4, 8))
+    for _ in range(40):
+        bench.submit(2, 1e9)
+    bench.go_on(100.0)
+    before = sys.getallocatedblocks()
+    bench.go_on(500.0)
+    assert sys.getallocatedblocks() - before < 1000  # one for each of the 32 that run would make 3,200
