@@ -116,10 +116,15 @@ def measure(slurm: SlurmCluster, folder: Path, turns: int, jobs: int, policy: st
     found: list[Cpu] = []
     waiting: list[int] = []
     controller_s = controller_cpu_s(slurm)
+
+    def cycle() -> None:
+        daemon.turn()
+        backend.wait(1.0)
+
     for _ in range(turns):
         waiting.append(sum(one.place is not None for one in daemon.board.jobs))
         users.submit(jobs - waiting[-1])
-        found.append(of(lambda: (daemon.turn(), backend.wait(1.0))))
+        found.append(of(cycle))
     controller_s = controller_cpu_s(slurm) - controller_s
     running = sum(one.state == "running" for one in daemon.board.jobs)
     print(f"{turns} turns: {len(slurm.nodes)} nodes, {min(waiting)} to {max(waiting)} jobs waiting;", end=" ")
