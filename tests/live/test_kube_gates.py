@@ -13,7 +13,7 @@ import pytest
 
 from dally.live.backends import base
 from dally.live.backends.kubernetes import names
-from dally.live.backends.kubernetes.binding import Binder
+from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.options import KubeOptions
@@ -83,7 +83,7 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     assert job_of_gang(gang_of(key, pods, None, lambda _: False), False, False, "").state == base.QUEUED
     with ThreadPoolExecutor(2) as pool:
         binder = Binder(cast(KubeApi, server), pool, book, nodes, cast(Any, None), "dally")
-        binder.bind(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack")
+        binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack"))
     book.only(list(server.pods.values()))
     state = base.STARTING if scheduler != "dally" else base.RUNNING
     job = job_of_gang(gang_of(key, book.gang(key), None, lambda _: False), False, False, "")

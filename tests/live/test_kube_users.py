@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from dally.live.assembly import Service
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import BackendError, SubmitRequest
 from dally.live.config import Config
 from dally.live.setup import Setup
-from tests.live.kube_cluster import JOBS, PODS, ROOT, KubeCluster, job, until
+from tests.live.kube_cluster import JOBS, PODS, ROOT, KubeCluster, job, pod, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -149,3 +149,72 @@ def rights() -> list[set[tuple[str, str, str]]]:
 
 
 RIGHTS = rights()
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def define(kube: KubeCluster, group: str, version: str, kind: str) -> str:
+    """A kind of object, of which anything may be said; where its objects are."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    served = [{"name": version, "served": True, "storage": True, "schema": schema}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": served}
+    folder = f"/apis/{group}/{version}/namespaces/default/{plural}"
+    if not exists(kube, folder):
+        kube.admin.post(CRDS, {"metadata": {"name": f"{plural}.{group}"}, "spec": spec})
+    return folder
+
+
+def test_gangs_of_other_controllers(site: Site) -> None:
+    """Pods as the operators of PyTorchJob, MPIJob and JobSet make them; a pod without GPUs goes with its gang."""
+    kube = site.kube
+    example = yaml.safe_load((ROOT / "deploy/kubernetes/pytorchjob.yaml").read_text())
+    template = example["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    launcher = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
+    mpi: dict[str, Any] = {
+        "mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": launcher}, "Worker": {"template": template}}
+    }
+    mpi["mpiReplicaSpecs"]["Worker"]["replicas"] = 2
+    set_spec = {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2, "template": template}}}]}
+    asked = [
+        ("kubeflow.org", "v1", "PyTorchJob", example["spec"], "training.kubeflow.org/job-name", 4),
+        ("kubeflow.org", "v2beta1", "MPIJob", mpi, "training.kubeflow.org/job-name", 2),
+        ("jobset.x-k8s.io", "v1alpha2", "JobSet", set_spec, "jobset.sigs.k8s.io/jobset-name", 4),
+    ]
+    for group, version, kind, spec, label, pods in asked:
+        folder = define(kube, group, version, kind)
+        until(lambda folder=folder: exists(kube, folder))  # type: ignore[misc]
+        name = kind.lower()
+        body = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        made = kube.admin.post(folder, body)["metadata"]
+        owner = {
+            "apiVersion": body["apiVersion"],
+            "kind": kind,
+            "name": name,
+            "uid": made["uid"],
+            "controller": True,
+        }
+        roles = [(8, "worker", number) for number in range(pods)]
+        roles += [(0, "launcher", 0)] if kind == "MPIJob" else []
+        for gpus, role, number in roles:
+            labels = {label: name, "training.kubeflow.org/replica-type": role, "test/gang": name}
+            entry = pod(f"{name}-{role}-{number}", gpus, labels=labels)
+            entry["metadata"]["ownerReferences"] = [owner]
+            kube.admin.post(PODS, entry)
+    ids = [f"default.{kind.lower()}.{kind.lower()}" for _, _, kind, *_ in asked]
+    site.go_on(lambda: all(site.runs(job_id) for job_id in ids))
+    site.go_on(lambda: all(one["spec"].get("nodeName") for one in kube.pods()))
+    nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in site.pods("mpijob")}
+    assert nodes["mpijob-launcher-0"] == nodes["mpijob-worker-0"]
+    for group, version, kind, *_ in asked:
+        kube.admin.delete(f"/apis/{group}/{version}/namespaces/default/{kind.lower()}s/{kind.lower()}")
+
+
+def exists(kube: KubeCluster, folder: str) -> bool:
+    try:
+        kube.admin.get(folder)
+    except BackendError:
+        return False
+    return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import names
@@ -18,6 +19,22 @@ from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
 
 WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
 CONFLICT: Final = 409
+
+
+class Seating(NamedTuple):
+    """Pods of a gang, where they go, and the whole gang's plan: whoever finds it half bound can finish it."""
+
+    pods: Sequence[PodRecord]
+    nodes: Sequence[str]
+    ranks: Sequence[int]
+    placement: Placement
+    tier: str
+
+    def tasks(self) -> Iterator[tuple[PodRecord, str, dict[str, str]]]:
+        """Pod by pod: its node, and what is written on it."""
+        plan = write_placement(self.placement)
+        for pod, node, rank in zip(self.pods, self.nodes, self.ranks, strict=False):
+            yield pod, node, {names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: self.tier}
 
 
 class Binder:
@@ -39,19 +56,27 @@ class Binder:
         self._evictor = evictor
         self._scheduler = scheduler
 
-    def bind(self, pods: Sequence[PodRecord], nodes: Sequence[str], ranks: Sequence[int], placement: Placement,
-             tier: str) -> None:  # fmt: skip
-        """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why.
+    def bind(self, seating: Seating) -> None:
+        """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why."""
+        (problem,) = self.bind_all([seating])
+        if problem:
+            raise BackendError(problem)
 
-        `placement` is the whole gang's: whoever finds it half bound can finish it from that.
-        """
-        plan = write_placement(placement)
-        notes = [{names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: tier} for rank in ranks]
-        problems = [problem for problem in self._pool.map(self._bind, pods, nodes, notes) if problem]
-        if problems:
-            back = [pod for pod in self._book.gang(pods[0].key) if pod.node and not pod.stopping and not pod.ended]
-            stuck = self._evictor.evict(back, check=False) if back else []
-            raise BackendError("; ".join([problems[0], *stuck[:1]]))
+    def bind_all(self, seatings: Sequence[Seating]) -> list[str]:
+        """The same for several gangs at once; what went wrong with each, nothing where it is bound."""
+        tasks = [task for seating in seatings for task in seating.tasks()]
+        answers = self._pool.map(lambda task: self._bind(*task), tasks)
+        found = []
+        for seating in seatings:
+            problems = [problem for problem in islice(answers, len(seating.pods)) if problem]
+            found.append(self._take_back(seating, problems[0]) if problems else "")
+        return found
+
+    def _take_back(self, seating: Seating, problem: str) -> str:
+        gang = self._book.gang(seating.pods[0].key)
+        back = [pod for pod in gang if pod.node and not pod.stopping and not pod.ended]
+        stuck = self._evictor.evict(back, check=False) if back else []
+        return "; ".join([problem, *stuck[:1]])
 
     def _bind(self, pod: PodRecord, node: str, notes: dict[str, str]) -> str:
         """What went wrong; nothing if it is bound there now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from dally.cluster.topology import Topology
@@ -18,7 +19,7 @@ from dally.live.backends.base import (
     SubmitRequest,
 )
 from dally.live.backends.kubernetes import names
-from dally.live.backends.kubernetes.binding import Binder
+from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
@@ -60,7 +61,6 @@ class KubernetesBackend(Backend):
         self.api = KubeApi(options.kubeconfig, options.context)
         self._changed = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
-        self._starters = ThreadPoolExecutor(THREADS, "starts")  # they wait for the others
         self.book = PodBook(self._changed, self._ours)
         self.nodes = NodeBook(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
@@ -200,9 +200,32 @@ class KubernetesBackend(Backend):
 
     def start(self, job_id: str, placement: Placement) -> None:
         """Bind every pod of the gang, or none."""
+        (problem,) = self.start_all([(job_id, placement)])
+        if problem:
+            raise BackendError(problem)
+
+    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+        """The pods of all gangs at once: one gang of few would leave the server idle."""
+        answers = [""] * len(orders)
+        seatings: dict[int, Seating] = {}
+        with ExitStack() as kept:
+            for place, (job_id, placement) in enumerate(orders):
+                try:
+                    seating = self._seating(job_id, placement)
+                    if seating is not None:
+                        kept.enter_context(self._room.reserved(seating.pods, seating.nodes))
+                        seatings[place] = seating
+                except BackendError as error:
+                    answers[place] = str(error)
+            for place, problem in zip(seatings, self._binder.bind_all(list(seatings.values())), strict=True):
+                answers[place] = problem
+        return answers
+
+    def _seating(self, job_id: str, placement: Placement) -> Seating | None:
+        """Who is to go where; None: they are there already."""
         gang = self._gang(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._mender.given_up:
-            return
+            return None
         told = job_of_gang(gang, gang.key in self._mender.given_up, False, self._bar(gang))
         if told.state != base.QUEUED:
             raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
@@ -211,14 +234,10 @@ class KubernetesBackend(Backend):
         pods = gang.waiting[: max(1, (gang.size or 1) - gang.done)]
         nodes = seats(pods, placement)
         self._lead()
-        with self._room.reserved(pods, nodes):
-            self._mender.given_up.discard(gang.key)
-            self._hostfiles.write(gang, pods, nodes)
-            self._binder.bind(pods, nodes, range(len(pods)), placement, self._tier(placement))
-
-    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
-        """Several gangs at a time: one of few pods would leave the server idle."""
-        return list(self._starters.map(lambda order: self._refusal(*order), orders))
+        self._room.check(pods, nodes)
+        self._hostfiles.write(gang, pods, nodes)
+        self._mender.given_up.discard(gang.key)
+        return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))
 
     def preempt(self, job_id: str) -> None:
         """Evict its pods; their controller makes new ones, which wait."""
@@ -287,7 +306,6 @@ class KubernetesBackend(Backend):
         if self._teller is not None:
             self._teller.close()
         self._pool.shutdown(wait=False)
-        self._starters.shutdown(wait=False)
 
     def _lead(self) -> None:
         if self._claimed:

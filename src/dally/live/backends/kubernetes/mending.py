@@ -13,7 +13,7 @@ from typing import Final
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
-from dally.live.backends.kubernetes.binding import Binder
+from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.pod_gang import Gang
@@ -87,7 +87,7 @@ class Mender:
         try:
             nodes = seats(pods, _ordered(gang))
             self._room.check(pods, nodes)
-            self._binder.bind(pods, nodes, free[: len(pods)], gang.plan, tier)
+            self._binder.bind(Seating(pods, nodes, free[: len(pods)], gang.plan, tier))
         except BackendError:
             return False
         return True
@@ -99,7 +99,7 @@ class Mender:
             node = min(gang.bound, key=lambda pod: pod.rank_key).node
             state = self._nodes.get(node)
             if state is not None and state.state == base.UP and self._room.has(pods, [node] * len(pods)):
-                self._binder.bind(pods, [node] * len(pods), [-1] * len(pods), gang.plan, "")
+                self._binder.bind(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
 
     def _give_up(self, gang: Gang, why: str) -> list[str]:
         self.given_up.add(gang.key)

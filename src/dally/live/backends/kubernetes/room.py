@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,22 +21,19 @@ class Room:
     def __init__(self, book: PodBook, nodes: NodeBook) -> None:
         self._book = book
         self._nodes = nodes
-        self._lock = threading.Lock()
         self._reserved: dict[str, dict[str, PodRecord]] = {}  # by node and uid: about to be bound
 
     @contextmanager
     def reserved(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> Iterator[None]:
         """The same as `check`, and nobody else gets that room during the block."""
-        with self._lock:
-            self.check(pods, seats)
-            for pod, seat in zip(pods, seats, strict=True):
-                self._reserved.setdefault(seat, {})[pod.uid] = pod
+        self.check(pods, seats)
+        for pod, seat in zip(pods, seats, strict=True):
+            self._reserved.setdefault(seat, {})[pod.uid] = pod
         try:
             yield
         finally:
-            with self._lock:
-                for pod, seat in zip(pods, seats, strict=True):
-                    self._reserved[seat].pop(pod.uid, None)
+            for pod, seat in zip(pods, seats, strict=True):
+                self._reserved[seat].pop(pod.uid, None)
 
     def check(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> None:
         """A BackendError unless each pod may run on its node and all of them fit at once."""

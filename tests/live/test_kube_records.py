@@ -1,0 +1,194 @@
+"""Pods and nodes as the server tells of them, turned into the contract's jobs and machines; needs no server."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from dally.errors import InputError
+from dally.live.backends import base
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_record import fits, node_record
+from dally.live.backends.kubernetes.options import KubeOptions, read_options
+from dally.live.backends.kubernetes.owners import size_of
+from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
+from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
+from dally.live.backends.kubernetes.quantity import quantity
+from dally.live.backends.kubernetes.ranks import seats
+
+CREATED = "2026-11-16T10:00:00Z"
+
+
+def pod(name: str, gpus: int = 8, node: str = "", phase: str = "Pending", **about: Any) -> PodRecord:
+    limits = {"nvidia.com/gpu": str(gpus), "cpu": "500m", "memory": "2Gi"}
+    labels = {"dally.io/gang": "g", "dally.io/gang-size": "2", **about.pop("labels", {})}
+    spec = {"schedulerName": "dally", "nodeName": node, "containers": [{"resources": {"limits": limits}}]}
+    metadata = {
+        "name": name,
+        "namespace": "a",
+        "uid": name,
+        "creationTimestamp": CREATED,
+        "labels": labels,
+        **about,
+    }
+    return pod_record({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+
+
+def gang(*pods: PodRecord) -> Gang:
+    return gang_of(pods[0].key, sorted(pods, key=lambda one: one.rank_key), None, lambda node: node == "gone")
+
+
+def state(*pods: PodRecord, given_up: bool = False) -> str:
+    return job_of_gang(gang(*pods), given_up, False, "").state
+
+
+PLAN = {"dally.io/placement": "n1=8,n2=8"}
+GOING = {"deletionTimestamp": CREATED}
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([pod("p0")], base.HELD),
+        ([pod("p0"), pod("p1")], base.QUEUED),
+        ([pod("p0"), pod("p1", annotations={"dally.io/hold": "true"})], base.HELD),
+        ([pod("p0", node="n1", annotations=PLAN), pod("p1")], base.RUNNING),  # half, and being finished
+        ([pod("p0", node="n1"), pod("p1")], base.STOPPING),  # half, and nobody knows its plan
+        ([pod("p0", node="n1", annotations=PLAN), pod("p1", node="n2", annotations=PLAN)], base.RUNNING),
+        ([pod("p0", node="n1", **GOING), pod("p1")], base.STOPPING),
+        ([pod("p0", node="gone", **GOING), pod("p1"), pod("p2")], base.QUEUED),
+        ([pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", phase="Succeeded")], base.FINISHED),
+        ([pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", phase="Failed")], base.FAILED),
+        ([pod("p0", node="n1", phase="Failed"), pod("p1"), pod("p2")], base.QUEUED),
+    ],
+)
+def test_states(pods: list[PodRecord], expected: str) -> None:
+    assert state(*pods) == expected
+
+
+def test_a_gang_keeps_its_place_until_its_last_pod_ends() -> None:
+    found = job_of_gang(
+        gang(pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", annotations=PLAN)), False, False, ""
+    )
+    assert (found.state, found.placement, found.gpus) == (base.RUNNING, {"n1": 8, "n2": 8}, 16)
+
+
+def test_facts() -> None:
+    notes = {"dally.io/model": "bert", "dally.io/expected": "1.5h", "dally.io/checkpoint": "never"}
+    found = job_of_gang(gang(pod("p0", annotations=notes), pod("p1", annotations=notes)), False, False, "")
+    assert (found.job_id, found.gpus, found.group) == ("a.gang.g", 16, 8)
+    assert (found.model, found.expected_s, found.checkpoint_every_s) == ("bert", 5400.0, None)
+    assert "checkpoint" in found.reason
+    assert (found.user, found.account, found.submit_s) == ("a", "a", 1794823200.0)
+
+
+def test_foreign_pods_only_take_gpus() -> None:
+    found = job_of_gang(gang(pod("p0", node="n1")), False, True, "")
+    assert (found.state, found.managed, found.placement) == (base.RUNNING, False, {"n1": 8})
+
+
+def test_order_of_ranks() -> None:
+    role = "training.kubeflow.org/replica-type"
+    named = ["w-10", "w-2", "m-0", "w-1"]
+    pods = [pod(name, labels={role: "master" if name[0] == "m" else "worker"}) for name in named]
+    ordered = sorted(pods, key=lambda one: one.rank_key)
+    assert [one.name for one in ordered] == ["m-0", "w-1", "w-2", "w-10"]
+    assert seats(ordered, {"n1": 16, "n2": 16}) == ["n1", "n1", "n2", "n2"]
+    mixed = [pod("p0", 2), pod("p1", 4), pod("p2", 2)]
+    assert seats(mixed, {"n1": 4, "n2": 4}) == ["n2", "n1", "n2"]
+    with pytest.raises(BackendError, match="do not fit"):
+        seats(mixed, {"n1": 3, "n2": 5})
+    assert read_placement(write_placement({"n1": 8, "n2": 4})) == {"n1": 8, "n2": 4}
+
+
+def test_sizes_that_controllers_state() -> None:
+    template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    assert size_of("Job", {"parallelism": 4, "completions": 3, "template": template}) == 3
+    assert size_of("Job", {"template": template}) == 1
+    specs = {"Master": {"template": template}, "Worker": {"replicas": 3, "template": template}}
+    assert size_of("PyTorchJob", {"pytorchReplicaSpecs": specs}) == 4
+    assert size_of("TFJob", {"tfReplicaSpecs": {"PS": {"replicas": 2, "template": {}}}}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("500m", 0.5), ("2Gi", 2.0**31), ("8", 8.0), ("1e3", 1000.0), ("x", 0.0), ("", 0.0)]
+)
+def test_quantities(text: str, number: float) -> None:
+    assert quantity(text) == number
+
+
+def node(name: str, spec: dict[str, Any] | None = None, ready: str = "True", **labels: str) -> dict[str, Any]:
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec or {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (node("n"), base.UP),
+        (node("n", ready="Unknown"), base.DRAINING),
+        (node("n", {"unschedulable": True}), base.DRAINING),
+        (node("n", {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}), base.UP),
+        (node("n", {"taints": [{"key": "mine", "effect": "NoExecute"}]}), base.DRAINING),
+        (node("n", {"taints": [{"key": "mine", "effect": "PreferNoSchedule"}]}), base.UP),
+    ],
+)
+def test_node_states(entry: dict[str, Any], expected: str) -> None:
+    assert node_record(entry, KubeOptions().taints).state == expected
+
+
+def test_selectors() -> None:
+    here = node_record(node("n1", gpu="h200", size="8"), ())
+
+    def allows(how: str, key: str, *values: str) -> bool:
+        return fits(
+            {"terms": [{"matchExpressions": [{"key": key, "operator": how, "values": list(values)}]}]}, here
+        )
+
+    assert fits({}, here)
+    assert fits({"labels": {"gpu": "h200"}}, here)
+    assert not fits({"labels": {"gpu": "a100"}}, here)
+    assert allows("In", "gpu", "h200", "h100")
+    assert not allows("NotIn", "gpu", "h200")
+    assert allows("Exists", "gpu")
+    assert allows("DoesNotExist", "other")
+    assert allows("Gt", "size", "4")
+    assert not allows("Lt", "size", "4")
+
+
+def test_nodes_join_leave_and_move() -> None:
+    """Joining and moving make the tree old; leaving does not: the machine is down."""
+    book = NodeBook(KubeOptions(labels=("spine", "rack")), threading.Event())
+    book.only([node(f"n{number}", spine="s", rack=f"r{number // 2}") for number in range(4)])
+    topology = book.draw(lambda _: 0)
+    assert (topology.tiers, topology.names[1]) == (["machine", "rack", "spine"], ["r0", "r1"])
+    assert book.generation == 0
+    book.put(node("n1", ready="False", spine="s", rack="r0"))
+    book.drop(node("n3"))
+    assert book.generation == 0
+    assert [machine.state for machine in book.machines()] == [base.UP, base.DRAINING, base.UP, base.DOWN]
+    book.put(node("n9", spine="s", rack="r1"))
+    assert book.generation == 1
+    book.draw(lambda _: 0)
+    book.put(node("n9", spine="s", rack="r0"))
+    assert book.generation == 2
+
+
+def test_without_labels_the_network_is_flat() -> None:
+    book = NodeBook(KubeOptions(), threading.Event())
+    book.only([node("n1"), node("n2")])
+    assert book.draw(lambda _: 0).tiers == ["machine", "network"]
+    with pytest.raises(BackendError, match="no node has GPUs"):
+        NodeBook(KubeOptions(), threading.Event()).draw(lambda _: 0)
+
+
+def test_options() -> None:
+    found = read_options({"labels": "spine, rack", "force": "True", "image": "x"})
+    assert (found.labels, found.force, found.image) == (("spine", "rack"), True, "x")
+    with pytest.raises(InputError, match="must be true or false"):
+        read_options({"force": "yes"})
+    with pytest.raises(InputError, match="preset"):
+        read_options({"presett": "x"})
