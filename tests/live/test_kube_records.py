@@ -26,15 +26,8 @@ def pod(name: str, gpus: int = 8, node: str = "", phase: str = "Pending", **abou
     limits = {"nvidia.com/gpu": str(gpus), "cpu": "500m", "memory": "2Gi"}
     labels = {"dally.io/gang": "g", "dally.io/gang-size": "2", **about.pop("labels", {})}
     spec = {"schedulerName": "dally", "nodeName": node, "containers": [{"resources": {"limits": limits}}]}
-    metadata = {
-        "name": name,
-        "namespace": "a",
-        "uid": name,
-        "creationTimestamp": CREATED,
-        "labels": labels,
-        **about,
-    }
-    return pod_record({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+    about |= {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED, "labels": labels}
+    return pod_record({"metadata": about, "spec": spec, "status": {"phase": phase}})
 
 
 def gang(*pods: PodRecord) -> Gang:
@@ -46,7 +39,7 @@ def state(*pods: PodRecord, given_up: bool = False) -> str:
 
 
 PLAN = {"dally.io/placement": "n1=8,n2=8"}
-GOING = {"deletionTimestamp": CREATED}
+GOING: dict[str, Any] = {"deletionTimestamp": CREATED}
 
 
 @pytest.mark.parametrize(
@@ -144,9 +137,8 @@ def test_selectors() -> None:
     here = node_record(node("n1", gpu="h200", size="8"), ())
 
     def allows(how: str, key: str, *values: str) -> bool:
-        return fits(
-            {"terms": [{"matchExpressions": [{"key": key, "operator": how, "values": list(values)}]}]}, here
-        )
+        rule = {"key": key, "operator": how, "values": list(values)}
+        return fits({"terms": [{"matchExpressions": [rule]}]}, here)
 
     assert fits({}, here)
     assert fits({"labels": {"gpu": "h200"}}, here)

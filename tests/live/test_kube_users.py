@@ -173,10 +173,8 @@ def test_gangs_of_other_controllers(site: Site) -> None:
     example = yaml.safe_load((ROOT / "deploy/kubernetes/pytorchjob.yaml").read_text())
     template = example["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     launcher = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
-    mpi: dict[str, Any] = {
-        "mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": launcher}, "Worker": {"template": template}}
-    }
-    mpi["mpiReplicaSpecs"]["Worker"]["replicas"] = 2
+    roles_of_mpi = {"Launcher": {"template": launcher}, "Worker": {"replicas": 2, "template": template}}
+    mpi = {"mpiReplicaSpecs": roles_of_mpi}
     set_spec = {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2, "template": template}}}]}
     asked = [
         ("kubeflow.org", "v1", "PyTorchJob", example["spec"], "training.kubeflow.org/job-name", 4),
@@ -189,19 +187,13 @@ def test_gangs_of_other_controllers(site: Site) -> None:
         name = kind.lower()
         body = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
         made = kube.admin.post(folder, body)["metadata"]
-        owner = {
-            "apiVersion": body["apiVersion"],
-            "kind": kind,
-            "name": name,
-            "uid": made["uid"],
-            "controller": True,
-        }
+        owner = {"apiVersion": f"{group}/{version}", "kind": kind, "name": name, "uid": made["uid"]}
         roles = [(8, "worker", number) for number in range(pods)]
         roles += [(0, "launcher", 0)] if kind == "MPIJob" else []
         for gpus, role, number in roles:
             labels = {label: name, "training.kubeflow.org/replica-type": role, "test/gang": name}
             entry = pod(f"{name}-{role}-{number}", gpus, labels=labels)
-            entry["metadata"]["ownerReferences"] = [owner]
+            entry["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
             kube.admin.post(PODS, entry)
     ids = [f"default.{kind.lower()}.{kind.lower()}" for _, _, kind, *_ in asked]
     site.go_on(lambda: all(site.runs(job_id) for job_id in ids))

@@ -10,7 +10,7 @@ GANG: Final = "dally.io/gang"  # label: pods that start together
 GANG_SIZE: Final = "dally.io/gang-size"  # label or annotation: how many
 HOLD: Final = "dally.io/hold"  # annotation: "true" keeps a gang waiting
 USER: Final = "dally.io/user"  # label or annotation
-FACTS: Final = ("model", "expected", "checkpoint", "group", "min-runtime")  # annotations dally.io/…
+FACTS: Final = ("model", "expected", "checkpoint", "group")  # annotations dally.io/…
 GATE: Final = "dally.io/gate"  # a scheduling gate
 HOSTFILE: Final = "dally-hosts-"  # before the gang's name: the ConfigMap with its machines
 # Said by us, with the binding.
