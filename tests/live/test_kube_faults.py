@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -125,8 +126,13 @@ def test_the_server_is_killed_and_forgets(bench: KubeBench) -> None:
 
 
 def test_a_busy_server(bench: KubeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every third write is answered by 429 or 403, and every tenth not at all: all gangs are bound whole."""
-    calls, count = bench.backend.api.call, iter(range(10**9))
+    """Every third write is answered by 429 or 403, every tenth not at all, the watch is cut after 20 events."""
+    api = bench.backend.api
+    calls, watch, count = api.call, api.watch, iter(range(10**9))
+
+    def cut(path: str, *args: Any, **options: Any) -> Iterator[Any]:
+        yield from itertools.islice(watch(path, *args, **options), 20)
+        raise BackendError("the watch was cut")
 
     def call(method: str, path: str, *args: Any, **options: Any) -> Any:
         number = next(count) if method == "POST" else -1
@@ -137,11 +143,25 @@ def test_a_busy_server(bench: KubeBench, monkeypatch: pytest.MonkeyPatch) -> Non
             raise BackendError("the answer is lost")
         return answer
 
-    monkeypatch.setattr(bench.backend.api, "call", call)
+    monkeypatch.setattr(api, "call", call)
+    monkeypatch.setattr(api, "watch", cut)
     for number in range(6):
         bench.submit(f"b{number}", 8, 2, 0.5)
     bench.go_on(bench.ended)
     assert bench.recorder.binds == 48
+
+
+def test_a_lost_store(bench: KubeBench, tmp_path: Path) -> None:
+    """Another daemon that knows nothing takes the gangs up where they are."""
+    runs = bench.submit("runs", 4, 8, None)
+    bench.go_on(lambda: bench.runs(runs))
+    (tmp_path / "new").mkdir()
+    other = KubeBench(bench.kube, tmp_path / "new", FIFO)
+    other.submitted = bench.submitted
+    waits = other.submit("waits", 13, 8, None)
+    other.go_on(lambda: other.runs(runs) and other.states().get(waits) == base.QUEUED)
+    assert [row["placement"] for row in other.events("adopt")] == [bench.events("start")[0]["placement"]]
+    assert other.close()["binds"] == 0
 
 
 def test_one_pod_cannot_be_bound(bench: KubeBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +195,9 @@ def test_pods_and_nodes_go(bench: KubeBench) -> None:
     assert bench.runs(lost)  # the new pod went to the place of the old one
     node = before[victim]
     kube.admin.delete(f"{NODES}/{node}")
-    bench.go_on(lambda: bench.runs(lost) and node not in _bound(kube, "lost") and len(_bound(kube, "lost")) == 8)
-    machines = {one.name: one.state for one in bench.scheduler.roster.latest.machines}
-    assert machines[node] == base.DOWN
+    bench.go_on(lambda: _machine(bench, node) == base.DOWN)
+    bench.go_on(lambda: bench.runs(lost) and not {node, ""} & set(_bound(kube, "lost")))
+    assert len(_bound(kube, "lost")) == 8
     kube.add_node(kube.nodes.index(node))
     bench.go_on(lambda: _machine(bench, node) == base.UP)
     kube.admin.delete(f"{PODS}/bare-0", {"gracePeriodSeconds": 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.node_record import fits, node_record
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
@@ -175,6 +177,11 @@ def test_without_labels_the_network_is_flat() -> None:
     assert book.draw(lambda _: 0).tiers == ["machine", "network"]
     with pytest.raises(BackendError, match="no node has GPUs"):
         NodeBook(KubeOptions(), threading.Event()).draw(lambda _: 0)
+
+
+def test_no_such_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--backend kubernetes"):
+        KubeApi(str(tmp_path / "nothing"))
 
 
 def test_options() -> None:
