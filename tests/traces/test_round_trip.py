@@ -27,7 +27,7 @@ def rows_of(ids: st.SearchStrategy[str], words: st.SearchStrategy[str], times: s
         TraceRow, st.just(0), ids, times, st.integers(1, 300), times, model=words, user=words,
         priority=st.integers(0, 9).map(float), name=words, status=words, wait_s=st.just(NOT_KNOWN) | times,
         machines=st.integers(0, 9), gpu_type=words, placement=words, limit_s=st.just(NOT_KNOWN) | times,
-        account=words, partition=words, qos=words, nodes=words,
+        account=words, partition=words, qos=words, nodes=words, queue=words,
     )  # fmt: skip
     rows = st.lists(row, min_size=1, max_size=6, unique_by=lambda row: row.job_id)
     return rows.map(lambda found: sorted(found, key=lambda row: row.submit_s))
@@ -51,12 +51,13 @@ KEPT = {
         "partition",
         "qos",
         "nodes",
+        "queue",
     ),
     "tiresias": ("model",),
-    "swf": ("user", "name", "wait_s"),
-    "helios": ("user", "status", "machines"),
-    "philly": ("user", "status"),
-    "sacct": ("user", "name", "machines"),
+    "swf": ("user", "name", "wait_s", "partition", "queue"),
+    "helios": ("user", "status", "machines", "queue"),
+    "philly": ("user", "status", "queue"),
+    "sacct": ("user", "name", "machines", "account", "partition", "qos", "limit_s"),
 }
 DATED = [name for name in WRITERS if FORMATS[name].dated]
 
@@ -69,6 +70,8 @@ def facts(rows: list[TraceRow], name: str) -> list[tuple[object, ...]]:
     """What the format promises to keep; dated ones start with the first job."""
     first_s = rows[0].submit_s if name in DATED else 0.0
     kept = ("job_id", "gpus", "stated", *KEPT[name])
+    if name in ("helios", "philly"):  # whose readers let the virtual cluster stand for a user who is not named
+        rows = [row._replace(user=row.user or row.queue) for row in rows]
     return [(row.submit_s - first_s, *(getattr(row, field) for field in kept)) for row in rows]
 
 

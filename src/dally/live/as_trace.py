@@ -16,6 +16,7 @@ COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
     "qos", "limit_s", "nodes",
 )  # fmt: skip
+LATER = ("queue", "gpu_type")  # written where any job has them
 PLACED = ("start", "migrate", "adopt")
 
 
@@ -31,7 +32,8 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
     places = _last_places(store)
     first_s = min(row["submit_s"] for row in jobs)  # before 0 if the job came before the first daemon
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    more = [name for name in LATER if any(row["told"].get(name) for row in jobs)]
+    writer = csv.DictWriter(text, (*COLUMNS, *more), lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(_row(row, first_s, places.get(row["job_id"], "")) for row in jobs)
     return text.getvalue()
@@ -50,6 +52,7 @@ def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
         "limit_s": "" if told["limit_s"] is None else f"{told['limit_s']:g}",
         "nodes": nodes,
         **{name: told[name] for name in ("model", "user", "name", "account", "partition", "qos")},
+        **{name: told.get(name, "") for name in LATER},
     }
 
 

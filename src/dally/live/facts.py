@@ -21,6 +21,8 @@ def job_of(found: ClusterJob, number: int, submit_s: float, usual_model: str) ->
     job.account = found.account
     job.partition = found.partition
     job.qos = found.qos
+    job.queue = found.queue
+    job.gpu_type = found.gpu_type
     job.group = found.group
     return job
 

@@ -233,7 +233,7 @@ def same_work(question: Question, seed: int) -> str:
         TraceRow(
             0, job.job_id, job.submit_s, int(job.gpus), job.duration_s / speed.closest_s(job, 1.0), job.model,
             job.user, job.priority, job.name, limit_s=job.limit_s, account=job.account, partition=job.partition,
-            qos=job.qos,
+            qos=job.qos, queue=job.queue, gpu_type=job.gpu_type,
         )
         for job in simulation.jobs
     ]  # fmt: skip

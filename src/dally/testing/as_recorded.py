@@ -20,6 +20,7 @@ def as_recorded(record: Simulated, known_models: bool = True) -> History:
             job.start_s - job.submit_s, len(places[job.job_id][0]),
             placement="+".join(map(str, places[job.job_id][1])), limit_s=job.limit_s, account=job.account,
             partition=job.partition, qos=job.qos, nodes=",".join(fold(places[job.job_id][0])),
+            queue=job.queue, gpu_type=job.gpu_type,
         )
         for job in record.outcomes
         if job.status == FINISHED

@@ -35,8 +35,9 @@ TEXTS: Final = {
     "partition": ("partition",),
     "qos": ("qos",),
     "nodes": ("nodes",),
+    "queue": ("queue", "vc"),
 }
-EXTRA: Final = ("model", "name", "priority", "placement", "account", "partition", "qos", "nodes")
+EXTRA: Final = ("model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue")
 WHOLE: Final = "must be a whole number, at least 1"
 
 
@@ -70,7 +71,7 @@ def rows_below(
     reading.length, duration_at = _length(path, header_line, header)
     texts_at = [_place(header, names) for names in TEXTS.values()]
     model_at, user_at, name_at, status_at, type_at, placement_at = texts_at[:6]
-    account_at, partition_at, qos_at, nodes_at = texts_at[6:]
+    account_at, partition_at, qos_at, nodes_at, queue_at = texts_at[6:]
     priority_at, wait_at, machines_at, limit_at = (
         _place(header, (name,)) for name in ("priority", "wait_s", "machines", "limit_s")
     )
@@ -113,6 +114,7 @@ def rows_below(
             word[row[partition_at]],
             word[row[qos_at]],
             word[row[nodes_at]],
+            word[row[queue_at]],
         )
 
 

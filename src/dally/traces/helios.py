@@ -52,16 +52,18 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         if ran is None:
             continue
         user = row[user_at].strip() if user_at >= 0 else ""
+        queue = row[vc_at].strip() if vc_at >= 0 else ""
         yield TraceRow(
             line,
             job_id,
             ran.submit_s,
             gpus,
             ran.duration_s,
-            user=user or (row[vc_at].strip() if vc_at >= 0 else ""),
+            user=user or queue,
             status=row[state_at].strip() if state_at >= 0 else "",
             wait_s=ran.wait_s,
             machines=reading.count(line, "node_num", row[machines_at]) if machines_at >= 0 else 0,
+            queue=queue,
         )
 
 
@@ -76,6 +78,6 @@ def _fields(row: TraceRow, epoch_s: float) -> list[object]:
     submit_s = epoch_s + row.submit_s
     start_s = round(submit_s) + round(wait_s)
     return [
-        row.job_id, row.user, "", row.gpus, "", row.machines or "", row.status, written(submit_s),
+        row.job_id, row.user, row.queue, row.gpus, "", row.machines or "", row.status, written(submit_s),
         written(start_s), written(start_s + round(row.stated)), round(row.stated), round(wait_s),
     ]  # fmt: skip

@@ -114,6 +114,7 @@ def _row(reading: Reading, job: KubeObject | None, workload: KubeObject | None) 
             account=main.namespace,
             partition=kueue.queue or main.queue,
             qos=kueue.priority_class,
+            queue=kueue.queue or main.queue,
         )
     return None
 

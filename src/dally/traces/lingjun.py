@@ -69,6 +69,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
             continue
         if not ran.duration_s:
             reading.note(ZEROS)
+        namespace = row[column["namespace"]].strip() if "namespace" in column else ""
         yield TraceRow(
             line,
             job_id,
@@ -76,10 +77,11 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
             gpus,
             ran.duration_s or ZERO_S,
             model=MODELS.get(row[column["model"]].strip().lower(), "") if "model" in column else "",
-            user=row[column["namespace"]].strip() if "namespace" in column else "",
+            user=namespace,
             status=row[column["status"]].strip() if "status" in column else "",
             wait_s=ran.wait_s,
             machines=machines,
+            queue=namespace,
         )
 
 

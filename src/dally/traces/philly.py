@@ -63,6 +63,7 @@ def _row(reading: Reading, line: int, job: dict[str, Any]) -> TraceRow | None:
             wait_s=reading.wait(submit_s, min(start for start, _ in runs)),
             machines=len(gpus),
             placement="+".join(map(str, gpus)) if len(gpus) > 1 else "",
+            queue=text_in(reading.path, line, job, "vc"),
         )
     return None
 
@@ -107,7 +108,7 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
             ],
         }
         entry = {
-            "status": row.status, "vc": "", "jobid": row.job_id, "attempts": [attempt],
+            "status": row.status, "vc": row.queue, "jobid": row.job_id, "attempts": [attempt],
             "submitted_time": written(epoch_s + row.submit_s), "user": row.user,
         }  # fmt: skip
         yield f"{',' if place else '['}\n{json.dumps(entry, ensure_ascii=False)}"

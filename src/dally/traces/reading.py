@@ -63,7 +63,7 @@ def read_trace(
         reading, name, rows = _parsed(path, format, strict, zone)
         for (
             line, job_id, submit_s, gpus, stated, model, user, priority, label, _, _, _, gpu_type, _, limit_s,
-            account, partition, qos, _,
+            account, partition, qos, _, queue,
         ) in rows:  # fmt: skip
             if gpus > most_gpus:
                 if not skip_impossible:
@@ -80,6 +80,7 @@ def read_trace(
             job.account = account
             job.partition = partition
             job.qos = qos
+            job.queue = queue
             job.gpu_type = gpu_type
             if gpu_type:
                 types[gpu_type] = types.get(gpu_type, 0) + 1

@@ -51,6 +51,7 @@ class TraceRow(NamedTuple):
     partition: str = ""
     qos: str = ""
     nodes: str = ""  # machines it ran on, as the trace writes them: n[01-03],n07
+    queue: str = ""  # the queue or virtual cluster it was submitted to
 
 
 class Ran(NamedTuple):

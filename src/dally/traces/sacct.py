@@ -20,6 +20,7 @@ TIMES: Final = ("Submit", "Start", "End")
 WRITTEN: Final = (
     "JobID", "User", "JobName", "Submit", "Start", "End", "State", "AllocTRES", "NNodes", "NodeList", "Elapsed",
 )  # fmt: skip
+FACTS: Final = {"Account": "account", "Partition": "partition", "QOS": "qos"}  # written where any job has them
 FREE: Final = ("JobName", "Comment", "SubmitLine", "WorkDir")  # texts of users' own, in which bars may stand
 JOB: Final = re.compile(r"\d+([_+.].*)?", re.ASCII)
 WHEN: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+|\d+|Unknown|None|", re.ASCII)
@@ -191,27 +192,36 @@ def _elapsed(reading: Reading, line: int, text: str, name: str = "Elapsed") -> f
 
 def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     """The text of the file, dates in UTC; a wait that is not known is written as none."""
-    yield "|".join(WRITTEN) + "\n"
+    more = {name: field for name, field in FACTS.items() if any(getattr(row, field) for row in rows)}
+    limited = any(row.limit_s != NOT_KNOWN for row in rows)
+    yield "|".join((*WRITTEN, *more, *(["Timelimit"] if limited else []))) + "\n"
     for row in rows:
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
         duration_s = round(row.stated)
-        days, rest = divmod(duration_s, 86400)
         _check(row)
         typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if TYPE.fullmatch(row.gpu_type) else ""
         fields = (
             row.job_id, row.user, row.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
             written(start_s + duration_s, "T"), row.status, f"gres/gpu={row.gpus}{typed}", str(row.machines or ""),
-            row.nodes, f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}",
+            row.nodes, _clock(duration_s), *(getattr(row, field) for field in more.values()),
+            *(["UNLIMITED" if row.limit_s == NOT_KNOWN else _clock(round(row.limit_s))] if limited else []),
         )  # fmt: skip
         yield "|".join(fields) + "\n"
 
 
+def _clock(seconds: int) -> str:
+    """[days-]hours:minutes:seconds."""
+    days, rest = divmod(seconds, 86400)
+    return f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
 def _check(row: TraceRow) -> None:
     """Refuse what would be read back as something else."""
-    for field in (row.job_id, row.user, row.status, row.nodes):
+    facts = [getattr(row, field) for field in FACTS.values()]
+    for field in (row.job_id, row.user, row.status, row.nodes, *facts):
         if "|" in field:
             raise InputError(f"job {row.job_id!r}: {field!r}: only a name can hold | in sacct's files")
-    for field in (row.job_id, row.user, row.name, row.status, row.nodes):
+    for field in (row.job_id, row.user, row.name, row.status, row.nodes, *facts):
         if re.search(r"[\r\n]", field):
             raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold line ends")
     if STEP.search(row.job_id):

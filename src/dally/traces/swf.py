@@ -49,15 +49,15 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         status = fields[10]
         try:
             submit_s, wait_s, duration_s = float(fields[1]), float(fields[2]), float(fields[3])
+            limit_s = float(fields[8])
             gpus = int(fields[4])
             if gpus < 1:
                 gpus = int(fields[7])
         except ValueError:
             raise _bad_number(reading, line, fields) from None
         # Also false for not-a-number.
-        if not (-1.0 <= submit_s <= MOST and -1.0 <= wait_s <= MOST and -1.0 <= duration_s <= MOST) or (
-            gpus > MOST_GPUS
-        ):
+        seconds = (submit_s, wait_s, duration_s, limit_s)
+        if not all(-1.0 <= each <= MOST for each in seconds) or gpus > MOST_GPUS:
             raise _bad_number(reading, line, fields)
         if status in PARTS:
             reading.skip(line, "status", status, PART)
@@ -68,7 +68,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         elif duration_s < 0.0:
             reading.skip(line, "run time", fields[3], NO_LENGTH)
         else:
-            user, name = fields[11], fields[13]
+            user, name, queue, partition = fields[11], fields[13], fields[14], fields[15]
             yield TraceRow(
                 line,
                 fields[0],
@@ -81,6 +81,9 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
                 users.setdefault(name, name),
                 STATUSES.get(status, status),
                 wait_s if wait_s >= 0.0 else NOT_KNOWN,
+                limit_s=limit_s if limit_s > 0.0 else NOT_KNOWN,
+                partition=users.setdefault(partition, partition),
+                queue=users.setdefault(queue, queue),
             )
 
 
@@ -91,7 +94,8 @@ def _start(text: str) -> float | None:
 
 def _bad_number(reading: Reading, line: int, fields: list[str]) -> Exception:
     """The error for the first field that is no number SWF allows."""
-    names = {1: "submit time", 2: "wait time", 3: "run time", 4: "allocated processors", 7: "requested processors"}
+    names = {1: "submit time", 2: "wait time", 3: "run time", 4: "allocated processors", 7: "requested processors",
+             8: "requested time"}  # fmt: skip
     for place, name in names.items():
         text = fields[place]
         whole = place in (4, 7)
@@ -111,12 +115,15 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float | None) -> Iterator[str]:
     yield f"; MaxJobs: {len(rows)}\n; MaxRecords: {len(rows)}\n"
     if epoch_s is not None:
         yield f"; UnixStartTime: {round(epoch_s)}\n"
-    ids, users, names = (_numbers([getattr(row, key) for row in rows]) for key in ("job_id", "user", "name"))
+    ids, users, names, queues, partitions = (
+        _numbers([getattr(row, key) for row in rows]) for key in ("job_id", "user", "name", "queue", "partition")
+    )
     for row in rows:
-        wait_s = "-1" if row.wait_s == NOT_KNOWN else plain(round(row.wait_s))
+        wait_s, limit_s = ("-1" if each == NOT_KNOWN else plain(round(each)) for each in (row.wait_s, row.limit_s))
         yield (
             f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.stated)} {row.gpus} -1 -1 {row.gpus}"
-            f" -1 -1 {NUMBERS.get(row.status.lower(), -1)} {users[row.user]} -1 {names[row.name]} -1 -1 -1 -1\n"
+            f" {limit_s} -1 {NUMBERS.get(row.status.lower(), -1)} {users[row.user]} -1 {names[row.name]}"
+            f" {queues[row.queue]} {partitions[row.partition]} -1 -1\n"
         )
 
 

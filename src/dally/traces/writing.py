@@ -27,15 +27,20 @@ def _epoch_s(history: History) -> float:
     return EPOCH_S if history.epoch_s is None else history.epoch_s
 
 
+FIELDS: Final = ("model", "user", "priority", "name", "account", "partition", "qos", "queue")  # not in all formats
 WRITERS: Final[dict[str, Writer]] = {
-    "csv": Writer(
-        lambda trace: csv_trace.pieces(trace.rows, trace.length), ("model", "user", "priority", "name"), False
-    ),
+    "csv": Writer(lambda trace: csv_trace.pieces(trace.rows, trace.length), FIELDS, False),
     "tiresias": Writer(lambda trace: tiresias.pieces(trace.rows), ("model",), False),
-    "swf": Writer(lambda trace: swf.pieces(trace.rows, trace.epoch_s), ("user", "name"), True),
-    "helios": Writer(lambda trace: helios.pieces(trace.rows, _epoch_s(trace)), ("user",), True),
-    "philly": Writer(lambda trace: philly.pieces(trace.rows, _epoch_s(trace)), ("user",), True),
-    "sacct": Writer(lambda trace: sacct.pieces(trace.rows, _epoch_s(trace)), ("user", "name"), True),
+    "swf": Writer(
+        lambda trace: swf.pieces(trace.rows, trace.epoch_s), ("user", "name", "partition", "queue"), True
+    ),
+    "helios": Writer(lambda trace: helios.pieces(trace.rows, _epoch_s(trace)), ("user", "queue"), True),
+    "philly": Writer(lambda trace: philly.pieces(trace.rows, _epoch_s(trace)), ("user", "queue"), True),
+    "sacct": Writer(
+        lambda trace: sacct.pieces(trace.rows, _epoch_s(trace)),
+        ("user", "name", "account", "partition", "qos"),
+        True,
+    ),
 }
 
 
@@ -62,9 +67,7 @@ def losses(history: History, name: str) -> list[str]:
     """What the format cannot hold, as sentences."""
     writer = WRITERS[name]
     dropped = [
-        field
-        for field in ("model", "user", "priority", "name")
-        if field not in writer.keeps and any(getattr(row, field) for row in history.rows)
+        field for field in FIELDS if field not in writer.keeps and any(getattr(row, field) for row in history.rows)
     ]
     found = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
     rounded = sum(not _is_whole(row) for row in history.rows) if writer.whole_seconds else 0
@@ -80,8 +83,10 @@ def _is_whole(row: TraceRow) -> bool:
 
 
 def _renamed(rows: Sequence[TraceRow]) -> list[str]:
-    """Which of ids, users and names are not all numbers."""
-    names = {"job_id": "job ids", "user": "users", "name": "names"}
+    """Which of ids, users, names and so on are not all numbers."""
+    names = {
+        "job_id": "job ids", "user": "users", "name": "names", "queue": "queues", "partition": "partitions",
+    }  # fmt: skip
     return [
         word
         for field, word in names.items()

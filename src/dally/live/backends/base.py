@@ -58,6 +58,8 @@ class ClusterJob:
     checkpoint_every_s: float | None = None
     managed: bool = True  # ours to start and to stop; if not, it only takes GPUs
     reason: str = ""  # why it is held, or how it ended, in the backend's words
+    queue: str = ""  # the one it names
+    gpu_type: str = ""  # types of GPU it accepts, with | between them; empty: any
 
 
 @dataclass(frozen=True)

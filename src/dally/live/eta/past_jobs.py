@@ -25,6 +25,8 @@ class PastJob:
     account: str = ""
     partition: str = ""
     qos: str = ""
+    queue: str = ""
+    gpu_type: str = ""
 
     def again(self, number: int, submit_s: float, duration_s: float) -> Job:
         """A job like this one that comes at another time."""
@@ -36,6 +38,8 @@ class PastJob:
         job.account = self.account
         job.partition = self.partition
         job.qos = self.qos
+        job.queue = self.queue
+        job.gpu_type = self.gpu_type
         return job
 
 
@@ -44,4 +48,5 @@ def past_of(job: Job, duration_s: float = NEVER, stated_s: float = NEVER) -> Pas
     return PastJob(
         int(job.index), job.submit_s, int(job.gpus), duration_s, stated_s, job.user, job.name, job.model,
         int(job.group), job.priority, job.limit_s, job.account, job.partition, job.qos,
+        job.queue, job.gpu_type,
     )  # fmt: skip

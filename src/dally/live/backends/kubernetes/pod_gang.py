@@ -125,6 +125,7 @@ def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ClusterJ
         group=_group(pods, facts, gpus), limit_s=first.limit_s, expected_s=facts.expected_s,
         checkpoint_every_s=facts.checkpoint_every_s,
         managed=not foreign and not (gang.bare and state == base.RUNNING), reason=reason or "; ".join(problems),
+        queue=said.get(names.QUEUE, ""),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dally.cluster.formats.hostlist import expand_list, split_outside
-from dally.cluster.formats.node_gpus import gres_gpus
+from dally.cluster.formats.node_gpus import gres_gpus, gres_type
 from dally.live.backends import base
 from dally.live.backends.base import ClusterJob, Placement
 from dally.live.backends.slurm.job_mark import number_in, read_mark
@@ -136,6 +136,13 @@ def tres_gpus(text: str) -> int:
     return gres_gpus(",".join(plain_gres(item) for item in split_outside(text, "()")))
 
 
+def type_asked(row: dict[str, Any]) -> str:
+    """The type of GPU that its user named; empty: any."""
+    texts = [str(row.get(field) or "") for field in ("tres_per_job", "tres_per_node", "tres_per_task")]
+    items = [plain_gres(item) for text in texts for item in split_outside(text, "()")]
+    return gres_type(",".join(items))
+
+
 def plain_gres(item: str) -> str:
     """`gpu:4` of `gres:gpu:4` and `gres/gpu:4`; later versions write `gres/gpu=4` too."""
     name = item.removeprefix("gres:").removeprefix("gres/")
@@ -171,7 +178,7 @@ class JobReader:
             account=_text(row, "account"), partition=_text(row, "partition"), qos=_text(row, "qos"),
             model=facts.model, group=self._group(record, facts, asked),
             limit_s=minutes * 60.0 if minutes else None, expected_s=facts.expected_s,
-            checkpoint_every_s=facts.checkpoint_every_s, managed=managed, reason=reason,
+            checkpoint_every_s=facts.checkpoint_every_s, managed=managed, reason=reason, gpu_type=type_asked(row),
         )  # fmt: skip
 
     def _rests(self, record: JobRecord) -> bool:
