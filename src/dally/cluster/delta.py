@@ -43,6 +43,11 @@ def without_links(topology: Topology) -> Topology:
     return Topology(topology.tiers, _taken_apart(topology).machines())
 
 
+def machine_paths(topology: Topology) -> list[Path]:
+    """Of every machine, in order, the names from the top down."""
+    return list(_taken_apart(topology).gpus)
+
+
 def _taken_apart(topology: Topology) -> _Tree:
     top = len(topology.tiers) - 1
     paths: list[Path] = [()]

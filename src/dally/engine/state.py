@@ -89,7 +89,7 @@ class State:
         self.costs: Costs = costs
         self.checkpoint_every_s: float = costs.checkpoint_every_s
         self.lease_s: float = policy.lease_s()
-        self.queue: Queue = Queue()
+        self.queue: Queue = policy.make_queue()
         self.log: EventLog = EventLog()
         self.leases: IndexedHeap = IndexedHeap()  # lease ends, by job index
         self.wakeup_s: float = INFINITY  # when the policy asked to be called, at the latest

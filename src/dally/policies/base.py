@@ -41,6 +41,10 @@ class Policy(Part):
         super().begin(view)
         self.reasons = Reasons()
 
+    def make_queue(self) -> Queue:
+        """Where its jobs wait. Asked once, before `begin`."""
+        return Queue()
+
     def predict_s(self, job: Job, now: float) -> float:
         """How long the job will run, if the policy predicts that. Asked once, at submission."""
         return NEVER
@@ -123,6 +127,9 @@ class Policy(Part):
 
     def lease_ended(self, job: Job, now: float) -> None:
         """The job's lease is over; it is renewed unless this pass preempts it."""
+
+    def others_moved(self, now: float) -> None:
+        """GPUs came or went by the doing of others, who share the machines (policies/sharing)."""
 
     def machine_failed(self, machine: i64, now: float) -> None:
         """The machine went down; its jobs have been evicted."""

@@ -46,6 +46,7 @@ class GavelPolicy(Policy):
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
         self._present: dict[int, bool] = {}  # jobs in the system
+        self._running: dict[int, Job] = {}  # in order of their starts
         self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
         self._sizes: dict[int, int] = {}  # how many of each gang size
 
@@ -60,7 +61,11 @@ class GavelPolicy(Policy):
             self._sizes[int(job.gpus)] = self._sizes.get(int(job.gpus), 0) + 1
 
     def started(self, job: Job, now: float) -> None:
+        self._running[int(job.index)] = job
         self._works_from_s[int(job.index)] = job.since_s
+
+    def stopped(self, job: Job, now: float) -> None:
+        del self._running[int(job.index)]
 
     def finished(self, job: Job, now: float) -> None:
         self.withdrawn(job, now)
@@ -100,13 +105,13 @@ class GavelPolicy(Policy):
             allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
-        if len(cluster.running) == 0:
+        if not self._running:
             self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
 
     def _chosen(self, now: float, queue: Queue, cluster: Cluster) -> tuple[list[Job], list[Job]]:
         """Who has GPUs in this round, going by their number, and who has not; who must keep them is in neither."""
         room = cluster.free_gpus
-        for job in cluster.running.values():
+        for job in self._running.values():
             if self._has_worked(job, now):
                 room += job.gpus
         chosen: list[Job] = []
@@ -169,7 +174,7 @@ class GavelPolicy(Policy):
         """Jobs in the system, who lacks most first; ties by submission."""
         due = self.fractions(cluster.topology.total_gpus())
         rows: list[tuple[float, int, Job]] = []
-        for job in [*cluster.running.values(), *queue.jobs()]:
+        for job in [*self._running.values(), *queue.jobs()]:
             had_s = job.done_s(now)
             if had_s > 0.0:
                 had_s *= self.view.best(job)

@@ -59,10 +59,14 @@ picklable(DemandClass, 1, 1, 0, 0)
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
 
-    __slots__ = ("_by_demand", "_made", "_pass", "_reranked", "_size", "_taken", "_told", "classes")
+    __slots__ = (
+        "_by_demand", "_hidden", "_made", "_pass", "_reranked", "_size", "_taken", "_told", "classes", "shown",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.classes: list[DemandClass] = []  # by rising demand
+        self.classes: list[DemandClass] = []  # by rising demand, but for those that are hidden
+        self._hidden: list[DemandClass] = []  # likewise: jobs that may not start whoever else does
+        self.shown: float = INFINITY  # the most GPUs of a job that is not hidden
         self._by_demand: dict[int, DemandClass] = {}
         self._made: list[DemandClass] = []  # the same classes in the order in which they were made
         self._size: i64 = 0
@@ -94,11 +98,25 @@ class Queue:
             found = DemandClass(job.gpus, job.group, key, len(self._made))
             self._by_demand[key] = found
             self._made.append(found)
+            classes = self.classes if float(job.gpus) <= self.shown else self._hidden
             place = 0
-            while place < len(self.classes) and self.classes[place].gpus <= job.gpus:
+            while place < len(classes) and classes[place].gpus <= job.gpus:
                 place += 1
-            self.classes.insert(place, found)
+            classes.insert(place, found)
         return found
+
+    def show(self, most_gpus: float) -> None:
+        """Hide jobs that ask for more than that from whoever looks for one to start."""
+        if most_gpus == self.shown:
+            return
+        self.shown = most_gpus
+        everybody = self.classes + self._hidden
+        self.classes = [group for group in everybody if float(group.gpus) <= most_gpus]
+        self._hidden = everybody[len(self.classes) :]
+
+    def shows(self, job: Job) -> bool:
+        """Whether the job waits here and is not hidden."""
+        return float(job.gpus) <= self.shown and self.holds(job)
 
     def add(self, job: Job, key: float, tie: float) -> None:
         group = self.class_of(job)

@@ -123,6 +123,12 @@ class Dally(Policy):
         self.order.rerated(job, now)
         self._losses.note(job, self._prices)
 
+    def others_moved(self, now: float) -> None:
+        self._told = True
+        self._look_for_moves = True
+        self._movable.forget()
+        self._retries.changed()
+
     def machine_failed(self, machine: i64, now: float) -> None:
         self._told = True
 
@@ -160,7 +166,7 @@ class Dally(Policy):
         if self._look_for_moves and self.limits.migration:
             yield from self._migrate(now, cluster)
         self._look_for_moves = False
-        yield from self._rescue(now, cluster)
+        yield from self._rescue(now, queue, cluster)
         while True:
             best = queue.best()
             if best is None:
@@ -221,12 +227,13 @@ class Dally(Policy):
 
     # Those who have waited too long.
 
-    def _rescue(self, now: float, cluster: Cluster) -> Iterator[Action]:
+    def _rescue(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Serve those whose patience has ended; the first who cannot be served gets a domain kept free."""
         patience = self._patience
         while True:
             job = patience.first(now)
-            if job is None or not patience.room_for(job, cluster.topology.total_gpus(), now):
+            hidden = job is not None and not queue.shows(job)
+            if job is None or hidden or not patience.room_for(job, cluster.topology.total_gpus(), now):
                 self._kept.let_go()
                 self.reasons.reserved(None, INFINITY)
                 return

@@ -1,0 +1,407 @@
+"""Teams share the machines: each has a policy of its own, and whose turn it is goes by what they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.links import Network
+from dally.cluster.topology import Topology
+from dally.model import INFINITY, WAITING, Action, Decision, Job, Preempt, Start
+from dally.policies.base import Policy
+from dally.policies.queue import Queue
+from dally.policies.sharing.fair_shares import FairShares, fair_order
+from dally.policies.sharing.lines import Lines
+from dally.policies.sharing.pool import Pool, make_pools
+from dally.policies.sharing.reclaim import claim
+from dally.policies.sharing.teams import Team, make_teams
+from dally.policies.view import View
+from dally.quotas.tree import QueueTree
+
+REVIEW_S = 300.0  # while somebody waits: past use fades, and so does what teams are due
+EPSILON = 1e-9
+
+
+class Desk(NamedTuple):
+    """A team's policy for one pool, and the line of its waiting jobs."""
+
+    team: Team
+    pool: Pool
+    policy: Policy
+    line: Queue
+    number: int  # of the line
+
+
+class Reclaimed(NamedTuple):
+    """A job that stopped so that another could have what it was due."""
+
+    time_s: float
+    loser: str
+    winner: str
+    loser_queue: str
+    winner_queue: str
+    gpus: int
+    ran_s: float
+    held: int  # by the loser's queue before, and what it was due
+    due: float
+
+
+class SharingPolicy(Policy):
+    """One policy made of many: of every team and pool one, each of which sees its own jobs and all the machines.
+
+    A pass takes back what is lent to those who must give it back, offers GPUs to every team up to what it is due,
+    and offers what is left to whoever may have more, in the fair order, one job at a time. Limits and budgets hold
+    whatever the policies ask for.
+    """
+
+    def __init__(
+        self, tree: QueueTree, build: Callable[[], Policy], topology: Topology, network: Network | None = None
+    ) -> None:
+        self.tree = tree
+        self.reclaimed: list[Reclaimed] = []
+        self._build = build
+        self._sample = build()  # for what all of them have in common
+        self._pools = make_pools(topology, network, [])
+        self._root, self._leaves = make_teams(tree, [pool.name for pool in self._pools])
+        self._teams = list(_below(self._root))
+        self._lines = Lines()
+        self._desks: dict[tuple[int, int], Desk] = {}
+        self._desk_of: dict[int, Desk] = {}  # by the job's index
+        self._team_of: dict[int, Team] = {}
+        self._waiting: set[int] = set()  # indexes of jobs that are counted as asking
+        self._known: dict[int, FairShares] = {}  # by pool, until anything changes
+        self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
+        self._due_s = INFINITY
+
+    def make_queue(self) -> Queue:
+        return self._lines
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._sample.begin(view)
+
+    # What all of the policies have in common.
+
+    def lease_s(self) -> float:
+        return self._sample.lease_s()
+
+    def sharing(self) -> str:
+        return self._sample.sharing()
+
+    def suspend_s(self, job: Job, usual_s: float) -> float:
+        return self._desk(job).policy.suspend_s(job, usual_s)
+
+    def teach(self, past: list[Job]) -> None:
+        self._sample.teach(past)
+
+    # Handing on what happens to a job to the policy it belongs to.
+
+    def _desk(self, job: Job) -> Desk:
+        found = self._desk_of.get(int(job.index))
+        if found is None:
+            team = self._leaves[self.tree.queue_of(job)]
+            found = self._desk_at(team, self._pools[0])
+            self._desk_of[int(job.index)] = found
+            self._team_of[int(job.index)] = team
+            self._lines.assign(job, found.number)
+        return found
+
+    def _desk_at(self, team: Team, pool: Pool) -> Desk:
+        found = self._desks.get((team.number, pool.number))
+        if found is None:
+            policy = self._build()
+            policy.begin(self.view)
+            number = int(self._lines.open())
+            found = Desk(team, pool, policy, self._lines.lines[number], number)
+            self._desks[team.number, pool.number] = found
+        return found
+
+    def kind(self, job: Job) -> int:
+        return self._desk(job).policy.kind(job)
+
+    def predict_s(self, job: Job, now: float) -> float:
+        return self._desk(job).policy.predict_s(job, now)
+
+    def key(self, job: Job, now: float) -> float:
+        return self._desk(job).policy.key(job, now)
+
+    def tie(self, job: Job) -> float:
+        return self._desk(job).policy.tie(job)
+
+    def queued(self, job: Job, now: float) -> None:
+        self._bring_up(now)
+        self._waits(job, True)
+        self._desk(job).policy.queued(job, now)
+
+    def withdrawn(self, job: Job, now: float) -> None:
+        self._bring_up(now)
+        self._waits(job, False)
+        self._desk(job).policy.withdrawn(job, now)
+
+    def started(self, job: Job, now: float) -> None:
+        self._bring_up(now)
+        self._waits(job, False)
+        self._holds(job, 1)
+        desk = self._desk(job)
+        desk.policy.started(job, now)
+        self._tell_others(desk, now)
+
+    def stopped(self, job: Job, now: float) -> None:
+        self._bring_up(now)
+        self._holds(job, -1)
+        desk = self._desk(job)
+        desk.policy.stopped(job, now)
+        self._tell_others(desk, now)
+
+    def _waits(self, job: Job, waits: bool) -> None:
+        """Count what a job asks for while it waits."""
+        index = int(job.index)
+        if waits == (index in self._waiting):
+            return
+        desk = self._desk(job)
+        desk.team.asked[desk.pool.number] += int(job.gpus) if waits else -int(job.gpus)
+        (self._waiting.add if waits else self._waiting.remove)(index)
+
+    def _holds(self, job: Job, sign: int) -> None:
+        """Count the GPUs that a job was given or gives back."""
+        allocation = job.allocation
+        assert allocation is not None
+        for pool in self._pools:
+            if sign > 0:
+                pool.take(job, allocation)
+            else:
+                pool.give_back(job, allocation)
+        desk = self._desk(job)
+        for team in desk.team.up():
+            team.held[desk.pool.number] += sign * int(job.gpus)
+
+    def _tell_others(self, desk: Desk, now: float) -> None:
+        for other in self._desks.values():
+            if other is not desk and len(other.line) > 0:
+                other.policy.others_moved(now)
+
+    def finished(self, job: Job, now: float) -> None:
+        self._desk(job).policy.finished(job, now)
+        del self._desk_of[int(job.index)]
+        del self._team_of[int(job.index)]
+
+    def kept(self, job: Job, now: float) -> None:
+        self._desk(job).policy.kept(job, now)
+
+    def rerated(self, job: Job, now: float) -> None:
+        self._desk(job).policy.rerated(job, now)
+
+    def lease_ended(self, job: Job, now: float) -> None:
+        self._desk(job).policy.lease_ended(job, now)
+
+    def machine_failed(self, machine: int, now: float) -> None:
+        for pool in self._pools:
+            pool.fail(machine)
+        for desk in self._desks.values():
+            desk.policy.machine_failed(machine, now)
+
+    def machine_repaired(self, machine: int, now: float) -> None:
+        for pool in self._pools:
+            pool.repair(machine)
+        for desk in self._desks.values():
+            desk.policy.machine_repaired(machine, now)
+
+    def network_changed(self, now: float) -> None:
+        for desk in self._desks.values():
+            desk.policy.network_changed(now)
+
+    def decisions(self) -> list[Decision]:
+        found = super().decisions()
+        for desk in self._desks.values():
+            found = found + desk.policy.decisions()
+        return found
+
+    def save(self) -> dict[str, Any]:
+        used = {team.path: team.used_gpu_s for team in self._teams}
+        learnt = {f"{desk.team.path}:{desk.pool.name}": desk.policy.save() for desk in self._desks.values()}
+        return {"used_gpu_s": used, "learnt": learnt}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        for team in self._teams:
+            team.used_gpu_s = float(saved["used_gpu_s"].get(team.path, 0.0))
+            for pool in self._pools:
+                learnt = saved["learnt"].get(f"{team.path}:{pool.name}")
+                if learnt is not None:
+                    self._desk_at(team, pool).policy.load(learnt)
+
+    # The pass.
+
+    def next_wakeup(self, now: float) -> float:
+        due_s = self._due_s
+        for desk in self._desks.values():
+            due_s = min(due_s, desk.policy.next_wakeup(now))
+        return due_s
+
+    def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
+        self._bring_up(now)
+        self._due_s = min(team.budget_turns_s(now) for team in self._teams)
+        for pool in self._pools:
+            if pool.whole:
+                pool.cluster = cluster
+        return self._pass(now)
+
+    def _bring_up(self, now: float) -> None:
+        self._known.clear()
+        for team in self._teams:
+            team.bring_up(now)
+
+    def _pass(self, now: float) -> Iterator[Action]:
+        yield from self._stop_spent(now)
+        for pool in self._pools:
+            if pool.gpus == 0:
+                continue
+            order = [self._desks.get((team.number, pool.number)) for team in fair_order(self._root)]
+            desks = [desk for desk in order if desk is not None and len(desk.line) > 0]
+            if not desks:
+                continue
+            owed = yield from self._take_back(desks, pool, now)
+            if not owed:
+                yield from self._leave_the_rest(desks, pool, now)
+            self._due_s = min(self._due_s, now + REVIEW_S)
+
+    def _stop_spent(self, now: float) -> Iterator[Action]:
+        """Jobs of those whose budget is used up."""
+        for team in self._teams:
+            if team.written.budget is None or team.budget_left_gpu_s() > 0.0:
+                continue
+            for desk in list(self._desks.values()):
+                if team in desk.team.up():
+                    for job in [job for job in desk.pool.cluster.running.values() if self._desk(job) is desk]:
+                        yield Preempt(job)
+
+    def _shares(self, pool: Pool) -> FairShares:
+        found = self._known.get(pool.number)
+        if found is None:
+            found = FairShares(self._root, pool.number, pool.gpus, self._part(pool))
+            self._known[pool.number] = found
+        return found
+
+    def _part(self, pool: Pool) -> float:
+        """The pool's part of all GPUs."""
+        return pool.gpus / sum(other.gpus for other in self._pools if len(other.types) == 1)
+
+    def _due(self, desk: Desk) -> float:
+        """GPUs the team is due of the pool."""
+        return self._shares(desk.pool).due[desk.team.number]
+
+    def _take_back(self, desks: list[Desk], pool: Pool, now: float) -> Generator[Action, None, bool]:
+        """Serve each team up to its due, and stop others for it where they hold more than theirs.
+
+        Returns whether somebody is owed GPUs of its guarantee that others still hold: until then nobody borrows.
+        """
+        owed = False
+        first = [desk for desk in desks if _lacks(desk, self._shares(pool).guaranteed)]
+        for desk in [*first, *(desk for desk in desks if desk not in first)]:
+            yield from self._serve(desk, self._due, now)
+            while True:
+                job = self._claimant(desk, now)
+                if job is None:
+                    break
+                shares = self._shares(pool)
+                found = claim(job, pool.number, shares, self._team_of, pool.cluster, now)
+                if found is None or not found.losers:
+                    if found is not None and found.ripe_s < INFINITY:
+                        self._due_s = min(self._due_s, found.ripe_s)
+                        wants = desk.team.held[pool.number] + int(job.gpus)
+                        owed = owed or wants <= shares.guaranteed[desk.team.number] + EPSILON
+                    break
+                for loser in found.losers:
+                    self._note(loser, job, desk, shares, now)
+                    yield Preempt(loser)
+                yield from self._serve(desk, self._due, now)
+                if job.status == WAITING:
+                    self._vain[desk.team.number] = (int(job.gpus), now + desk.team.written.min_runtime_s)
+                    break
+        return owed
+
+    def _claimant(self, desk: Desk, now: float) -> Job | None:
+        """The best-ranked job of the team that its due and its limits have room for."""
+        room = min(self._due(desk) - desk.team.held[desk.pool.number], self._allowed(desk))
+        job = desk.line.best(room + EPSILON)
+        gpus, until_s = self._vain.get(desk.team.number, (0, 0.0))
+        return None if job is None or (job.gpus == gpus and now < until_s) else job
+
+    def _note(self, loser: Job, winner: Job, desk: Desk, shares: FairShares, now: float) -> None:
+        team = self._team_of[int(loser.index)]
+        self.reasons.lost(loser, winner)
+        self.reclaimed.append(
+            Reclaimed(
+                now, loser.job_id, winner.job_id, team.path, desk.team.path, int(loser.gpus), now - loser.placed_s,
+                team.held[desk.pool.number], shares.due[team.number],
+            )
+        )  # fmt: skip
+
+    def _leave_the_rest(self, desks: list[Desk], pool: Pool, now: float) -> Iterator[Action]:
+        """Offer what is left to whoever its limits let have more, one job at a time in the fair order."""
+        again = True
+        while again:
+            again = False
+            for desk in desks:
+                if len(desk.line) > 0:
+                    started = yield from self._serve(desk, _anything, now, most_starts=1)
+                    again = again or (started > 0 and pool.cluster.free_gpus > 0)
+
+    def _serve(
+        self, desk: Desk, due: Callable[[Desk], float], now: float, most_starts: int = 1 << 30
+    ) -> Generator[Action, None, int]:
+        """One pass of a team's policy, up to what it is due; returns how many jobs it started."""
+        starts = 0
+        self._show(desk, self._room(desk, due(desk)))
+        for action in desk.policy.schedule(now, desk.line, desk.pool.cluster):
+            if isinstance(action, Start):
+                if starts >= most_starts or float(action.job.gpus) > self._room(desk, due(desk)) + EPSILON:
+                    desk.line.take(action.job)  # it comes back after the pass
+                    continue
+                starts += 1
+            yield action
+            self._show(desk, self._room(desk, due(desk)) if starts < most_starts else 0.0)
+        desk.line.show(INFINITY)
+        return starts
+
+    def _show(self, desk: Desk, room: float) -> None:
+        """Hide jobs for which there is no room; nobody where no more GPUs are free: a job may replace another."""
+        free = float(desk.pool.cluster.free_gpus)
+        desk.line.show(INFINITY if free <= room + EPSILON else room + EPSILON)
+
+    def _room(self, desk: Desk, due: float) -> float:
+        """GPUs the team may take now: up to its due and its limits, of those free that others do not keep back."""
+        free = float(desk.pool.cluster.free_gpus) - self._kept_back(desk)
+        return max(0.0, min(due - desk.team.held[desk.pool.number], self._allowed(desk), free))
+
+    def _allowed(self, desk: Desk) -> float:
+        """GPUs that its limits and those above it still let it have."""
+        return min(team.room(desk.pool.number) for team in desk.team.up())
+
+    def _kept_back(self, desk: Desk) -> float:
+        """Free GPUs that others are guaranteed and do not lend."""
+        pool = desk.pool
+        part = self._part(pool)
+        kept = 0.0
+        below: Team | None = None
+        for team in desk.team.up():
+            for child in team.children:
+                if child is not below:
+                    kept += max(0.0, child.lends_all_but(pool.number, part) - child.held[pool.number])
+            below = team
+        return kept
+
+
+def _below(team: Team) -> Iterator[Team]:
+    yield team
+    for child in team.children:
+        yield from _below(child)
+
+
+def _anything(_: Desk) -> float:
+    return INFINITY
+
+
+def _lacks(desk: Desk, guaranteed: dict[int, float]) -> bool:
+    """Whether the team holds less than it is guaranteed."""
+    return desk.team.held[desk.pool.number] < guaranteed[desk.team.number] - EPSILON

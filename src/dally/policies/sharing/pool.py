@@ -1,0 +1,76 @@
+"""A pool at work: GPUs of some types, and who runs on them."""
+
+from __future__ import annotations
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.links import Network
+from dally.cluster.pools import pool_topology
+from dally.cluster.topology import Topology
+from dally.model import Allocation, Job
+
+
+class Pool:
+    """What a policy of this pool takes for the cluster: the same machines, of which only the pool's have GPUs."""
+
+    def __init__(self, number: int, name: str, topology: Topology, network: Network | None, whole: bool) -> None:
+        """`whole`: the pool is the cluster itself, which the engine hands us and keeps the books of."""
+        self.number = number
+        self.name = name
+        self.whole = whole
+        self.types = set(name.split("+"))
+        self.cluster = Cluster(topology if whole else pool_topology(topology, self.types), network)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of machines that are up."""
+        topology, down = self.cluster.topology, self.cluster.down
+        if 1 not in down:
+            return topology.total_gpus()
+        return sum(int(gpus) for gpus, is_down in zip(topology.gpus[0], down, strict=True) if not is_down)
+
+    def has(self, machine: int) -> bool:
+        """Whether the machine is one of the pool's."""
+        return bool(self.cluster.topology.gpus[0][machine])
+
+    def take(self, job: Job, allocation: Allocation) -> None:
+        """The cluster gave these GPUs to the job; machines may be in several pools."""
+        if self.whole:
+            return
+        if all(self.has(machine) for machine in allocation.machines):
+            self.cluster.take(job, allocation)
+        else:
+            self._change(allocation, -1)
+
+    def give_back(self, job: Job, allocation: Allocation) -> None:
+        """And has them back."""
+        if self.whole:
+            return
+        if int(job.index) in self.cluster.running:
+            self.cluster.give_back(job, allocation)
+        else:
+            self._change(allocation, 1)
+
+    def _change(self, allocation: Allocation, sign: int) -> None:
+        for machine, gpus in allocation.parts():
+            if self.has(machine):
+                self.cluster.change(machine, sign * gpus)
+
+    def fail(self, machine: int) -> None:
+        if not self.whole and self.has(machine):
+            self.cluster.fail(machine)
+
+    def repair(self, machine: int) -> None:
+        if not self.whole and self.has(machine):
+            self.cluster.repair(machine)
+
+
+def make_pools(topology: Topology, network: Network | None, mixed: list[str]) -> list[Pool]:
+    """One pool a type, then those that jobs ask for which may mix types, as `A100+V100`."""
+    types = types_of(topology)
+    names = types if len(types) == 1 else [*types, *mixed]
+    return [Pool(number, name, topology, network, len(names) == 1) for number, name in enumerate(names)]
+
+
+def types_of(topology: Topology) -> list[str]:
+    """The types of the cluster's GPUs in the order of its machines; [""] where none is stated."""
+    return list(dict.fromkeys(topology.gpu_types))
