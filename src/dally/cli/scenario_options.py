@@ -75,6 +75,14 @@ OPTIONS: dict[str, Taken] = {
     "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Taken(("--profiles",), "Models of your own, in TOML.", "FILE"),
+    "queues": Taken(
+        ("--queues",),
+        "Teams and what they are due: queues.toml, Kueue, KAI or Slurm associations (docs/queues.md).",
+        "FILE",
+    ),
+    "gpu_speeds": Taken(
+        ("--gpu-speeds",), "Speeds of GPU types against an A100, where profiles do not say.", "TYPE=SPEED,…"
+    ),
     "past": Taken(("--past",), "Earlier jobs, as a trace: predictors learn from them before the run.", "FILE"),
     "trace_format": Taken(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
     "strict": Taken(

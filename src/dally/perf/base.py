@@ -46,6 +46,10 @@ class SpeedModel:
         found.profiles = self.profiles
         return found
 
+    def for_type(self, gpu_type: str) -> SpeedModel:
+        """What policies may ask, of places on GPUs of that type alone."""
+        return self
+
     def placed(self, job: Job) -> list[Speed]:
         """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
         return []

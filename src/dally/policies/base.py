@@ -117,6 +117,10 @@ class Policy(Part):
         `queued` tells of it again when it is back. One that is cancelled while it runs is `stopped` before.
         """
 
+    def left(self, job: Job, now: float) -> None:
+        """The job goes on under another policy (policies/sharing), and nothing more is told of it here."""
+        self.withdrawn(job, now)
+
     def kept(self, job: Job, now: float) -> None:
         """The job was to be preempted or migrated and still has its GPUs: that failed."""
         self.stopped(job, now)

@@ -26,6 +26,11 @@ class View:
         self._restart_per_gpu_s: float = costs.restart_per_gpu_s
         self._checkpoint_every_s: float = costs.checkpoint_every_s
 
+    def for_type(self, gpu_type: str) -> View:
+        """The same for a policy that has GPUs of that type alone."""
+        costs = Costs(self._restart_s, self._restart_per_gpu_s, self._checkpoint_every_s)
+        return View(self._speed.for_type(gpu_type), costs)
+
     def best(self, job: Job) -> float:
         """The least slowdown to hope for: alone at its closest placement, beside the background load."""
         return self._speed.best(job)

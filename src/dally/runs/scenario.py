@@ -49,6 +49,8 @@ class Scenario:
     strict: bool = False  # rows of the trace that cannot be used are errors
     zone: str = "UTC"  # of local times in the trace
     durations: str = "closest"  # what the trace's durations hold: one of DURATIONS
+    queues: str = ""  # a file of queues and quotas: docs/queues.md
+    gpu_speeds: str = ""  # TYPE=SPEED,…: of GPU types against an A100, where profiles do not say
     past: str = ""  # a trace of an earlier time, for policies that predict
     snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
@@ -80,14 +82,14 @@ class Scenario:
         named = [policy_file(self.policy), *cluster_files(self.cluster), *self._setting_files().values()]
         if self.snapshot:  # it holds all that was read from the others
             return [self.snapshot, *(name for name in named if name)]
-        named += [self.trace, self.failures, self.profiles, self.past]
+        named += [self.trace, self.failures, self.profiles, self.past, self.queues]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 
     def file_fields(self) -> dict[str, str]:
         """The fields that name a file, and the file that each names."""
         files = {*self.files()}
-        names = ("trace", "cluster", "failures", "profiles", "past", "snapshot")
+        names = ("trace", "cluster", "failures", "profiles", "past", "queues", "snapshot")
         fields = {name: getattr(self, name) for name in names}
         fields["policy"] = policy_file(self.policy)
         return {name: file for name, file in fields.items() if file in files}

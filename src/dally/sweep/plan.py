@@ -20,7 +20,7 @@ from dally.sweep.parameters import changed, convert, full_name
 from dally.sweep.run import Run, check_count, make_run
 from dally.sweep.sampling import NUMBER, Range, draw, read_range
 
-FILES = ("trace", "cluster", "failures", "profiles", "past")  # may name a file; a cluster may be RxMxG
+FILES = ("trace", "cluster", "failures", "profiles", "past", "queues")  # may name a file; a cluster may be RxMxG
 
 
 @dataclass

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.model import INFINITY, WAITING, Action, Decision, Job, Preempt, Start
+from dally.perf.gpu_types import accepted
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
+from dally.policies.sharing.choice import Lengths, Standing, soonest
 from dally.policies.sharing.fair_shares import FairShares, fair_order
 from dally.policies.sharing.lines import Lines
 from dally.policies.sharing.pool import Pool, make_pools
 from dally.policies.sharing.reclaim import claim
-from dally.policies.sharing.teams import Team, make_teams
+from dally.policies.sharing.teams import Team, below, make_teams
 from dally.policies.view import View
 from dally.quotas.tree import QueueTree
 
+SAMPLE_EVERY_S = 3600.0
 REVIEW_S = 300.0  # while somebody waits: past use fades, and so does what teams are due
 EPSILON = 1e-9
 
@@ -47,6 +50,19 @@ class Reclaimed(NamedTuple):
     due: float
 
 
+class Sample(NamedTuple):
+    """What a team holds, asks for and is due of a pool at one moment."""
+
+    time_s: float
+    queue: str
+    gpu_type: str
+    held: int
+    asked: int
+    due: float
+    guaranteed: float
+    used_gpu_s: float  # past use, decayed
+
+
 class SharingPolicy(Policy):
     """One policy made of many: of every team and pool one, each of which sees its own jobs and all the machines.
 
@@ -56,15 +72,22 @@ class SharingPolicy(Policy):
     """
 
     def __init__(
-        self, tree: QueueTree, build: Callable[[], Policy], topology: Topology, network: Network | None = None
+        self,
+        tree: QueueTree,
+        build: Callable[[], Policy],
+        topology: Topology,
+        network: Network | None = None,
+        mixed: Sequence[str] = (),
     ) -> None:
+        """`mixed`: sets of types that jobs may mix, as `A100+V100`."""
         self.tree = tree
+        self.samples: list[Sample] = []
         self.reclaimed: list[Reclaimed] = []
         self._build = build
         self._sample = build()  # for what all of them have in common
-        self._pools = make_pools(topology, network, [])
+        self._pools = make_pools(topology, network, list(mixed))
         self._root, self._leaves = make_teams(tree, [pool.name for pool in self._pools])
-        self._teams = list(_below(self._root))
+        self._teams = list(below(self._root))
         self._lines = Lines()
         self._desks: dict[tuple[int, int], Desk] = {}
         self._desk_of: dict[int, Desk] = {}  # by the job's index
@@ -72,6 +95,10 @@ class SharingPolicy(Policy):
         self._waiting: set[int] = set()  # indexes of jobs that are counted as asking
         self._known: dict[int, FairShares] = {}  # by pool, until anything changes
         self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
+        self._past: list[Job] = []
+        self._lengths = Lengths()
+        self._sample_due_s = -INFINITY
+        self._views: list[View] = []  # by pool
         self._due_s = INFINITY
 
     def make_queue(self) -> Queue:
@@ -80,6 +107,7 @@ class SharingPolicy(Policy):
     def begin(self, view: View) -> None:
         super().begin(view)
         self._sample.begin(view)
+        self._views = [view if pool.whole else view.for_type(pool.name) for pool in self._pools]
 
     # What all of the policies have in common.
 
@@ -93,7 +121,7 @@ class SharingPolicy(Policy):
         return self._desk(job).policy.suspend_s(job, usual_s)
 
     def teach(self, past: list[Job]) -> None:
-        self._sample.teach(past)
+        self._past = past
 
     # Handing on what happens to a job to the policy it belongs to.
 
@@ -101,17 +129,42 @@ class SharingPolicy(Policy):
         found = self._desk_of.get(int(job.index))
         if found is None:
             team = self._leaves[self.tree.queue_of(job)]
-            found = self._desk_at(team, self._pools[0])
-            self._desk_of[int(job.index)] = found
             self._team_of[int(job.index)] = team
-            self._lines.assign(job, found.number)
+            found = self._desk_at(team, self._first_pool(job))
+            self._sit(job, found)
         return found
+
+    def _sit(self, job: Job, desk: Desk) -> None:
+        self._desk_of[int(job.index)] = desk
+        self._lines.assign(job, desk.number)
+
+    def _first_pool(self, job: Job) -> Pool:
+        """Where the job is: if it runs that shows where, else where it would be done first."""
+        if len(self._pools) == 1:
+            return self._pools[0]
+        if job.allocation is not None:
+            held = job.allocation.parts()
+            fitting = [pool for pool in self._pools if all(pool.has(machine) for machine, _ in held)]
+            return min(fitting, key=lambda pool: len(pool.types))
+        return soonest(self._open_to(job), job, self._lengths.left_s(job))
+
+    def _open_to(self, job: Job) -> list[Standing]:
+        """The pools whose GPUs the job accepts."""
+        names = accepted(job, [pool.name for pool in self._pools if len(pool.types) == 1])
+        pools = [pool for pool in self._pools if pool.name in names] or self._pools
+        root = self._root
+        return [Standing(pool, self._views[pool.number], self._wanted(root, pool)) for pool in pools]
+
+    def _wanted(self, team: Team, pool: Pool) -> int:
+        return team.held[pool.number] + sum(leaf.asked[pool.number] for leaf in self._leaves.values())
 
     def _desk_at(self, team: Team, pool: Pool) -> Desk:
         found = self._desks.get((team.number, pool.number))
         if found is None:
             policy = self._build()
-            policy.begin(self.view)
+            policy.begin(self._views[pool.number])
+            if self._past:
+                policy.teach(self._past)
             number = int(self._lines.open())
             found = Desk(team, pool, policy, self._lines.lines[number], number)
             self._desks[team.number, pool.number] = found
@@ -183,6 +236,7 @@ class SharingPolicy(Policy):
 
     def finished(self, job: Job, now: float) -> None:
         self._desk(job).policy.finished(job, now)
+        self._lengths.learn(job)
         del self._desk_of[int(job.index)]
         del self._team_of[int(job.index)]
 
@@ -244,7 +298,19 @@ class SharingPolicy(Policy):
         for pool in self._pools:
             if pool.whole:
                 pool.cluster = cluster
+        if now >= self._sample_due_s:
+            self._take_samples(now)
         return self._pass(now)
+
+    def _take_samples(self, now: float) -> None:
+        """At the first pass of every hour."""
+        self._sample_due_s = (now // SAMPLE_EVERY_S + 1.0) * SAMPLE_EVERY_S
+        for pool in self._pools:
+            shares = self._shares(pool)
+            for team in self._teams[1:]:
+                held, asked = team.held[pool.number], sum(leaf.asked[pool.number] for leaf in below(team))
+                due, sure = shares.due[team.number], shares.guaranteed[team.number]
+                self.samples.append(Sample(now, team.path, pool.name, held, asked, due, sure, team.used_gpu_s))
 
     def _bring_up(self, now: float) -> None:
         self._known.clear()
@@ -253,6 +319,8 @@ class SharingPolicy(Policy):
 
     def _pass(self, now: float) -> Iterator[Action]:
         yield from self._stop_spent(now)
+        if len(self._pools) > 1:
+            self._change_lines(now)
         for pool in self._pools:
             if pool.gpus == 0:
                 continue
@@ -264,6 +332,30 @@ class SharingPolicy(Policy):
             if not owed:
                 yield from self._leave_the_rest(desks, pool, now)
             self._due_s = min(self._due_s, now + REVIEW_S)
+
+    def _change_lines(self, now: float) -> None:
+        """Waiting jobs go to where they would be done sooner: of each line the first of every size."""
+        for desk in list(self._desks.values()):
+            for group in list(desk.line.classes):
+                job = group.job(group.heap.first()) if len(group.heap) > 0 else None
+                if job is None or len(self._open_to(job)) < 2:
+                    continue
+                self._waits(job, False)  # it does not wait for itself
+                pool = soonest(self._open_to(job), job, self._lengths.left_s(job))
+                self._waits(job, True)
+                if pool is not desk.pool:
+                    self._change_line(job, desk, self._desk_at(desk.team, pool), now)
+
+    def _change_line(self, job: Job, old: Desk, new: Desk, now: float) -> None:
+        self._waits(job, False)
+        old.line.remove(job)
+        old.line.forget(job)
+        old.policy.left(job, now)
+        self._sit(job, new)
+        job.kind = new.policy.kind(job)
+        new.line.add(job, new.policy.key(job, now), new.policy.tie(job))
+        self._waits(job, True)
+        new.policy.queued(job, now)
 
     def _stop_spent(self, now: float) -> Iterator[Action]:
         """Jobs of those whose budget is used up."""
@@ -390,12 +482,6 @@ class SharingPolicy(Policy):
                     kept += max(0.0, child.lends_all_but(pool.number, part) - child.held[pool.number])
             below = team
         return kept
-
-
-def _below(team: Team) -> Iterator[Team]:
-    yield team
-    for child in team.children:
-        yield from _below(child)
 
 
 def _anything(_: Desk) -> float:

@@ -99,6 +99,13 @@ class Team:
         return turns_s
 
 
+def below(team: Team) -> Iterator[Team]:
+    """The team and all below it."""
+    yield team
+    for child in team.children:
+        yield from below(child)
+
+
 def make_teams(tree: QueueTree, pools: list[str]) -> tuple[Team, dict[str, Team]]:
     """The root, and the teams that have jobs by path; jobs that belong to no queue are those of "other"."""
     root = Team(0, QueueNode("", half_life_s=_longest_half_life(tree)), None, pools)
