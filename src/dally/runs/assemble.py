@@ -20,11 +20,11 @@ from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
-from dally.policies.registry import build
 from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
+from dally.runs.teams import Built, on_types, policy_for, possible
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
 
@@ -40,7 +40,8 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
 
 
 def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
-    policy = build(scenario.policy, scenario.settings)
+    built = Built(scenario.policy, scenario.settings)
+    sharing = built().sharing()
     topology = read_topology(scenario.cluster)
     failures = _failures(scenario, topology)
     network = connect_topology(topology, scenario.network, scenario.network_settings, scenario.congestion)
@@ -51,20 +52,24 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
     )  # fmt: skip
+    trace = possible(trace, topology, scenario.skip_impossible, scenario.trace)
     profiles = profiles_of(scenario)
     speed = SpeedModel()
     speed.profiles = profiles
     if network is not None or trace.stated:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
         if network is not None:
-            speed = _network_model(scenario, topology, network, profiles, policy.sharing())
+            speed = _network_model(scenario, topology, network, profiles, sharing)
         _work_out(scenario.trace, trace, profiles, speed, network is not None)
     if scenario.durations == "recorded" and network is not None and not trace.stated:
         trace.notes.update(take_out(scenario, trace.jobs, topology, speed))
+    speed, notes = on_types(speed, topology, scenario.gpu_speeds, scenario.profiles, scenario.gpu, trace.jobs)
+    trace.notes.update(notes)
     costs = Costs(
         scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
     )
     cluster = Cluster(topology, network)
+    policy = policy_for(built, scenario.queues, trace.jobs, topology, network)
     simulation = Simulation(trace.jobs, cluster, policy, speed, costs, failures, shares=shares)
     if scenario.past:
         policy.teach(_past_jobs(scenario, topology, profiles, speed, trace.jobs[0].submit_s))

@@ -17,6 +17,7 @@ from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
 from dally.traces.times import Clock
 
 SHOWN_TYPES: Final = 4
+ANY_GPU: Final = "HERE THEY MAY RUN ON ANY"  # of a note: the cluster has GPUs of one type
 
 
 class Trace(NamedTuple):
@@ -99,7 +100,7 @@ def _any_gpu(types: dict[str, int]) -> dict[str, int]:
     often = sorted(types, key=lambda kind: (-types[kind], kind))
     listed = ", ".join(f"{types[kind]:,} on {kind}" for kind in often[:SHOWN_TYPES])
     more = f" and {len(often) - SHOWN_TYPES} more types" if len(often) > SHOWN_TYPES else ""
-    return {f"ran on GPUs of one type ({listed}{more}): HERE THEY MAY RUN ON ANY": sum(types.values())}
+    return {f"ran on GPUs of one type ({listed}{more}): {ANY_GPU}": sum(types.values())}
 
 
 def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa: A002

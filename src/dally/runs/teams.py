@@ -1,0 +1,103 @@
+"""Teams and types of GPU in a run: who shares the machines, and how fast each type is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dally.cluster.links import Network
+from dally.cluster.topology import Topology
+from dally.errors import InputError
+from dally.model import Job
+from dally.perf.base import SpeedModel
+from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds, accepted, read_speeds
+from dally.perf.profiles import load_profiles
+from dally.policies.base import Policy
+from dally.policies.registry import build
+from dally.policies.sharing.policy import SharingPolicy
+from dally.policies.sharing.pool import types_of
+from dally.quotas.from_jobs import completed
+from dally.quotas.toml_file import read_queues
+from dally.quotas.tree import QueueTree
+from dally.traces import Trace
+from dally.traces.reading import ANY_GPU
+
+
+@dataclass(frozen=True)
+class Built:
+    """A policy of that name, as often as it is called."""
+
+    name: str
+    settings: dict[str, str]
+
+    def __call__(self) -> Policy:
+        return build(self.name, self.settings)
+
+
+def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, network: Network | None) -> Policy:
+    """The policy itself, or one of its kind for every team and type of GPU where there are several."""
+    if not queues and len(types_of(topology)) == 1:
+        return built()
+    tree = completed(read_queues(Path(queues)), jobs) if queues else QueueTree([])
+    mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
+    return SharingPolicy(tree, built, topology, network, sorted(mixed))
+
+
+def on_types(
+    speed: SpeedModel, topology: Topology, stated: str, profiles: str, gpu: str, jobs: list[Job]
+) -> tuple[SpeedModel, dict[str, int]]:
+    """The speeds on GPUs of several types, if there are several, and what had to be assumed.
+
+    Jobs that accept several have the durations that the trace states on type `gpu` if the cluster has that one,
+    else on the fastest they accept. From here on a duration is that on the fastest.
+    """
+    types = types_of(topology)
+    if len(types) == 1:
+        return speed, {}
+    speeds = TypeSpeeds(types, read_speeds(stated), load_profiles(Path(profiles)) if profiles else None)
+    usual = next((name for name in types if gpu in name.lower()), "")
+    for job in jobs:
+        names = accepted(job, types)
+        if len(names) > 1 and usual in names:
+            job.duration_s *= speeds.factor(job, usual)
+    unknown = speeds.unknown()
+    notes = {}
+    if unknown:
+        notes[f"may run on GPUs whose speed is not known, taken for an A100's: {', '.join(unknown)}"] = len(jobs)
+    return TypedSpeed(speed, topology.gpu_types, speeds), notes
+
+
+def possible(trace: Trace, topology: Topology, skip: bool, name: str) -> Trace:
+    """The trace with the jobs for which there are enough GPUs of a type they accept; others are errors or skipped.
+
+    Where all GPUs are alike that was seen to as it was read.
+    """
+    types = types_of(topology)
+    if len(types) == 1:
+        return trace
+    kept = [place for place, job in enumerate(trace.jobs) if _most(job, types, topology) >= job.gpus]
+    if len(kept) < len(trace.jobs) and not skip:
+        job = next(job for place, job in enumerate(trace.jobs) if place not in set(kept))
+        wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}"
+        has = ", ".join(f"{_size(kind, topology)} {kind}" for kind in types)
+        problem = f"asks for {wants} and the cluster has {has}; --skip-impossible leaves such jobs out"
+        raise InputError(f"{name}: gpu_type: job {job.job_id!r} {problem}")
+    jobs = [trace.jobs[place] for place in kept]
+    for number, job in enumerate(jobs):
+        job.index = number
+    stated = [trace.stated[place] for place in kept] if trace.stated else []
+    notes = {what: count for what, count in trace.notes.items() if ANY_GPU not in what}
+    return trace._replace(
+        jobs=jobs, stated=stated, skipped=trace.skipped + len(trace.jobs) - len(jobs), notes=notes
+    )
+
+
+def _most(job: Job, types: list[str], topology: Topology) -> int:
+    """The most GPUs that one gang of the job may have."""
+    sizes = [sum(_size(part, topology) for part in name.split(MIX)) for name in accepted(job, types)]
+    return max(sizes, default=0)
+
+
+def _size(kind: str, topology: Topology) -> int:
+    rows = zip(topology.gpus[0], topology.gpu_types, strict=True)
+    return sum(int(gpus) for gpus, name in rows if name == kind)
