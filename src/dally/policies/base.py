@@ -9,7 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.errors import PolicyError
-from dally.model import INFINITY, NEVER, Action, Decision, Job
+from dally.model import CANCELLED, INFINITY, NEVER, Action, Decision, Job
 from dally.policies.part import Part
 from dally.policies.queue import Queue
 from dally.policies.reasons import Reasons
@@ -118,8 +118,11 @@ class Policy(Part):
         """
 
     def left(self, job: Job, now: float) -> None:
-        """The job goes on under another policy (policies/sharing), and nothing more is told of it here."""
+        """The job goes on under another policy (policies/sharing): for this one it is as gone as one cancelled."""
+        status = job.status
+        job.status = CANCELLED
         self.withdrawn(job, now)
+        job.status = status
 
     def kept(self, job: Job, now: float) -> None:
         """The job was to be preempted or migrated and still has its GPUs: that failed."""

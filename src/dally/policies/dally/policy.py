@@ -114,12 +114,6 @@ class Dally(Policy):
         self.order.withdrawn(job, now)
         self._patience.leaves(job)
 
-    def left(self, job: Job, now: float) -> None:
-        self.withdrawn(job, now)
-        self.order.left(job)
-        self._patience.forget(job)
-        self._churn.forget(job)
-
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
         self._patience.forget(job)

@@ -177,13 +177,9 @@ class GittinsOrder(Order):
 
     def withdrawn(self, job: Job, now: float) -> None:
         if job.status == CANCELLED:  # it counts as far as it got
-            self.left(job)
-
-    def left(self, job: Job) -> None:
-        """Nothing more will be told of the job."""
-        found = self._ranked.pop(int(job.index), None)
-        if found is not None:
-            found.gone = True
+            found = self._ranked.pop(int(job.index), None)
+            if found is not None:
+                found.gone = True
 
     def finished(self, job: Job, now: float) -> None:
         found = self._ranked.pop(int(job.index))
