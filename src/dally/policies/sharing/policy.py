@@ -287,14 +287,14 @@ class SharingPolicy(Policy):
     # The pass.
 
     def next_wakeup(self, now: float) -> float:
-        due_s = self._due_s
+        due_s = min(self._due_s, min(team.budget_turns_s(now) for team in self._teams))
         for desk in self._desks.values():
             due_s = min(due_s, desk.policy.next_wakeup(now))
         return due_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._bring_up(now)
-        self._due_s = min(team.budget_turns_s(now) for team in self._teams)
+        self._due_s = INFINITY
         for pool in self._pools:
             if pool.whole:
                 pool.cluster = cluster

@@ -84,7 +84,10 @@ class Team:
     def budget_left_gpu_s(self) -> float:
         """GPU-seconds it may still use in this window."""
         budget = self.written.budget
-        return INFINITY if budget is None else budget.gpu_hours * HOUR_S * (1.0 - 1e-9) - self.spent_gpu_s
+        if budget is None:
+            return INFINITY
+        left_gpu_s = budget.gpu_hours * HOUR_S * (1.0 - 1e-9) - self.spent_gpu_s
+        return left_gpu_s if left_gpu_s > 1e-3 else 0.0  # what rounding leaves is no budget
 
     def budget_turns_s(self, now: float) -> float:
         """When its budget is used up as things stand, or the next window begins."""

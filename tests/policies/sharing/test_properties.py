@@ -1,0 +1,207 @@
+"""What holds for every tree of queues, every policy and all jobs."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.topology import grid
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.model import FINISHED, INFINITY, Costs, Job
+from dally.perf.base import SpeedModel
+from dally.policies.registry import POLICIES
+from dally.policies.sharing.policy import SharingPolicy
+from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
+from dally.runs.teams import Built
+from tests.policies.sharing.ledger import moments
+
+HOUR_S = 3600.0
+NAMES = sorted(POLICIES)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A small cluster, its queues and its jobs."""
+
+    nodes: tuple[QueueNode, ...]
+    jobs: tuple[tuple[float, int, float, str], ...]  # submit_s, gpus, duration_s, queue
+    machines: tuple[int, int, int] = (1, 1, 16)
+    until_s: float = INFINITY
+
+    @property
+    def tree(self) -> QueueTree:
+        return QueueTree(list(self.nodes))
+
+    def run(self, policy: str) -> Simulation:
+        jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(self.jobs)]
+        for job, row in zip(jobs, self.jobs, strict=True):
+            job.queue = row[3]
+        topology = grid(*self.machines)
+        shared = SharingPolicy(self.tree, Built(policy, {}), topology)
+        simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
+        simulation.run(self.until_s)
+        return simulation
+
+
+def quotas(total: int) -> st.SearchStrategy[Quota]:
+    """Guarantees up to a part of the cluster, limits above, and what is lent of them."""
+    whole = st.integers(0, total)
+    return st.builds(
+        lambda guarantee, more, lends: Quota(guarantee, guarantee + more if more else INFINITY, lends),
+        whole.map(float), st.sampled_from([0, 4, 8]), st.sampled_from([INFINITY, INFINITY, 0.0, 2.0]),
+    )  # fmt: skip
+
+
+@st.composite
+def cases(draw: st.DrawFn, machines: tuple[int, int, int] = (2, 2, 4)) -> Shared:
+    """Two to four leaves, maybe below a parent; gangs that fit the cluster; limits may be too low for some."""
+    total = machines[0] * machines[1] * machines[2]
+    count = draw(st.integers(2, 4))
+    nodes: list[QueueNode] = []
+    if draw(st.booleans()):
+        limit = draw(st.sampled_from([INFINITY, float(total // 2)]))
+        nodes.append(QueueNode("above", {"": Quota(limit=limit)}))
+    for number in range(count):
+        above = "above/" if nodes and nodes[0].path == "above" and number < 2 else ""
+        budget = draw(st.none() | st.builds(Budget, st.sampled_from([1.0, 8.0]), st.just(2 * HOUR_S)))
+        nodes.append(
+            QueueNode(
+                f"{above}q{number}",
+                {"": draw(quotas(total // count))},
+                weight=draw(st.sampled_from([1.0, 2.0, 5.0])),
+                priority=draw(st.sampled_from([0.0, 0.0, 1.0])),
+                half_life_s=draw(st.sampled_from([600.0, 86400.0])),
+                min_runtime_s=draw(st.sampled_from([0.0, 60.0, 600.0])),
+                budget=budget,
+            )
+        )
+    leaves = [node.path for node in nodes if node.path != "above"]
+    submits = st.integers(0, 3000).map(float)
+    sizes = st.sampled_from([1, 1, 2, 4, 8]).filter(lambda gpus: gpus <= total)
+    rows = st.tuples(submits, sizes, st.sampled_from([10.0, 300.0, 2000.0, 9000.0]), st.sampled_from(leaves))
+    jobs = draw(st.lists(rows, min_size=1, max_size=14))
+    return Shared(tuple(nodes), tuple(sorted(jobs)), machines, until_s=12 * HOUR_S)
+
+
+@given(case=cases(), policy=st.sampled_from(NAMES))
+@settings(max_examples=60, deadline=None)
+def test_no_limit_and_no_budget_is_exceeded(case: Shared, policy: str) -> None:
+    simulation = case.run(policy)
+    tree = case.tree
+    spent: dict[tuple[str, int], float] = {}
+    before_s, held_before = 0.0, {}
+    for now in moments(simulation, tree):
+        assert now.free >= 0
+        for path, held in now.held.items():
+            assert held <= tree.nodes[path].quotas[""].limit, (now.time_s, path)
+        for path, held in held_before.items():
+            budget = tree.nodes[path].budget
+            if budget is not None:
+                _spend(spent, path, budget, held, before_s, now.time_s)
+        before_s, held_before = now.time_s, dict(now.held)
+    for (path, _), gpu_s in spent.items():
+        budget = tree.nodes[path].budget
+        assert budget is not None
+        assert gpu_s <= budget.gpu_hours * HOUR_S * (1.0 + 1e-6)
+
+
+def _spend(
+    spent: dict[tuple[str, int], float], path: str, budget: Budget, held: int, from_s: float, to_s: float
+) -> None:
+    while from_s < to_s:
+        window = int(from_s // budget.window_s)
+        until_s = min(to_s, (window + 1) * budget.window_s)
+        spent[path, window] = spent.get((path, window), 0.0) + held * (until_s - from_s)
+        from_s = until_s
+
+
+@given(case=cases(), policy=st.sampled_from(NAMES))
+@settings(max_examples=40, deadline=None)
+def test_who_is_stopped_held_too_much_and_had_run_long_enough(case: Shared, policy: str) -> None:
+    simulation = case.run(policy)
+    shared = simulation.state.policy
+    assert isinstance(shared, SharingPolicy)
+    for taken in shared.reclaimed:
+        assert taken.held > taken.due
+        assert taken.ran_s >= case.tree.nodes[taken.loser_queue].min_runtime_s - 1e-6
+        assert taken.loser_queue != taken.winner_queue
+
+
+@st.composite
+def guaranteed(draw: st.DrawFn) -> Shared:
+    """Each queue has gangs of one size, and a guarantee that holds some; nothing else limits it. One machine."""
+    nodes: list[QueueNode] = []
+    rows: list[tuple[float, int, float, str]] = []
+    left = 16
+    for number in range(draw(st.integers(2, 3))):
+        gpus = draw(st.sampled_from([1, 2, 4]))
+        guarantee = min(left, gpus * draw(st.integers(0, 3)))
+        left -= guarantee
+        runs_s = draw(st.sampled_from([0.0, 120.0, 900.0]))
+        nodes.append(QueueNode(f"q{number}", {"": Quota(float(guarantee))}, min_runtime_s=runs_s))
+        times_s = draw(st.lists(st.integers(0, 2000), max_size=10))
+        rows += [
+            (float(at_s), gpus, draw(st.sampled_from([50.0, 700.0, 5000.0])), f"q{number}") for at_s in times_s
+        ]
+    return Shared(tuple(nodes), tuple(sorted(rows) or [(0.0, 1, 1.0, "q0")]))
+
+
+@given(case=guaranteed(), policy=st.sampled_from(NAMES))
+@settings(max_examples=80, deadline=None)
+def test_nobody_within_its_guarantee_waits_for_a_borrower(case: Shared, policy: str) -> None:
+    """Longer than the longest `min_runtime` and one restart."""
+    simulation = case.run(policy)
+    tree = case.tree
+    bound_s = max(node.min_runtime_s for node in case.nodes) + 16.0 + 1e-3
+    since: dict[int, float] = {}
+    for now in moments(simulation, tree):
+        kept = set()
+        for path, waiting in now.waiting.items():
+            others = [other for other in tree.nodes if other != path]
+            borrowed = any(now.held.get(other, 0) > tree.nodes[other].quotas[""].guarantee for other in others)
+            for index, job in waiting.items():
+                within = now.held.get(path, 0) + job.gpus <= tree.nodes[path].quotas[""].guarantee
+                if within and borrowed and now.free < job.gpus:
+                    kept.add(index)
+                    assert now.time_s - since.setdefault(index, now.time_s) <= bound_s, (path, index, now.time_s)
+        for index in set(since) - kept:
+            del since[index]
+    assert all(job.status == FINISHED for job in simulation.jobs), "lent GPUs came back, and every job had its turn"
+
+
+@given(case=guaranteed(), policy=st.sampled_from(NAMES))
+@settings(max_examples=40, deadline=None)
+def test_two_jobs_do_not_stop_each_other(case: Shared, policy: str) -> None:
+    """Where past use hardly fades and everybody is there from the start, nobody's due falls again."""
+    nodes = tuple(
+        QueueNode(node.path, node.quotas, min_runtime_s=node.min_runtime_s, half_life_s=1e12) for node in case.nodes
+    )
+    jobs = tuple((0.0, *row[1:]) for row in case.jobs)
+    shared = Shared(nodes, jobs).run(policy).state.policy
+    assert isinstance(shared, SharingPolicy)
+    pairs = {(taken.loser, taken.winner) for taken in shared.reclaimed}
+    assert not {(winner, loser) for loser, winner in pairs} & pairs
+
+
+@pytest.mark.parametrize("policy", ["dally", "srtf", "gavel"])
+def test_a_run_can_be_saved_in_the_middle(policy: str) -> None:
+    nodes = (QueueNode("a", {"": Quota(8.0)}), QueueNode("b", weight=3.0))
+    jobs = tuple((60.0 * i, 1 << (i % 4), 500.0 + 70.0 * i, "ab"[i % 2]) for i in range(24))
+    whole = Shared(nodes, jobs, (2, 2, 4)).run(policy)
+    half = Shared(nodes, jobs, (2, 2, 4), until_s=1500.0)
+    jobs_of = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(jobs)]
+    for job, row in zip(jobs_of, jobs, strict=True):
+        job.queue = row[3]
+    topology = grid(2, 2, 4)
+    shared = SharingPolicy(half.tree, Built(policy, {}), topology)
+    simulation = Simulation(jobs_of, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
+    simulation.go_on(1500.0)
+    again = pickle.loads(pickle.dumps(simulation))
+    again.run()
+    assert [job.finish_s for job in again.jobs] == [job.finish_s for job in whole.jobs]
