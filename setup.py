@@ -35,6 +35,7 @@ COMPILED = [
     "policies/part.py",
     "policies/ripeness.py",
     "policies/queue.py",
+    "policies/sharing/lines.py",
     "policies/reasons.py",
     "policies/base.py",
     "policies/prediction/base.py",

@@ -12,7 +12,7 @@ from dally.quotas.tree import QueueTree
 
 @dataclass
 class Moment:
-    """From `time_s` until the next: GPUs held by every queue that contains the job's, and jobs that wait by leaf."""
+    """From `time_s` until the next: GPUs held by every queue and those above it, and jobs that wait, by leaf."""
 
     time_s: float
     held: dict[str, int] = field(default_factory=dict)

@@ -95,7 +95,8 @@ def test_no_limit_and_no_budget_is_exceeded(case: Shared, policy: str) -> None:
     simulation = case.run(policy)
     tree = case.tree
     spent: dict[tuple[str, int], float] = {}
-    before_s, held_before = 0.0, {}
+    before_s = 0.0
+    held_before: dict[str, int] = {}
     for now in moments(simulation, tree):
         assert now.free >= 0
         for path, held in now.held.items():
@@ -145,10 +146,9 @@ def guaranteed(draw: st.DrawFn) -> Shared:
         left -= guarantee
         runs_s = draw(st.sampled_from([0.0, 120.0, 900.0]))
         nodes.append(QueueNode(f"q{number}", {"": Quota(float(guarantee))}, min_runtime_s=runs_s))
-        times_s = draw(st.lists(st.integers(0, 2000), max_size=10))
-        rows += [
-            (float(at_s), gpus, draw(st.sampled_from([50.0, 700.0, 5000.0])), f"q{number}") for at_s in times_s
-        ]
+        lengths_s = st.sampled_from([50.0, 700.0, 5000.0])
+        times = draw(st.lists(st.tuples(st.integers(0, 2000).map(float), lengths_s), max_size=10))
+        rows += [(at_s, gpus, length_s, f"q{number}") for at_s, length_s in times]
     return Shared(tuple(nodes), tuple(sorted(rows) or [(0.0, 1, 1.0, "q0")]))
 
 
@@ -166,7 +166,7 @@ def test_nobody_within_its_guarantee_waits_for_a_borrower(case: Shared, policy: 
             others = [other for other in tree.nodes if other != path]
             borrowed = any(now.held.get(other, 0) > tree.nodes[other].quotas[""].guarantee for other in others)
             for index, job in waiting.items():
-                within = now.held.get(path, 0) + job.gpus <= tree.nodes[path].quotas[""].guarantee
+                within = now.held.get(path, 0) + int(job.gpus) <= tree.nodes[path].quotas[""].guarantee
                 if within and borrowed and now.free < job.gpus:
                     kept.add(index)
                     assert now.time_s - since.setdefault(index, now.time_s) <= bound_s, (path, index, now.time_s)
