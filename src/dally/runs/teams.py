@@ -17,7 +17,7 @@ from dally.policies.registry import build
 from dally.policies.sharing.policy import SharingPolicy
 from dally.policies.sharing.pool import types_of
 from dally.quotas.from_jobs import completed
-from dally.quotas.toml_file import read_queues
+from dally.quotas.known_formats import read_quotas
 from dally.quotas.tree import QueueTree
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
@@ -38,7 +38,7 @@ def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, n
     """The policy itself, or one of its kind for every team and type of GPU where there are several."""
     if not queues and len(types_of(topology)) == 1:
         return built()
-    tree = completed(read_queues(Path(queues)), jobs) if queues else QueueTree([])
+    tree = completed(read_quotas(Path(queues)), jobs) if queues else QueueTree([])
     mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
     return SharingPolicy(tree, built, topology, network, sorted(mixed))
 

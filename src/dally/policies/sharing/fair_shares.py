@@ -5,6 +5,8 @@ from __future__ import annotations
 from dally.policies.sharing.teams import Team
 
 ZEAL = 8.0  # how hard past use counts: a tenth too much halves a weight
+FIRST_RUNS = 4.0  # min_runtimes, and
+FIRST_PART = 0.05  # of a half-life: what counts as used from the start
 MOST_PAID_BACK = 3.0  # times its weight, at most, for one that used little; at least a third for one that used much
 
 
@@ -16,6 +18,7 @@ class FairShares:
         self.due: dict[int, float] = {}
         self.guaranteed: dict[int, float] = {}
         self._pool = pool
+        self._gpus = float(gpus)
         self._part = part
         self._wants: dict[int, float] = {}
         self._count_up(root)
@@ -43,7 +46,7 @@ class FairShares:
         self.guaranteed[team.number] = guaranteed
         if not team.children:
             return
-        weights = shrunk_weights(team.children)
+        weights = shrunk_weights(team.children, self._gpus)
         floors = [self._floor(child) for child in team.children]
         caps = [self._wants[child.number] for child in team.children]
         levels = [child.written.priority for child in team.children]
@@ -53,10 +56,11 @@ class FairShares:
             self._hand_down(child, part, min(part, sure))
 
 
-def shrunk_weights(teams: list[Team]) -> list[float]:
+def shrunk_weights(teams: list[Team], gpus: float) -> list[float]:
     """Their weights: less for those that used more than their part of what all have used, more for the others.
 
-    Only those count that have jobs: the absent are owed nothing.
+    Only those count that have jobs: the absent are owed nothing. Until they have used `gpus` for a good while, it is
+    as if they had used their parts of that: what the first minutes bring says little.
     """
     present = [any(team.held) or any(team.asked) for team in teams]
     weight = sum(team.written.weight for team, here in zip(teams, present, strict=True) if here)
@@ -64,10 +68,13 @@ def shrunk_weights(teams: list[Team]) -> list[float]:
     found: list[float] = []
     for team in teams:
         factor = 1.0
-        if used > 0.0 and weight > 0.0:
-            due = used * team.written.weight / weight
-            factor = (due / team.used_gpu_s) ** ZEAL if team.used_gpu_s * MOST_PAID_BACK > due else MOST_PAID_BACK
-            factor = min(MOST_PAID_BACK, max(factor, 1.0 / MOST_PAID_BACK))
+        if weight > 0.0 and team.written.weight > 0.0:
+            part = team.written.weight / weight
+            first = (
+                part * gpus * max(FIRST_RUNS * team.written.min_runtime_s, FIRST_PART * team.written.half_life_s)
+            )
+            ratio = (used * part + first) / (team.used_gpu_s + first) if team.used_gpu_s + first > 0.0 else 1.0
+            factor = min(MOST_PAID_BACK, max(1.0 / MOST_PAID_BACK, ratio**ZEAL))
         found.append(team.written.weight * factor)
     return found
 

@@ -22,6 +22,7 @@ from dally.policies.view import View
 from dally.quotas.tree import QueueTree
 
 SAMPLE_EVERY_S = 3600.0
+LONGEST_ROUND_S = 3600.0  # policies that go by longer ones are not waited for
 REVIEW_S = 300.0  # while somebody waits: past use fades, and so does what teams are due
 EPSILON = 1e-9
 
@@ -92,12 +93,15 @@ class SharingPolicy(Policy):
         self._desks: dict[tuple[int, int], Desk] = {}
         self._desk_of: dict[int, Desk] = {}  # by the job's index
         self._team_of: dict[int, Team] = {}
+        self._kept: dict[tuple[int, int], tuple[int, float]] = {}  # by team and pool: GPUs for it, and until when
+        self._stopped_for: dict[int, set[int]] = {}  # by job, those for whom it was stopped: it does not stop them
         self._waiting: set[int] = set()  # indexes of jobs that are counted as asking
         self._known: dict[int, FairShares] = {}  # by pool, until anything changes
         self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
         self._past: list[Job] = []
         self._lengths = Lengths()
         self._sample_due_s = -INFINITY
+        self._now = -INFINITY
         self._views: list[View] = []  # by pool
         self._due_s = INFINITY
 
@@ -237,6 +241,7 @@ class SharingPolicy(Policy):
     def finished(self, job: Job, now: float) -> None:
         self._desk(job).policy.finished(job, now)
         self._lengths.learn(job)
+        self._stopped_for.pop(int(job.index), None)
         del self._desk_of[int(job.index)]
         del self._team_of[int(job.index)]
 
@@ -289,12 +294,15 @@ class SharingPolicy(Policy):
     def next_wakeup(self, now: float) -> float:
         due_s = min(self._due_s, min(team.budget_turns_s(now) for team in self._teams))
         for desk in self._desks.values():
-            due_s = min(due_s, desk.policy.next_wakeup(now))
+            wakes_s = desk.policy.next_wakeup(now)
+            if now < wakes_s < due_s:
+                due_s = wakes_s
         return due_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._bring_up(now)
         self._due_s = INFINITY
+        self._now = now
         for pool in self._pools:
             if pool.whole:
                 pool.cluster = cluster
@@ -396,21 +404,31 @@ class SharingPolicy(Policy):
                 if job is None:
                     break
                 shares = self._shares(pool)
-                found = claim(job, pool.number, shares, self._team_of, pool.cluster, now)
+                sure = desk.team.held[pool.number] + int(job.gpus) <= shares.guaranteed[desk.team.number] + EPSILON
+                spared = set() if sure else self._stopped_for.get(int(job.index), set())
+                found = claim(job, pool.number, shares, self._team_of, pool.cluster, spared, now)
                 if found is None or not found.losers:
                     if found is not None and found.ripe_s < INFINITY:
                         self._due_s = min(self._due_s, found.ripe_s)
-                        wants = desk.team.held[pool.number] + int(job.gpus)
-                        owed = owed or wants <= shares.guaranteed[desk.team.number] + EPSILON
+                        owed = owed or sure
                     break
                 for loser in found.losers:
                     self._note(loser, job, desk, shares, now)
                     yield Preempt(loser)
                 yield from self._serve(desk, self._due, now)
                 if job.status == WAITING:
-                    self._vain[desk.team.number] = (int(job.gpus), now + desk.team.written.min_runtime_s)
+                    self._put_off(desk, job, now)
                     break
         return owed
+
+    def _put_off(self, desk: Desk, job: Job, now: float) -> None:
+        """The policy did not start the job though it could: if it goes by rounds, keep the GPUs until the next."""
+        again_s = desk.policy.next_wakeup(now)
+        by_rounds = now < again_s <= now + LONGEST_ROUND_S
+        until_s = again_s if by_rounds else now + max(REVIEW_S, desk.team.written.min_runtime_s)
+        self._vain[desk.team.number] = (int(job.gpus), until_s)
+        if by_rounds:
+            self._kept[desk.team.number, desk.pool.number] = (int(job.gpus), until_s)
 
     def _claimant(self, desk: Desk, now: float) -> Job | None:
         """The best-ranked job of the team that its due and its limits have room for."""
@@ -421,6 +439,7 @@ class SharingPolicy(Policy):
 
     def _note(self, loser: Job, winner: Job, desk: Desk, shares: FairShares, now: float) -> None:
         team = self._team_of[int(loser.index)]
+        self._stopped_for.setdefault(int(loser.index), set()).add(int(winner.index))
         self.reasons.lost(loser, winner)
         self.reclaimed.append(
             Reclaimed(
@@ -481,6 +500,9 @@ class SharingPolicy(Policy):
                 if child is not below:
                     kept += max(0.0, child.lends_all_but(pool.number, part) - child.held[pool.number])
             below = team
+        for (team_number, pool_number), (gpus, until_s) in self._kept.items():
+            if pool_number == pool.number and team_number != desk.team.number and until_s > self._now:
+                kept += gpus
         return kept
 
 

@@ -18,12 +18,18 @@ class Claim(NamedTuple):
 
 
 def claim(
-    job: Job, pool: int, shares: FairShares, team_of: dict[int, Team], cluster: Cluster, now: float
+    job: Job,
+    pool: int,
+    shares: FairShares,
+    team_of: dict[int, Team],
+    cluster: Cluster,
+    spared: set[int],
+    now: float,
 ) -> Claim | None:
     """Room for the job in a domain of its closest tier, at the least loss; None if nobody holds more than its due.
 
-    Teams lose while they hold more than they are due; who has run for less than its `min_runtime` is left alone.
-    Where the closest tier cannot be cleared so, the next one is looked at.
+    Teams lose while they hold more than they are due; who has run for less than its `min_runtime` is left alone,
+    and so are those spared, by their indexes. Where the closest tier cannot be cleared so, the next one is looked at.
     """
     near = cluster.topology.closest_tier(job.gpus, job.group)
     for tier in range(near, cluster.root + 1) if near >= 0 else ():
@@ -35,7 +41,8 @@ def claim(
             free = int(cluster.free[tier][domain])
             if free >= job.gpus and job.group == 1:
                 return Claim([])
-            losers, soon_s = _losers(job, free, _inside(cluster, tier, domain), pool, shares, team_of, now)
+            there = [row for row in _inside(cluster, tier, domain) if int(row.job.index) not in spared]
+            losers, soon_s = _losers(job, free, there, pool, shares, team_of, now)
             if losers:
                 found.append((sum(float(loser.gpus) * (now - loser.placed_s) for loser in losers), losers))
             ripe_s = min(ripe_s, soon_s)
