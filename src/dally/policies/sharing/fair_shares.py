@@ -59,8 +59,8 @@ class FairShares:
 def shrunk_weights(teams: list[Team], gpus: float) -> list[float]:
     """Their weights: less for those that used more than their part of what all have used, more for the others.
 
-    Only those count that have jobs: the absent are owed nothing. Until they have used `gpus` for a good while, it is
-    as if they had used their parts of that: what the first minutes bring says little.
+    Only those count that have jobs: the absent are owed nothing. From the start it is as if they had used their
+    parts of so many GPUs for a while: what the first minutes bring says little.
     """
     present = [any(team.held) or any(team.asked) for team in teams]
     weight = sum(team.written.weight for team, here in zip(teams, present, strict=True) if here)

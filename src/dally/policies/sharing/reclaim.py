@@ -29,7 +29,7 @@ def claim(
     """Room for the job in a domain of its closest tier, at the least loss; None if nobody holds more than its due.
 
     Teams lose while they hold more than they are due; who has run for less than its `min_runtime` is left alone,
-    and so are those spared, by their indexes. Where the closest tier cannot be cleared so, the next one is looked at.
+    and so are those spared. Where the closest tier cannot be cleared so, the next one is looked at.
     """
     near = cluster.topology.closest_tier(job.gpus, job.group)
     for tier in range(near, cluster.root + 1) if near >= 0 else ():
