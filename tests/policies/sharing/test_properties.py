@@ -16,7 +16,7 @@ from dally.engine.simulate import Simulation
 from dally.model import FINISHED, INFINITY, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import POLICIES
-from dally.policies.sharing.policy import SharingPolicy
+from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
 from dally.runs.teams import Built
 from tests.policies.sharing.ledger import moments

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
-from dally.model import INFINITY, WAITING, Action, Decision, Job, Preempt, Start
-from dally.perf.gpu_types import accepted
+from dally.model import INFINITY, WAITING, Action, Job, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
-from dally.policies.sharing.choice import Lengths, Standing, soonest
+from dally.policies.sharing.desks import Desk, Desks
 from dally.policies.sharing.fair_shares import FairShares, fair_order
-from dally.policies.sharing.lines import Lines
-from dally.policies.sharing.pool import Pool, make_pools
+from dally.policies.sharing.pool import Pool
 from dally.policies.sharing.reclaim import claim
-from dally.policies.sharing.teams import Team, below, make_teams
-from dally.policies.view import View
+from dally.policies.sharing.teams import Team, below
 from dally.quotas.tree import QueueTree
 
 SAMPLE_EVERY_S = 3600.0
 LONGEST_ROUND_S = 3600.0  # policies that go by longer ones are not waited for
 REVIEW_S = 300.0  # while somebody waits: past use fades, and so does what teams are due
 EPSILON = 1e-9
-
-
-class Desk(NamedTuple):
-    """A team's policy for one pool, and the line of its waiting jobs."""
-
-    team: Team
-    pool: Pool
-    policy: Policy
-    line: Queue
-    number: int  # of the line
 
 
 class Reclaimed(NamedTuple):
@@ -64,11 +51,10 @@ class Sample(NamedTuple):
     used_gpu_s: float  # past use, decayed
 
 
-class SharingPolicy(Policy):
-    """One policy made of many: of every team and pool one, each of which sees its own jobs and all the machines.
+class SharingPolicy(Desks):
+    """The pass takes back what is lent to those who must give it back, and offers GPUs to every team up to its due.
 
-    A pass takes back what is lent to those who must give it back, offers GPUs to every team up to what it is due,
-    and offers what is left to whoever may have more, in the fair order, one job at a time. Limits and budgets hold
+    What is left goes to whoever may have more, in the fair order, one job at a time. Limits and budgets hold
     whatever the policies ask for.
     """
 
@@ -80,216 +66,24 @@ class SharingPolicy(Policy):
         network: Network | None = None,
         mixed: Sequence[str] = (),
     ) -> None:
-        """`mixed`: sets of types that jobs may mix, as `A100+V100`."""
-        self.tree = tree
+        super().__init__(tree, build, topology, network, mixed)
         self.samples: list[Sample] = []
         self.reclaimed: list[Reclaimed] = []
-        self._build = build
-        self._sample = build()  # for what all of them have in common
-        self._pools = make_pools(topology, network, list(mixed))
-        self._root, self._leaves = make_teams(tree, [pool.name for pool in self._pools])
-        self._teams = list(below(self._root))
-        self._lines = Lines()
-        self._desks: dict[tuple[int, int], Desk] = {}
-        self._desk_of: dict[int, Desk] = {}  # by the job's index
-        self._team_of: dict[int, Team] = {}
         self._kept: dict[tuple[int, int], tuple[int, float]] = {}  # by team and pool: GPUs for it, and until when
         self._stopped_for: dict[int, set[int]] = {}  # by job, those for whom it was stopped: it does not stop them
-        self._waiting: set[int] = set()  # indexes of jobs that are counted as asking
-        self._known: dict[int, FairShares] = {}  # by pool, until anything changes
         self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
-        self._past: list[Job] = []
-        self._lengths = Lengths()
+        self._known: dict[int, FairShares] = {}  # by pool, until anything changes
         self._sample_due_s = -INFINITY
         self._now = -INFINITY
-        self._views: list[View] = []  # by pool
         self._due_s = INFINITY
 
-    def make_queue(self) -> Queue:
-        return self._lines
-
-    def begin(self, view: View) -> None:
-        super().begin(view)
-        self._sample.begin(view)
-        self._views = [view if pool.whole else view.for_type(pool.name) for pool in self._pools]
-
-    # What all of the policies have in common.
-
-    def lease_s(self) -> float:
-        return self._sample.lease_s()
-
-    def sharing(self) -> str:
-        return self._sample.sharing()
-
-    def suspend_s(self, job: Job, usual_s: float) -> float:
-        return self._desk(job).policy.suspend_s(job, usual_s)
-
-    def teach(self, past: list[Job]) -> None:
-        self._past = past
-
-    # Handing on what happens to a job to the policy it belongs to.
-
-    def _desk(self, job: Job) -> Desk:
-        found = self._desk_of.get(int(job.index))
-        if found is None:
-            team = self._leaves[self.tree.queue_of(job)]
-            self._team_of[int(job.index)] = team
-            found = self._desk_at(team, self._first_pool(job))
-            self._sit(job, found)
-        return found
-
-    def _sit(self, job: Job, desk: Desk) -> None:
-        self._desk_of[int(job.index)] = desk
-        self._lines.assign(job, desk.number)
-
-    def _first_pool(self, job: Job) -> Pool:
-        """Where the job is: if it runs that shows where, else where it would be done first."""
-        if len(self._pools) == 1:
-            return self._pools[0]
-        if job.allocation is not None:
-            held = job.allocation.parts()
-            fitting = [pool for pool in self._pools if all(pool.has(machine) for machine, _ in held)]
-            return min(fitting, key=lambda pool: len(pool.types))
-        return soonest(self._open_to(job), job, self._lengths.left_s(job))
-
-    def _open_to(self, job: Job) -> list[Standing]:
-        """The pools whose GPUs the job accepts."""
-        names = accepted(job, [pool.name for pool in self._pools if len(pool.types) == 1])
-        pools = [pool for pool in self._pools if pool.name in names] or self._pools
-        root = self._root
-        return [Standing(pool, self._views[pool.number], self._wanted(root, pool)) for pool in pools]
-
-    def _wanted(self, team: Team, pool: Pool) -> int:
-        return team.held[pool.number] + sum(leaf.asked[pool.number] for leaf in self._leaves.values())
-
-    def _desk_at(self, team: Team, pool: Pool) -> Desk:
-        found = self._desks.get((team.number, pool.number))
-        if found is None:
-            policy = self._build()
-            policy.begin(self._views[pool.number])
-            if self._past:
-                policy.teach(self._past)
-            number = int(self._lines.open())
-            found = Desk(team, pool, policy, self._lines.lines[number], number)
-            self._desks[team.number, pool.number] = found
-        return found
-
-    def kind(self, job: Job) -> int:
-        return self._desk(job).policy.kind(job)
-
-    def predict_s(self, job: Job, now: float) -> float:
-        return self._desk(job).policy.predict_s(job, now)
-
-    def key(self, job: Job, now: float) -> float:
-        return self._desk(job).policy.key(job, now)
-
-    def tie(self, job: Job) -> float:
-        return self._desk(job).policy.tie(job)
-
-    def queued(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, True)
-        self._desk(job).policy.queued(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, False)
-        self._desk(job).policy.withdrawn(job, now)
-
-    def started(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, False)
-        self._holds(job, 1)
-        desk = self._desk(job)
-        desk.policy.started(job, now)
-        self._tell_others(desk, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._holds(job, -1)
-        desk = self._desk(job)
-        desk.policy.stopped(job, now)
-        self._tell_others(desk, now)
-
-    def _waits(self, job: Job, waits: bool) -> None:
-        """Count what a job asks for while it waits."""
-        index = int(job.index)
-        if waits == (index in self._waiting):
-            return
-        desk = self._desk(job)
-        desk.team.asked[desk.pool.number] += int(job.gpus) if waits else -int(job.gpus)
-        (self._waiting.add if waits else self._waiting.remove)(index)
-
-    def _holds(self, job: Job, sign: int) -> None:
-        """Count the GPUs that a job was given or gives back."""
-        allocation = job.allocation
-        assert allocation is not None
-        for pool in self._pools:
-            if sign > 0:
-                pool.take(job, allocation)
-            else:
-                pool.give_back(job, allocation)
-        desk = self._desk(job)
-        for team in desk.team.up():
-            team.held[desk.pool.number] += sign * int(job.gpus)
-
-    def _tell_others(self, desk: Desk, now: float) -> None:
-        for other in self._desks.values():
-            if other is not desk and len(other.line) > 0:
-                other.policy.others_moved(now)
-
     def finished(self, job: Job, now: float) -> None:
-        self._desk(job).policy.finished(job, now)
-        self._lengths.learn(job)
+        super().finished(job, now)
         self._stopped_for.pop(int(job.index), None)
-        del self._desk_of[int(job.index)]
-        del self._team_of[int(job.index)]
 
-    def kept(self, job: Job, now: float) -> None:
-        self._desk(job).policy.kept(job, now)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self._desk(job).policy.rerated(job, now)
-
-    def lease_ended(self, job: Job, now: float) -> None:
-        self._desk(job).policy.lease_ended(job, now)
-
-    def machine_failed(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.fail(machine)
-        for desk in self._desks.values():
-            desk.policy.machine_failed(machine, now)
-
-    def machine_repaired(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.repair(machine)
-        for desk in self._desks.values():
-            desk.policy.machine_repaired(machine, now)
-
-    def network_changed(self, now: float) -> None:
-        for desk in self._desks.values():
-            desk.policy.network_changed(now)
-
-    def decisions(self) -> list[Decision]:
-        found = super().decisions()
-        for desk in self._desks.values():
-            found = found + desk.policy.decisions()
-        return found
-
-    def save(self) -> dict[str, Any]:
-        used = {team.path: team.used_gpu_s for team in self._teams}
-        learnt = {f"{desk.team.path}:{desk.pool.name}": desk.policy.save() for desk in self._desks.values()}
-        return {"used_gpu_s": used, "learnt": learnt}
-
-    def load(self, saved: dict[str, Any]) -> None:
-        for team in self._teams:
-            team.used_gpu_s = float(saved["used_gpu_s"].get(team.path, 0.0))
-            for pool in self._pools:
-                learnt = saved["learnt"].get(f"{team.path}:{pool.name}")
-                if learnt is not None:
-                    self._desk_at(team, pool).policy.load(learnt)
-
-    # The pass.
+    def _bring_up(self, now: float) -> None:
+        super()._bring_up(now)
+        self._known.clear()
 
     def next_wakeup(self, now: float) -> float:
         due_s = min(self._due_s, min(team.budget_turns_s(now) for team in self._teams))
@@ -320,15 +114,11 @@ class SharingPolicy(Policy):
                 due, sure = shares.due[team.number], shares.guaranteed[team.number]
                 self.samples.append(Sample(now, team.path, pool.name, held, asked, due, sure, team.used_gpu_s))
 
-    def _bring_up(self, now: float) -> None:
-        self._known.clear()
-        for team in self._teams:
-            team.bring_up(now)
-
     def _pass(self, now: float) -> Iterator[Action]:
         yield from self._stop_spent(now)
         if len(self._pools) > 1:
             self._change_lines(now)
+            self._known.clear()
         for pool in self._pools:
             if pool.gpus == 0:
                 continue
@@ -340,30 +130,6 @@ class SharingPolicy(Policy):
             if not owed:
                 yield from self._leave_the_rest(desks, pool, now)
             self._due_s = min(self._due_s, now + REVIEW_S)
-
-    def _change_lines(self, now: float) -> None:
-        """Waiting jobs go to where they would be done sooner: of each line the first of every size."""
-        for desk in list(self._desks.values()):
-            for group in list(desk.line.classes):
-                job = group.job(group.heap.first()) if len(group.heap) > 0 else None
-                if job is None or len(self._open_to(job)) < 2:
-                    continue
-                self._waits(job, False)  # it does not wait for itself
-                pool = soonest(self._open_to(job), job, self._lengths.left_s(job))
-                self._waits(job, True)
-                if pool is not desk.pool:
-                    self._change_line(job, desk, self._desk_at(desk.team, pool), now)
-
-    def _change_line(self, job: Job, old: Desk, new: Desk, now: float) -> None:
-        self._waits(job, False)
-        old.line.remove(job)
-        old.line.forget(job)
-        old.policy.left(job, now)
-        self._sit(job, new)
-        job.kind = new.policy.kind(job)
-        new.line.add(job, new.policy.key(job, now), new.policy.tie(job))
-        self._waits(job, True)
-        new.policy.queued(job, now)
 
     def _stop_spent(self, now: float) -> Iterator[Action]:
         """Jobs of those whose budget is used up."""
