@@ -24,7 +24,7 @@ from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
-from dally.runs.teams import Built, on_types, policy_for, possible
+from dally.runs.team_setup import Built, on_types, policy_for, possible
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
 

@@ -18,7 +18,7 @@ from dally.perf.base import SpeedModel
 from dally.policies.registry import POLICIES
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
-from dally.runs.teams import Built
+from dally.runs.team_setup import Built
 from tests.policies.sharing.ledger import moments
 
 HOUR_S = 3600.0

@@ -11,9 +11,9 @@ from dally.model import Decision, Job
 from dally.perf.gpu_types import accepted
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
-from dally.policies.sharing.choice import Lengths, Standing, soonest
 from dally.policies.sharing.lines import Lines
 from dally.policies.sharing.pool import Pool, make_pools
+from dally.policies.sharing.pool_choice import Lengths, Standing, soonest
 from dally.policies.sharing.teams import Team, below, make_teams
 from dally.policies.view import View
 from dally.quotas.tree import QueueTree
@@ -30,7 +30,7 @@ class Desk(NamedTuple):
 
 
 class Desks(Policy):
-    """Of every team and pool one policy. The engine sees one; each of them sees its own jobs and all the machines."""
+    """Of every team and pool one policy. The engine sees one; each of them its own jobs and all the machines."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds, accepted, read
 from dally.perf.profiles import load_profiles
 from dally.policies.base import Policy
 from dally.policies.registry import build
-from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.policies.sharing.pool import types_of
+from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.from_jobs import completed
 from dally.quotas.known_formats import read_quotas
 from dally.quotas.tree import QueueTree
