@@ -22,6 +22,7 @@ COMPILED = [
     "perf/base.py",
     "perf/gang.py",
     "perf/collectives.py",
+    "perf/timeline.py",
     "perf/iteration.py",
     "perf/filling.py",
     "perf/contention.py",

@@ -98,12 +98,14 @@ class Profile:
     """How a model computes and communicates, per iteration and GPU.
 
     Given `compute_s` alone, a third of it is the forward pass. `overlap` is the share of the gradient
-    exchange that may hide under the backward pass; the last bucket's never can.
+    exchange that may hide under the backward pass; the last bucket's never can. With `stages` the gradients are
+    reduced in buckets as these become ready: each stage is (buckets, bytes of all, first and last ready, in
+    seconds of the backward pass), and `overlap` and the last bucket do not count.
     """
 
     __slots__ = (
         "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "last_bucket_bytes", "name",
-        "nbytes", "overlap", "skew", "tensor_parallel",
+        "nbytes", "overlap", "skew", "stages", "tensor_parallel",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +121,7 @@ class Profile:
         all_to_all_gpus: i64 = 0,
         tensor_parallel: i64 = 1,
         skew: float = 0.0,
+        stages: tuple[tuple[float, float, float, float], ...] = (),
     ) -> None:
         for field, value in (
             ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
@@ -141,6 +144,19 @@ class Profile:
         self.all_to_all_gpus: i64 = all_to_all_gpus  # that exchange with each other; 0: the whole gang
         self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
         self.skew: float = skew  # largest tensor ÷ model
+        self.stages: tuple[tuple[float, float, float, float], ...] = stages
+        before_s = 0.0
+        reduced = 0.0
+        for count, size, first_s, last_s in stages:
+            if not (count >= 1.0 and 0.0 < size < INFINITY and before_s <= first_s <= last_s <= self.backward_s):
+                raise InputError(
+                    f"profile {name!r}: stages: {(count, size, first_s, last_s)!r}: must be a bucket or more, "
+                    f"bytes, and moments in order within the backward pass of {self.backward_s:g} s"
+                )
+            before_s = last_s
+            reduced += size
+        if nbytes == 0.0:
+            self.nbytes = reduced
 
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""
@@ -153,6 +169,7 @@ class Profile:
         facts = (
             0.0, self.nbytes, self.overlap, self.forward_s, self.backward_s, self.last_bucket_bytes,
             self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel), self.skew,
+            self.stages,
         )  # fmt: skip
         return (Profile, facts)
 

@@ -31,16 +31,32 @@ class Least:
 
     def iteration_s(self, profile: Profile, gpus: i64) -> float:
         """No placement of so many GPUs has a shorter iteration, in seconds."""
+        exposed_s = self._in_buckets_s(profile, gpus) if len(profile.stages) > 0 else self._exposed_s(profile, gpus)
+        group = profile.all_to_all_gpus
+        if group == 0 or group > gpus:
+            group = gpus
+        return profile.forward_s + exposed_s + self._all_to_all_s(profile.all_to_all_bytes, group)
+
+    def _exposed_s(self, profile: Profile, gpus: i64) -> float:
         reduce_s = self._all_reduce_s(profile.nbytes, gpus)
         last_s = (1.0 - profile.overlap) * reduce_s
         if profile.last_bucket_bytes > 0.0:
             bucket_s = min(self._all_reduce_s(profile.last_bucket_bytes, gpus), reduce_s)
             last_s = max(last_s, bucket_s)
-        exposed_s = max(profile.backward_s + last_s, reduce_s)
-        group = profile.all_to_all_gpus
-        if group == 0 or group > gpus:
-            group = gpus
-        return profile.forward_s + exposed_s + self._all_to_all_s(profile.all_to_all_bytes, group)
+        return max(profile.backward_s + last_s, reduce_s)
+
+    def _in_buckets_s(self, profile: Profile, gpus: i64) -> float:
+        """Buckets together take no less than their bytes at once would."""
+        latest_s = profile.backward_s
+        tail = 0.0
+        place = len(profile.stages) - 1
+        while place >= 0:
+            count, nbytes, first_s, last_s = profile.stages[place]
+            latest_s = max(latest_s, last_s + self._all_reduce_s(tail + nbytes / count, gpus))
+            tail += nbytes
+            latest_s = max(latest_s, first_s + self._all_reduce_s(tail, gpus))
+            place -= 1
+        return latest_s
 
     def _fewest(self, tier: i64, gpus: i64) -> i64:
         """Domains of that tier without which there are not so many GPUs."""
