@@ -145,18 +145,23 @@ class Profile:
         self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
         self.skew: float = skew  # largest tensor ÷ model
         self.stages: tuple[tuple[float, float, float, float], ...] = stages
+        if len(stages) > 0:
+            reduced = self._reduced_bytes()
+            self.nbytes = nbytes if nbytes > 0.0 else reduced
+
+    def _reduced_bytes(self) -> float:
+        """Bytes of all stages, which must be in order."""
         before_s = 0.0
         reduced = 0.0
-        for count, size, first_s, last_s in stages:
+        for count, size, first_s, last_s in self.stages:
             if not (count >= 1.0 and 0.0 < size < INFINITY and before_s <= first_s <= last_s <= self.backward_s):
                 raise InputError(
-                    f"profile {name!r}: stages: {(count, size, first_s, last_s)!r}: must be a bucket or more, "
+                    f"profile {self.name!r}: stages: {(count, size, first_s, last_s)!r}: must be a bucket or more, "
                     f"bytes, and moments in order within the backward pass of {self.backward_s:g} s"
                 )
             before_s = last_s
             reduced += size
-        if nbytes == 0.0:
-            self.nbytes = reduced
+        return reduced
 
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""

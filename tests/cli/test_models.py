@@ -25,7 +25,7 @@ def test_the_table_lists_every_model() -> None:
     for name in shipped().models:
         assert f" {name} " in text
     row = next(line for line in text.splitlines() if line.split()[:1] == ["resnet50"])
-    shown = "resnet50 vision 25.6 M 102.2 MB 102.2 MB 9.7 MB 0.092 256 34.5 ms 69.1 ms 1 1"
+    shown = "resnet50 vision 25.6 M 102.2 MB 102.2 MB 9.7 MB 0.092 256 34.5 ms 69.1 ms 1 1 published"
     assert " ".join(row.split()) == shown
     assert "~89.5 ms" in text
 

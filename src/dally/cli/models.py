@@ -14,7 +14,14 @@ from dally.errors import InputError
 from dally.perf.catalogue import Catalogue
 from dally.perf.profiles import ModelProfile, find_profile, load_profiles, shipped
 
-EXAMPLES = "Example: dally models --gpu v100    dally models --json    dally models --sources"
+EXAMPLES = """Examples:
+
+  dally models --gpu v100
+
+  dally models --profiles measured --gpu h200
+
+  dally models --sources
+"""
 
 Value = str | int | float | None
 
@@ -31,7 +38,9 @@ class Column(NamedTuple):
 def models(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     gpu: str = typer.Option("a100", metavar="TYPE", help="GPU type of the compute times: v100, a100, h100, h200."),
-    profiles: Path | None = typer.Option(None, metavar="FILE", help="A catalogue of your own, in TOML, first."),
+    profiles: Path | None = typer.Option(
+        None, metavar="FILE", help="A catalogue of your own, in TOML, first; or measured."
+    ),
     sources: bool = typer.Option(False, "--sources", help="Print where each figure comes from."),
     cluster: str = typer.Option("", help="Also say how much slower each runs per tier of this cluster,"),
     network: str = typer.Option("", help="with this network,"),
@@ -49,7 +58,10 @@ def models(
     else:
         table = [[row.name, *(column.show(row) for column in columns)] for row in rows]
         print_table(["model", *(column.heading for column in columns)], table, numbers_from=2)
-        typer.echo("~ estimate; --sources says how and from what")
+        typer.echo(
+            "~ estimate; --sources says how and from what. Times are measured by `dally profile`, published, or"
+        )
+        typer.echo("derived from another GPU type's by the ratio of published speeds.")
         if without:
             typer.echo(f"No times on {gpu}: {', '.join(without)}")
 
@@ -78,6 +90,9 @@ def as_record(profile: ModelProfile, columns: list[Column]) -> dict[str, object]
         "gpu": profile.gpu,
         "batch_unit": profile.batch_unit,
         "precision": profile.precision,
+        "optimizer_s": profile.optimizer_s,
+        "memory_bytes": profile.memory_bytes,
+        "timeline": profile.timeline,
         "sources": profile.sources,
     }
 
@@ -96,6 +111,7 @@ def step_columns() -> list[Column]:
         Column("backward_s", "backward", lambda p: p.backward_s, lambda p: _mark(p) + _time(p.backward_s)),
         Column("tensor_parallel", "TP", lambda p: p.tensor_parallel, lambda p: str(p.tensor_parallel)),
         Column("pipeline_parallel", "PP", lambda p: p.pipeline_parallel, lambda p: str(p.pipeline_parallel)),
+        Column("basis", "times", lambda p: p.basis, lambda p: p.basis),
     ]
 
 

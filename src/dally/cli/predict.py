@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,6 +18,8 @@ EXAMPLES = """Examples:
 
   dally predict --model bert-large --cluster 4x16x8 --network normal --placement 4+4
 
+  dally predict --model gpt2-xl --profiles measured --gpu h200 --cluster 4x16x8 --network normal --placement 8+8
+
   dally predict --compute-s 0.12 --bytes 1.3GB --cluster 4x16x8 --network slow --placement 8+8 --tier network
 """
 
@@ -24,11 +27,10 @@ EXAMPLES = """Examples:
 def predict(
     model: str = typer.Option("", help="A name from `dally models`."),
     gpu: str = typer.Option("a100", metavar="TYPE", help="The GPU type whose times are taken."),
+    profiles: Path | None = typer.Option(None, metavar="FILE", help="Models of your own, in TOML; or measured."),
     compute_s: float = typer.Option(0.0, help="Instead: seconds of compute per iteration,"),
     size: str = typer.Option("", "--bytes", help="and bytes of gradients, e.g. 1.3GB,"),
-    overlap: float = typer.Option(
-        1.0, help="and the share of their exchange that may hide under the backward pass."
-    ),
+    overlap: float = typer.Option(1.0, help="and the share of their exchange that the backward pass may hide."),
     cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a topology file."),
     network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
     settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
@@ -47,7 +49,7 @@ def predict(
     check_collective("all-reduce", algorithm)
     links = read_network(cluster, network, settings, congestion)
     gang = placed(links, read_placement(placement, links, tier))
-    profile = _profile(model, gpu, int(gang.size), compute_s, size, overlap)
+    profile = _profile(model, gpu, profiles, int(gang.size), compute_s, size, overlap)
     demand = demand_of(links, gang, profile, algorithm)
     # The yardstick is the quiet network, as a trace's durations are.
     quiet = read_quiet_network(cluster, network, settings)
@@ -83,15 +85,17 @@ def predict(
     )
 
 
-def _profile(model: str, gpu: str, gpus: int, compute_s: float, size: str, overlap: float) -> Profile:
+def _profile(
+    model: str, gpu: str, profiles: Path | None, gpus: int, compute_s: float, size: str, overlap: float
+) -> Profile:
     from dally.cli.network import read_size
     from dally.model import Profile
-    from dally.perf.profiles import find_profile
+    from dally.perf.profiles import find_profile, load_profiles
 
     if model and (compute_s or size):
         raise InputError(f"--model {model}: give it or --compute-s and --bytes, not both")
     if model:
-        return find_profile(model, gpu).step(gpus)
+        return find_profile(model, gpu, catalogue=load_profiles(profiles) if profiles else None).step(gpus)
     if not compute_s or not size:
         raise InputError("--model is missing, or --compute-s and --bytes; see `dally predict --help`")
     return Profile(compute_s=compute_s, nbytes=read_size(size), overlap=overlap)

@@ -74,7 +74,7 @@ OPTIONS: dict[str, Taken] = {
     ),
     "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
-    "profiles": Taken(("--profiles",), "Models of your own, in TOML.", "FILE"),
+    "profiles": Taken(("--profiles",), "Models of your own, in TOML; measured: those measured on an H200.", "FILE"),
     "queues": Taken(
         ("--queues",),
         "Teams and what they are due: queues.toml, Kueue, KAI or Slurm associations (docs/queues.md).",

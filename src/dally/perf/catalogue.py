@@ -17,12 +17,22 @@ MODEL_KEYS = (
     "name", "kind", "aliases", "params", "gradient_bytes", "last_bucket_bytes", "skew", "batch",
     "all_to_all", "parallelism", "compute",
 )  # fmt: skip
-COMPUTE_KEYS = ("gpu", "precision", "batch", "iteration_s", "forward_s", "backward_s", "source")
+COMPUTE_KEYS = (
+    "gpu", "precision", "batch", "iteration_s", "forward_s", "backward_s", "optimizer_s", "memory_bytes", "spread",
+    "timeline", "source",
+)  # fmt: skip
+MEASURED = "measured"  # stands for the second catalogue that ships
 FORWARD_SHARE = 1 / 3  # of a step, where only the whole was measured
 
 
+Timeline = tuple[tuple[float, float, float, float], ...]
+
+
 class Compute(NamedTuple):
-    """Forward and backward time of one step on one GPU type."""
+    """Forward and backward time of one step on one GPU type.
+
+    `timeline`: (buckets, share of the gradients, first and last ready as shares of the backward pass), in order.
+    """
 
     gpu: str
     precision: str
@@ -30,6 +40,9 @@ class Compute(NamedTuple):
     forward_s: float
     backward_s: float
     source: str
+    optimizer_s: float = 0.0  # 0: within the rest, or not known
+    memory_bytes: int = 0  # at the most, on the GPU; 0: not known
+    timeline: Timeline = ()
 
 
 class Model(NamedTuple):
@@ -71,6 +84,11 @@ class Catalogue(NamedTuple):
 def plain(name: str) -> str:
     """A name without case and punctuation, so that ResNet-50, resnet_50 and resnet50 are one."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def names_file(profiles: str) -> bool:
+    """Whether `--profiles` names a file, and not nothing or a catalogue that ships."""
+    return profiles not in ("", MEASURED)
 
 
 def read_catalogue(path: Path) -> Catalogue:
@@ -182,7 +200,28 @@ def _compute(fields: _Fields) -> Compute:
         forward_s=forward_s,
         backward_s=backward_s,
         source=fields.text("source"),
+        optimizer_s=fields.number("optimizer_s") if "optimizer_s" in fields.row else 0.0,
+        memory_bytes=fields.count("memory_bytes") if "memory_bytes" in fields.row else 0,
+        timeline=_timeline(fields),
     )
+
+
+def _timeline(fields: _Fields) -> Timeline:
+    """The stages, in order, whose shares of the gradients add up to 1."""
+    stages = fields.row.get("timeline", [])
+    before, total = 0.0, 0.0
+    for stage in stages if isinstance(stages, list) else [None]:
+        if not isinstance(stage, list) or len(stage) != 4 or not all(isinstance(v, (int, float)) for v in stage):
+            fields.fail(
+                "timeline", stage, "each stage is [buckets, share of the gradients, first ready, last ready]"
+            )
+        count, share, first, last = stage
+        if not (count >= 1 and share > 0 and before <= first <= last <= 1):
+            fields.fail("timeline", stage, "must be a bucket or more, and moments in order from 0 to 1")
+        before, total = last, total + share
+    if stages and abs(total - 1) > 0.001:
+        fields.fail("timeline", round(total, 6), "the shares of the gradients must add up to 1")
+    return tuple((float(count), share / total, float(first), float(last)) for count, share, first, last in stages)
 
 
 class _Fields:

@@ -10,9 +10,20 @@ from pathlib import Path
 
 from dally.errors import InputError, unknown
 from dally.model import Profile
-from dally.perf.catalogue import PRECISIONS, TENSOR_CORES, Catalogue, Compute, Model, plain, read_catalogue
+from dally.perf.catalogue import (
+    PRECISIONS,
+    TENSOR_CORES,
+    Catalogue,
+    Compute,
+    Model,
+    Timeline,
+    names_file,
+    plain,
+    read_catalogue,
+)
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
+MEASURED = Path(__file__).with_name("measured.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +47,15 @@ class ModelProfile:
     tensor_parallel: int  # GPUs that must share a machine
     pipeline_parallel: int
     sources: dict[str, str]  # by field
+    basis: str = "published"  # of the times: measured, published, or derived from another GPU type's
+    optimizer_s: float = 0.0  # 0: within the rest, or not known
+    memory_bytes: int = 0  # at the most, on the GPU; 0: not known
+    timeline: Timeline = ()  # of the buckets, in shares; none: all but the last hide as far as they can
 
     @property
     def compute_s(self) -> float:
         """Seconds of a step without communication."""
-        return self.forward_s + self.backward_s
+        return self.forward_s + self.backward_s + self.optimizer_s
 
     @property
     def all_reduce_bytes(self) -> int:
@@ -65,16 +80,22 @@ class ModelProfile:
         """
         own = self.on(gpus)
         shards = own.tensor_parallel if gpus > own.replica_gpus else 0
+        nbytes = float(own.all_reduce_bytes * shards)
         return Profile(
             name=own.name,
-            forward_s=own.forward_s,
+            forward_s=own.forward_s + own.optimizer_s,  # both hide nothing
             backward_s=own.backward_s,
-            nbytes=float(own.all_reduce_bytes * shards),
+            nbytes=nbytes,
             last_bucket_bytes=float(own.last_bucket_bytes * shards),
             all_to_all_bytes=float(own.all_to_all_bytes),
             all_to_all_gpus=own.all_to_all_gpus,
             tensor_parallel=own.tensor_parallel,
             skew=own.skew,
+            stages=tuple(
+                (count, share * nbytes, first * own.backward_s, last * own.backward_s)
+                for count, share, first, last in own.timeline
+                if shards
+            ),
         )
 
     def on(self, gpus: int) -> ModelProfile:
@@ -95,8 +116,11 @@ def shipped() -> Catalogue:
 
 
 def load_profiles(path: Path) -> Catalogue:
-    """The user's catalogue over the shipped one: its models and GPU types come first."""
-    own, base = read_catalogue(path), shipped()
+    """The user's catalogue over the shipped one: its models and GPU types come first.
+
+    `measured` stands for the second one that ships: profiles measured on an H200 (docs/profiles.md).
+    """
+    own, base = read_catalogue(path if names_file(str(path)) else MEASURED), shipped()
     kept = {name: model for name, model in base.models.items() if plain(name) not in own.names}
     names = {spelling: name for spelling, name in base.names.items() if name in kept}
     return Catalogue(kept | own.models, base.gpus | own.gpus, names | own.names)
@@ -134,14 +158,14 @@ def find_profile(
         raise InputError(f"precision {precision!r}: must be one of {', '.join(PRECISIONS)}")
     wanted = batch or model.batch
     row = _nearest(_measured(model, gpu, precision), wanted)
-    scale = wanted / row.batch
-    source = row.source
+    source, ratio, basis = row.source, 1.0, "measured" if row.source.startswith("measured:") else "published"
     if row.batch != wanted:
         source = f"estimate: scaled from a batch of {row.batch:,}; {source.removeprefix('estimate: ')}"
     if row.gpu != gpu:
         ratio = _speed(known, row.gpu, model, row) / _speed(known, gpu, model, row)
-        scale *= ratio
         source = f"estimate: {row.gpu} × {ratio:.4g}; {source.removeprefix('estimate: ')}"
+        basis = "derived"
+    scale = wanted / row.batch * ratio
     used = precision or row.precision
     wire = wire_precision(used)
     return ModelProfile(
@@ -162,6 +186,10 @@ def find_profile(
         tensor_parallel=model.tensor_parallel,
         pipeline_parallel=model.pipeline_parallel,
         sources=model.sources | {"compute": source},
+        basis=basis,
+        optimizer_s=row.optimizer_s * ratio,  # the same at any batch
+        memory_bytes=row.memory_bytes if row.batch == wanted else 0,
+        timeline=row.timeline,
     )
 
 

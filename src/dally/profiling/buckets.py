@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 FIRST_BUCKET_BYTES: Final = 1 << 20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
 BUCKET_BYTES: Final = 25 << 20  # DistributedDataParallel(bucket_cap_mb=25)
-TOLERANCE: Final = 0.005  # of the backward pass, by which stages may miss the time a bucket is ready
+TOLERANCE: Final = 0.01  # of the backward pass and of all bytes, by which stages may miss a bucket
 
 
 class Gradient(NamedTuple):
@@ -53,22 +53,26 @@ def buckets_of(
 
 
 def stages_of(buckets: Sequence[Bucket], tolerance: float = TOLERANCE) -> list[Stage]:
-    """As few stages as tell when each bucket is ready, and how much has been by then, to the tolerance."""
+    """As few stages as tell when each bucket is ready, and how much was before it, to the tolerance."""
+    total = sum(one.nbytes for one in buckets)
     stages: list[Stage] = []
     start = 0
     for end in range(1, len(buckets) + 1):
-        if end == len(buckets) or not _even(buckets[start : end + 1], tolerance):
+        if end == len(buckets) or not _even(buckets[start : end + 1], total, tolerance):
             run = buckets[start:end]
             stages.append(Stage(len(run), sum(one.nbytes for one in run), run[0].ready, run[-1].ready))
             start = end
     return stages
 
 
-def _even(run: Sequence[Bucket], tolerance: float) -> bool:
-    """Whether these are of about one size and ready at about equal distances."""
+def _even(run: Sequence[Bucket], total: float, tolerance: float) -> bool:
+    """Whether these come at about equal distances, and with about the same bytes each."""
     step = (run[-1].ready - run[0].ready) / (len(run) - 1)
     mean = sum(one.nbytes for one in run) / len(run)
-    return all(
-        abs(one.ready - run[0].ready - place * step) <= tolerance and 0.5 * mean <= one.nbytes <= 1.5 * mean
-        for place, one in enumerate(run)
-    )
+    before = 0.0
+    for place, one in enumerate(run):
+        late = abs(one.ready - run[0].ready - place * step)
+        if late > tolerance or abs(before - place * mean) > tolerance * total:
+            return False
+        before += one.nbytes
+    return True

@@ -12,6 +12,7 @@ from dally.cluster.spec import cluster_files
 from dally.errors import InputError, unknown
 from dally.input_file import read_text, regular, shown
 from dally.parsed_text import parse_toml, whole_64
+from dally.perf.catalogue import names_file
 from dally.policies.registry import policy_file, setting_files
 from dally.traces import companions
 from dally.traces.mixes import find_mix
@@ -82,7 +83,8 @@ class Scenario:
         named = [policy_file(self.policy), *cluster_files(self.cluster), *self._setting_files().values()]
         if self.snapshot:  # it holds all that was read from the others
             return [self.snapshot, *(name for name in named if name)]
-        named += [self.trace, self.failures, self.profiles, self.past, self.queues]
+        own = self.profiles if names_file(self.profiles) else ""
+        named += [self.trace, self.failures, own, self.past, self.queues]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 

@@ -14,6 +14,7 @@ from dally.cluster.spec import is_grid
 from dally.errors import InputError
 from dally.input_file import read_text, shown
 from dally.parsed_text import parse_toml
+from dally.perf.catalogue import names_file
 from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
 from dally.sweep.parameters import changed, convert, full_name
@@ -152,6 +153,8 @@ def _beside(path: Path, name: str, value: Any) -> Any:
     if name == "policy" and policy_file(value):
         return str(path.parent / value)
     if name not in FILES or not value or (name == "cluster" and is_grid(value)):
+        return value
+    if name == "profiles" and not names_file(value):
         return value
     return str(path.parent / value)
 

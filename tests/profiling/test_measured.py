@@ -1,0 +1,123 @@
+"""The measured catalogue: it is what the command makes of the raw measurements, and profiles come from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+from benchmarks import measured
+
+from dally.errors import InputError
+from dally.perf.catalogue import read_catalogue
+from dally.perf.profiles import MEASURED, find_profile, load_profiles, shipped
+from dally.profiling.builtin import BUILTINS
+from dally.profiling.catalogue_text import About, catalogue_text, passes_s
+from dally.profiling.records import append_record, key_of, read_records
+
+NAMED = load_profiles(Path("measured"))
+
+
+def test_the_catalogue_is_made_from_the_raw_measurements() -> None:
+    assert MEASURED.read_text(encoding="utf-8") == measured.catalogue() + "\n"
+
+
+def test_all_that_was_asked_for_is_measured_at_two_batches_and_both_precisions() -> None:
+    done = {key_of(one) for one in measured.raw()}
+    wanted = {
+        (one.name, batch, precision)
+        for one in BUILTINS.values()
+        if not one.tiny
+        for batch in one.batches
+        for precision in one.precisions
+    }
+    assert done == wanted
+    assert len(wanted) == 82
+
+
+def test_a_second_measurement_agrees() -> None:
+    first = {key_of(one): one for one in measured.raw()}
+    again = read_records([measured.RAW / "h200-again.jsonl"])
+    assert len({one["model"] for one in again}) == 5
+    parts = ("forward_s", "backward_s")
+    changes = [abs(sum(one[p] for p in parts) / sum(first[key_of(one)][p] for p in parts) - 1) for one in again]
+    assert median(changes) <= 0.05
+
+
+def test_nothing_is_faster_than_its_arithmetic() -> None:
+    for one in measured.raw():
+        step_s = one["forward_s"] + one["backward_s"]
+        assert step_s >= one["flops"] / measured.PEAK_FLOPS[one["precision"]], key_of(one)
+        assert step_s >= one["weight_bytes"] / measured.PEAK_BYTES, key_of(one)
+
+
+@pytest.mark.parametrize("name", list(read_catalogue(MEASURED).models))
+def test_profiles_of_it(name: str) -> None:
+    on_h200, on_a100 = find_profile(name, "h200", catalogue=NAMED), find_profile(name, "a100", catalogue=NAMED)
+    assert (on_h200.basis, on_a100.basis) == ("measured", "derived")
+    assert on_a100.sources["compute"].startswith("estimate: h200 × ")
+    ratio = on_a100.forward_s / on_h200.forward_s
+    assert ratio > 1.5
+    assert on_a100.optimizer_s == pytest.approx(on_h200.optimizer_s * ratio)
+    step = on_h200.step(16)
+    assert step.compute_s() == pytest.approx(on_h200.compute_s)
+    assert sum(size for _, size, _, _ in step.stages) == pytest.approx(step.nbytes)
+    assert on_h200.step(1).stages == ()
+
+
+def test_published_profiles_stay_as_they_were() -> None:
+    assert {find_profile(name, "h200").timeline for name in shipped().models} == {()}
+    assert find_profile("resnet50").basis == "published"
+    assert find_profile("mobilenet-v2", catalogue=NAMED) == find_profile("mobilenet-v2")
+    assert find_profile("resnet", "h200", catalogue=NAMED).name == "resnet50"  # aliases stay
+
+
+def record(**values: object) -> dict[str, object]:
+    return next(one for one in measured.raw() if one["model"] == "resnet18") | values
+
+
+def test_where_launching_takes_long_a_graph_counts() -> None:
+    late = record(forward_s=2.0, backward_s=4.0, forward_spread=0.2, graph_s=3.0)
+    assert passes_s(late) == (1.0, 2.0, True)
+    assert passes_s(late | {"forward_spread": 0.02}) == (2.0, 4.0, False)
+    assert passes_s(late | {"graph_s": None}) == (2.0, 4.0, False)
+
+
+def test_a_catalogue_of_ones_own(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    append_record(raw, record(model="ours", gpu="cpu", graph_s=None))
+    append_record(raw, {"model": "ours", "batch": 1, "precision": "amp", "error": "out of memory"})
+    mine = tmp_path / "mine.toml"
+    mine.write_text(catalogue_text(read_records([raw]), lambda _: About("vision", "images")), encoding="utf-8")
+    profile = find_profile("ours", "cpu", catalogue=load_profiles(mine))
+    assert (profile.basis, profile.gpu, len(profile.timeline) > 0) == ("measured", "cpu", True)
+
+
+def test_raw_lines_that_are_wrong_are_named(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text(json.dumps({"model": "x", "batch": 1}) + "\n")
+    with pytest.raises(InputError, match=r"raw\.jsonl:1: precision: is missing"):
+        read_records([raw])
+    raw.write_text("{\n")
+    with pytest.raises(InputError, match=r"raw\.jsonl:1: is no JSON"):
+        read_records([raw])
+
+
+@pytest.mark.parametrize(
+    ("stages", "words"),
+    [
+        ("[[1, 0.5, 0.1, 0.2]]", "add up to 1"),
+        ("[[1, 1.0, 0.3, 0.2]]", "in order from 0 to 1"),
+        ("[[1, 1.0, 0.3]]", "each stage is"),
+        ("3", "each stage is"),
+    ],
+)
+def test_timelines_that_cannot_be(tmp_path: Path, stages: str, words: str) -> None:
+    lines = measured.catalogue().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("timeline"))
+    lines[first] = f"timeline = {stages}"
+    bad = tmp_path / "bad.toml"
+    bad.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"alexnet: compute\[0\]: timeline: .*{words}"):
+        read_catalogue(bad)
