@@ -239,6 +239,7 @@ class SharingPolicy(Desks):
             yield action
             self._show(desk, self._room(desk, due(desk)) if starts < most_starts else 0.0)
         desk.line.show(INFINITY)
+        desk.line.reopen()  # what follows is another pass
         return starts
 
     def _show(self, desk: Desk, room: float) -> None:
