@@ -60,12 +60,12 @@ def raw_of(one: Asked) -> Interval:
 def told(rows: list[Asked]) -> list[Interval]:
     """What each was told, knowing no more than what had come by then."""
     margins = Margins()
-    by_start = sorted(rows, key=lambda one: one.asked_s + one.wait_s)
+    by_start = sorted(range(len(rows)), key=lambda place: rows[place].asked_s + rows[place].wait_s)
     known = 0
     found: list[Interval] = []
     for place, one in enumerate(rows):
-        while by_start[known].asked_s + by_start[known].wait_s <= one.asked_s:
-            margins.learn(Truth(raw_of(by_start[known]), by_start[known].wait_s))
+        while (came := rows[by_start[known]]).asked_s + came.wait_s <= one.asked_s:
+            margins.learn(Truth(raw_of(came), came.wait_s, found[by_start[known]]))
             known += 1
         waiting = [other for other in rows[:place] if other.asked_s + other.wait_s > one.asked_s]
         overdue = [Truth(raw_of(other), one.asked_s - other.asked_s) for other in waiting]

@@ -27,7 +27,7 @@ def test_eighty_of_a_hundred_hold(factor: float, spread: float, drift: float, se
         wait_s = middle_s * factor * (1.0 + drift * turn) * 2.718 ** rng.gauss(0.0, spread)
         told = margins.interval(raw)
         hits += told.low_s <= wait_s <= told.high_s
-        margins.learn(Truth(raw, wait_s))
+        margins.learn(Truth(raw, wait_s, told))
     assert 0.77 <= hits / questions <= 0.83
 
 

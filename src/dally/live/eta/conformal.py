@@ -36,10 +36,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Truth:
-    """How a question fared: what was said, and after how long the job started."""
+    """How a question fared: what the futures said, after how long the job started, and what had been told."""
 
     raw: Interval
     wait_s: float
+    told: Interval | None = None  # None: the job still waits
 
 
 class Score(NamedTuple):
@@ -64,8 +65,8 @@ class Margins:
 
     def learn(self, truth: Truth) -> None:
         """A job started of which something was said."""
-        if len(self._scores) >= FEWEST:
-            told = self.interval(truth.raw)
+        told = truth.told  # not what would be told by now: answers that came meanwhile make that better
+        if told is not None and len(self._scores) >= FEWEST:
             self._low_level = self._moved(self._low_level, truth.wait_s < told.low_s)
             self._high_level = self._moved(self._high_level, truth.wait_s > told.high_s)
         self._scores.append(_score(truth))

@@ -48,7 +48,7 @@ def resolve(store: Store, job_id: str, start_s: float) -> list[Truth]:
     rows = store.rows(select(PREDICTIONS).where(unresolved).order_by(PREDICTIONS.c.asked_s))
     with store.transaction() as connection:
         connection.execute(update(PREDICTIONS).where(unresolved).values(wait_s=start_s - PREDICTIONS.c.asked_s))
-    return [Truth(_read(row["raw"]), start_s - row["asked_s"]) for row in rows]
+    return [Truth(_read(row["raw"]), start_s - row["asked_s"], _read(row["told"])) for row in rows]
 
 
 def drop(store: Store, job_id: str) -> None:
@@ -65,7 +65,7 @@ def latest_truths(store: Store) -> list[Truth]:
     rows = store.rows(
         select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None)).order_by(started_s.desc()).limit(LATEST)
     )
-    return [Truth(_read(row["raw"]), row["wait_s"]) for row in reversed(rows)]
+    return [Truth(_read(row["raw"]), row["wait_s"], _read(row["told"])) for row in reversed(rows)]
 
 
 def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:
