@@ -22,7 +22,7 @@ GROUPS = ("topology", "trace", "token", "slurm")
 ALL = (
     "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "cancel", "nodes", "timers", "slots",
     "shadow", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "networks", "models", "queues",
-    *GROUPS, "collective", "predict", "learn", "demo",
+    *GROUPS, "profile", "collective", "predict", "learn", "demo",
 )  # fmt: skip
 
 
