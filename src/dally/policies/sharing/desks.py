@@ -56,6 +56,11 @@ class Desks(Policy):
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
 
+    @property
+    def teams(self) -> list[Team]:
+        """All queues, parents first, without the root."""
+        return self._teams[1:]
+
     def make_queue(self) -> Queue:
         return self._lines
 

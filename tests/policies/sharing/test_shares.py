@@ -1,0 +1,92 @@
+"""Shares over time: by weight, and no more is paid back than the half-life says."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.topology import grid
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.model import Costs, Job
+from dally.perf.base import SpeedModel
+from dally.policies.sharing.fair_shares import fill
+from dally.policies.sharing.sharing_policy import SharingPolicy
+from dally.quotas.tree import QueueNode, QueueTree
+from dally.runs.team_setup import Built
+
+HALF_LIFE_S = 20_000.0
+
+
+def shared_run(
+    policy: str, rows: list[tuple[float, int, float, str]], weights: dict[str, float], racks: int, until_s: float
+) -> SharingPolicy:
+    """A run of these jobs (submit_s, gpus, duration_s, queue), and its policy."""
+    nodes = [
+        QueueNode(path, weight=weight, half_life_s=HALF_LIFE_S, min_runtime_s=300.0)
+        for path, weight in weights.items()
+    ]
+    topology = grid(racks, 4, 8)
+    jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(sorted(rows))]
+    for job, row in zip(jobs, sorted(rows), strict=True):
+        job.queue = row[3]
+    shared = SharingPolicy(QueueTree(nodes), Built(policy, {}), topology)
+    Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures()).run(until_s)
+    return shared
+
+
+def used(shared: SharingPolicy) -> dict[str, float]:
+    """GPU-seconds by queue."""
+    return {team.path: team.gpu_s for team in shared.teams}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "srtf", "las", "dally", "dally-paper"])
+@pytest.mark.parametrize(("sizes", "racks"), [((1, 2, 4, 8), 2), ((1, 8, 64), 6)], ids=["small", "gangs-of-64"])
+def test_backlogged_queues_share_by_weight(policy: str, sizes: tuple[int, ...], racks: int) -> None:
+    """Within 2 % over two half-lives, however long the jobs of each are."""
+    rows = [
+        (0.0, sizes[(7 * i + i // 3) % len(sizes)], 600.0 + 37.0 * (i * i % 146), "ab"[i % 2]) for i in range(600)
+    ]
+    found = used(shared_run(policy, rows, {"a": 1.0, "b": 2.0}, racks, 2 * HALF_LIFE_S))
+    assert found["b"] / (found["a"] + found["b"]) == pytest.approx(2.0 / 3.0, rel=0.02)
+
+
+def test_who_was_idle_is_paid_back_what_its_half_life_says_and_no_more() -> None:
+    """After a half-life in which one queue had all, the other gets more than half, later half again.
+
+    In all it gets no more than what the first one had used counts by then.
+    """
+    rows = [(0.0, 1, 3000.0 + i % 7, "a") for i in range(3000)]
+    rows += [(HALF_LIFE_S, 1, 3000.0 + i % 11, "b") for i in range(3000)]
+    at_start = used(shared_run("fifo-backfill", rows, {"a": 1.0, "b": 1.0}, 2, HALF_LIFE_S))
+    later = [
+        used(shared_run("fifo-backfill", rows, {"a": 1.0, "b": 1.0}, 2, HALF_LIFE_S + more_s))
+        for more_s in (0.5 * HALF_LIFE_S, 4 * HALF_LIFE_S, 5 * HALF_LIFE_S)
+    ]
+    soon = later[0]["b"] / (later[0]["a"] - at_start["a"] + later[0]["b"])
+    last = (later[2]["b"] - later[1]["b"]) / 64 / HALF_LIFE_S
+    counts = at_start["a"] * (1.0 - 0.5) / log(2.0)
+    assert 0.55 < soon <= 0.9 + 0.01, "three times its weight at most, against a third"
+    assert last == pytest.approx(0.5, rel=0.02)
+    assert later[2]["b"] - (later[2]["a"] - at_start["a"]) <= counts
+
+
+@pytest.mark.parametrize(
+    ("total", "floors", "caps", "weights", "levels", "found"),
+    [
+        (12.0, [0, 0], [99, 99], [1, 2], [0, 0], [4, 8]),
+        (12.0, [6, 0], [99, 99], [1, 2], [0, 0], [8, 4]),
+        (12.0, [0, 0, 0], [2, 99, 99], [1, 1, 1], [0, 0, 0], [2, 5, 5]),
+        (12.0, [0, 0], [99, 99], [1, 2], [1, 0], [12, 0]),
+        (12.0, [0, 0], [5, 99], [1, 2], [1, 0], [5, 7]),
+        (6.0, [8, 4], [8, 4], [1, 1], [0, 0], [4, 2]),
+        (12.0, [1, 1], [1, 1], [1, 1], [0, 0], [1, 1]),
+    ],
+)
+def test_guarantees_then_priorities_then_weights(
+    total: float, floors: list[float], caps: list[float], weights: list[float], levels: list[float],
+    found: list[float],
+) -> None:  # fmt: skip
+    assert fill(total, floors, caps, weights, levels) == pytest.approx(found)
