@@ -36,10 +36,12 @@ class SetClock(WallClock):
 class Bench:
     """A scheduler on a fake cluster that can die and come back."""
 
-    def __init__(self, folder: Path, backend: FakeBackend, policy: str = "dally", dry_run: bool = False) -> None:
+    def __init__(
+        self, folder: Path, backend: FakeBackend, policy: str = "dally", dry_run: bool = False, queues: str = ""
+    ) -> None:
         self.dry_run = dry_run
         self.backend = backend
-        self.setup = Setup(policy)
+        self.setup = Setup(policy, queues=queues)
         self.address = f"sqlite:///{folder}/store.db"
         self.store = open_store(self.address)
         self.scheduler = self._begin()
@@ -54,8 +56,8 @@ class Bench:
         self.store = open_store(self.address)
         self.scheduler = self._begin()
 
-    def submit(self, gpus: int, seconds: float) -> str:
-        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds))
+    def submit(self, gpus: int, seconds: float, user: str = "") -> str:
+        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, user=user))
 
     def go_on(self, seconds: float, step_s: float = 5.0) -> None:
         for _ in range(round(seconds / step_s)):
@@ -181,6 +183,27 @@ def test_a_job_that_asks_for_other_gpus_is_one_job_after_a_crash_too(bench: Benc
         (first, 64),
         (job_id, 8),
     ]
+
+
+def test_quotas_hold_on_a_live_cluster_and_after_a_crash(tmp_path: Path) -> None:
+    queues = tmp_path / "queues.toml"
+    queues.write_text(
+        '[queues.a]\nguarantee = 8\nmin_runtime = 60\nmatch = {user = ["ann"]}\n'
+        "[queues.b]\nlimit = 12\nmin_runtime = 60\ndefault = true\n"
+    )
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo-backfill", queues=str(queues))
+    borrowers = [bench.submit(4, 5000.0, "ben") for _ in range(4)]
+    bench.go_on(20.0)
+    assert sorted(bench.states().values()) == [base.QUEUED, base.RUNNING, base.RUNNING, base.RUNNING]
+    bench.die()
+    owner = bench.submit(8, 100.0, "ann")
+    bench.go_on(30.0)
+    assert bench.states()[owner] == base.QUEUED, "b has not run long enough"
+    bench.go_on(60.0)
+    assert bench.states()[owner] == base.RUNNING
+    assert [bench.states()[job] for job in borrowers].count(base.RUNNING) == 2
+    bench.go_on(150.0)
+    assert [bench.states()[job] for job in borrowers].count(base.RUNNING) == 3, "lent again, up to its limit"
 
 
 def test_somebody_takes_the_gpus_first(bench: Bench) -> None:

@@ -37,6 +37,7 @@ def serve(
     network_settings: list[str] = option("network_settings"),
     policy: str = option("policy"),
     settings: list[str] = option("settings"),
+    queues: str = option("queues"),
     folder: Path = typer.Option(
         None, metavar="DIR", help="Where the daemon keeps its state.  [default: ~/.local/state/dally]"
     ),
@@ -68,7 +69,7 @@ def serve(
     }  # fmt: skip
     scheduling: dict[str, Any] = {
         "network": network, "network_settings": read_settings("--set-network", network_settings),
-        "policy": policy, "settings": read_settings("--set", settings),
+        "policy": policy, "settings": read_settings("--set", settings), "queues": queues,
     }  # fmt: skip
     base = read_config(config) if config is not None else Config()
     setup = replace(base.setup, **{name: value for name, value in scheduling.items() if value})

@@ -13,7 +13,8 @@ from dally.model import Costs
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
-from dally.policies.registry import USUAL_POLICY, build
+from dally.policies.registry import USUAL_POLICY
+from dally.runs.team_setup import Built, on_types, policy_for
 
 USUAL_MODEL = "resnet50"  # stands in where a job names no model: the commonest and a mild one
 
@@ -29,6 +30,8 @@ class Setup:
     congestion: str = ""
     gpu: str = "a100"
     profiles: str = ""  # a catalogue of the operator's own
+    queues: str = ""  # a file of queues and quotas: docs/queues.md
+    gpu_speeds: str = ""  # TYPE=SPEED,…: of GPU types against an A100, where profiles do not say
     usual_model: str = USUAL_MODEL
     restart_s: float = 0.0
     restart_per_gpu_s: float = 1.0
@@ -37,7 +40,7 @@ class Setup:
 
 def empty_state(setup: Setup, topology: Topology) -> State:
     """The engine's state of a cluster on which nothing runs."""
-    policy = build(setup.policy, setup.settings)
+    built = Built(setup.policy, setup.settings)
     network = connect_topology(topology, setup.network, setup.network_settings, setup.congestion)
     profiles = Steps(setup.gpu, load_profiles(Path(setup.profiles)) if setup.profiles else None)
     speed = SpeedModel()
@@ -45,6 +48,8 @@ def empty_state(setup: Setup, topology: Topology) -> State:
     if network is not None:
         still = quiet(topology, setup.network, setup.network_settings)
         assert still is not None
-        speed = NetworkModel(network, still, profiles, policy.sharing())
+        speed = NetworkModel(network, still, profiles, built().sharing())
+    speed, _ = on_types(speed, topology, setup.gpu_speeds, setup.profiles, setup.gpu, [])
+    policy = policy_for(built, setup.queues, [], topology, network)
     costs = Costs(setup.restart_s, setup.restart_per_gpu_s, setup.checkpoint_every_s)
     return State(Cluster(topology, network), policy, speed, costs)
