@@ -22,6 +22,8 @@ EXAMPLES = """Examples:
   dally trace generate venus-like --jobs 2000 --load 0.9 --cluster 10x8x8 --seed 7 --out jobs.csv
 
   dally trace generate philly-like --days 14 --out fortnight.csv.gz --json
+
+  dally trace generate venus-like --jobs 2000 --users 95 --teams 12 --out teams.csv
 """
 
 
@@ -37,6 +39,12 @@ def generate(
         None, help="RxMxG or a TOML file: what the load is measured against. Larger gangs are left out."
     ),
     gpus: int = typer.Option(None, help="The same, as a number of GPUs.  [default: those of the source]"),
+    users: int = typer.Option(
+        None, help="Share the work out to so many users, as unevenly as measured.  [default: the recipe's]"
+    ),
+    teams: int = typer.Option(
+        0, help="And these to so many teams: the column queue.  [default: none]", show_default=False
+    ),
     seed: int = typer.Option(1, help="Seed of everything drawn at random."),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     show_list: bool = typer.Option(False, "--list", help="List the recipes and their sources."),
@@ -53,7 +61,7 @@ def generate(
     found = find_recipe(recipe)
     if out is None:
         raise InputError("--out is missing: the file to write, .csv or .csv.gz")
-    workload = generated(found, Ask(seed, jobs, days, load, _gpus(cluster, gpus)))
+    workload = generated(found, Ask(seed, jobs, days, load, _gpus(cluster, gpus), users, teams))
     write_workload(out, workload)
     if as_json:
         typer.echo(json.dumps(workload.summary() | {"file": str(out)}, indent=2))
@@ -103,6 +111,7 @@ def _print(workload: Workload) -> None:
             ["duration p50 / p90", f"{span(numbers['duration_p50_s'])} / {span(numbers['duration_p90_s'])}"],
             ["jobs × GPUs", sizes],
             ["users, names", f"{numbers['users']:,}, {numbers['names']:,}"],
+            *([["queues", f"{numbers['queues']:,}"]] if "queues" in numbers else []),
             ["ended", statuses],
         ],
     )

@@ -10,11 +10,13 @@ from typing import NamedTuple
 from dally.errors import InputError
 from dally.traces.generate.arrivals import DAY_S, HOUR_S, draw_arrivals
 from dally.traces.generate.campaigns import draw_bursts
+from dally.traces.generate.people import shared_out
 from dally.traces.generate.recipe import Recipe
 from dally.traces.generate.stream import Stream
 from dally.traces.generate.work import draw_work, gpu_seconds, mean_gpu_seconds
 
 MOST_JOBS = 10_000_000
+MOST_PEOPLE = 10_000
 ATTEMPTS = 100
 NEAR = 0.01  # of the load
 PASSED = "Pass"
@@ -28,6 +30,8 @@ class Ask(NamedTuple):
     days: float | None = None
     load: float | None = None  # GPU-seconds asked for ÷ GPU-seconds of the cluster until the last submission
     gpus: int | None = None  # of the cluster; also the largest gang
+    users: int | None = None  # who hold as much of the work as measured; None: the recipe's, by their jobs
+    teams: int = 0  # whose queues they use; 0: none
 
 
 class GeneratedJob(NamedTuple):
@@ -40,6 +44,7 @@ class GeneratedJob(NamedTuple):
     gpus: int
     duration_s: int
     status: str
+    queue: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class Workload:
             "duration_p90_s": durations_s[len(durations_s) * 9 // 10],
             "users": len({job.user for job in self.jobs}),
             "names": len({job.name for job in self.jobs}),
+            **({"queues": len({job.queue for job in self.jobs})} if self.jobs[0].queue else {}),
             "jobs_by_gpus": {str(gpus): sizes[gpus] for gpus in sorted(sizes)},
             "jobs_by_status": dict(sorted(Counter(job.status for job in self.jobs).items())),
         }
@@ -82,6 +88,9 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
     gpus = ask.gpus if ask.gpus is not None else recipe.cluster_gpus
     work = _work(recipe, ask, gpus)
     bursts = draw_bursts(recipe, work, ask.seed)
+    queues = [""] * len(bursts)
+    if ask.users is not None or ask.teams:
+        bursts, queues = shared_out(bursts, ask.users or recipe.users, ask.teams, ask.seed, recipe.name)
     window_s = _window_s(recipe, ask, work, gpus)
     times_s = draw_arrivals(recipe, bursts, window_s, ask.seed)
     rows = [
@@ -96,7 +105,8 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
     for number, (submit_s, place, duration_s) in enumerate(rows):
         burst = bursts[place]
         status = _end(recipe, duration_s, ends.point())
-        jobs.append(GeneratedJob(f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status))
+        facts = (f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status, queues[place])
+        jobs.append(GeneratedJob(*facts))
     return Workload(recipe, ask.seed, gpus, jobs)
 
 
@@ -171,6 +181,10 @@ def _check(recipe: Recipe, ask: Ask) -> None:
         raise InputError(f"--load {ask.load:g}: must be from 0.001 to 1000; 0.9 is 90 % of the cluster")
     if ask.gpus is not None and ask.gpus < 1:
         raise InputError(f"--gpus {ask.gpus}: must be at least 1")
+    if ask.users is not None and not 1 <= ask.users <= MOST_PEOPLE:
+        raise InputError(f"--users {ask.users}: must be from 1 to {MOST_PEOPLE}")
+    if not 0 <= ask.teams <= (ask.users or recipe.users):
+        raise InputError(f"--teams {ask.teams}: must be from 1 to the number of users, {ask.users or recipe.users}")
     if ask.jobs is not None and ask.days is not None and ask.load is not None:
         raise InputError("--jobs, --days and --load: give two of them, the third follows")
     if recipe.arrivals == "batch" and (ask.days is not None or ask.load is not None):

@@ -15,6 +15,7 @@ def write_workload(path: Path, workload: Workload) -> None:
 
 
 def _lines(workload: Workload) -> Iterator[str]:
-    yield ",".join(GeneratedJob._fields) + "\n"
+    columns = len(GeneratedJob._fields) - (not workload.jobs[0].queue)  # the last is the queue
+    yield ",".join(GeneratedJob._fields[:columns]) + "\n"
     for job in workload.jobs:
-        yield ",".join(map(str, job)) + "\n"
+        yield ",".join(map(str, job[:columns])) + "\n"
