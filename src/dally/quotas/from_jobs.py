@@ -21,7 +21,7 @@ def completed(tree: QueueTree, jobs: Iterable[Job]) -> QueueTree:
         return tree
     strangers = [job for job in jobs if tree.claimed(job) is None]
     made = _made(strangers, tree.makes.fact, tree.makes.template, set(tree.nodes))
-    return QueueTree(with_parents([*tree.nodes.values(), *made]), tree.source, None, tree.notes)
+    return QueueTree(with_parents([*tree.nodes.values(), *made]), tree.source, None, tree.notes, tree.classes)
 
 
 def _made(jobs: Iterable[Job], fact: str, template: QueueNode, taken: set[str]) -> list[QueueNode]:

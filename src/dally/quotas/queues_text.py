@@ -17,6 +17,8 @@ def to_toml(tree: QueueTree) -> str:
     if tree.makes is not None:
         under = [f"under = {toml_text(tree.makes.template.path)}"] if tree.makes.template.path else []
         lines += ["[accounts]", f"make = {toml_text(tree.makes.fact)}", *under, *_facts(tree.makes.template), ""]
+    if tree.classes:
+        lines += ["[priority_classes]", *(f"{_key(name)} = {_number(v)}" for name, v in tree.classes.items()), ""]
     for node in tree.nodes.values():
         lines += [f"[queues.{_key(node.path)}]", *_facts(node), ""]
     return "\n".join(lines[:-1]) + "\n"

@@ -16,6 +16,7 @@ from dally.traces.times import UNITS_S, span_s
 
 QUOTAS: Final = ("guarantee", "limit", "lend_limit")
 PLAIN: Final = (*QUOTAS, "weight", "priority", "half_life", "min_runtime", "budget", "hold")
+TABLES: Final = ("queues", "accounts", "priority_classes")
 OF_ALL: Final = "*"  # among types of GPU: all of them together
 
 
@@ -39,18 +40,27 @@ class _Reader:
 
     def tree(self) -> QueueTree:
         for key in self._tables:
-            if key not in ("queues", "accounts"):
-                raise at(self._path, self._lines.of(key), key, "unknown; known: queues, accounts")
+            if key not in TABLES:
+                raise at(self._path, self._lines.of(key), key, f"unknown; known: {', '.join(TABLES)}")
         queues = self._table("queues")
         makes = self._makes(self._table("accounts")) if "accounts" in self._tables else None
         if not queues and makes is None:
             raise at(self._path, None, "queues", 'give a table for every queue, as [queues."research/nlp"]')
         nodes = [self._node(("queues", name), name, self._table("queues", name)) for name in queues]
-        tree = checked(self._path, QueueTree(with_parents(nodes), str(self._path), makes))
+        tree = checked(self._path, QueueTree(with_parents(nodes), str(self._path), makes, classes=self._classes()))
         above = tree.nodes.get(makes.template.path) if makes else None
         if above is not None and above.matches:
             self._fail(("accounts", "under"), above.path, "that queue claims jobs itself; only a leaf holds jobs")
         return tree
+
+    def _classes(self) -> dict[str, float]:
+        """`[priority_classes]`: names, and the least priority of their jobs."""
+        found: dict[str, float] = {}
+        for name, value in (self._table("priority_classes") if "priority_classes" in self._tables else {}).items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value in found.values():
+                self._fail(("priority_classes", name), value, "must be a number that no other class has")
+            found[name] = float(value)
+        return found
 
     def _makes(self, row: dict[str, Any]) -> Makes:
         """`[accounts]`: a queue of its own for each account, user, partition, … of the jobs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,10 +64,16 @@ class QueueTree:
     """All queues by path, parents before children, siblings as written."""
 
     def __init__(
-        self, nodes: list[QueueNode], source: str = "", makes: Makes | None = None, notes: Iterable[str] = ()
+        self,
+        nodes: list[QueueNode],
+        source: str = "",
+        makes: Makes | None = None,
+        notes: Iterable[str] = (),
+        classes: Mapping[str, float] | None = None,
     ) -> None:
         self.source = source  # the file they come from
         self.makes = makes  # what is still to be made of the jobs
+        self.classes = dict(classes or {})  # priority classes: jobs of at least that priority, by name
         self.notes = tuple(notes)  # what the file says that has no place here
         self.nodes = {node.path: node for node in nodes}
         self.children: dict[str, list[str]] = {path: [] for path in ("", *self.nodes)}

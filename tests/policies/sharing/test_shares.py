@@ -73,6 +73,22 @@ def test_who_was_idle_is_paid_back_what_its_half_life_says_and_no_more() -> None
     assert later[2]["b"] - (later[2]["a"] - at_start["a"]) <= counts
 
 
+def test_priority_classes_within_a_queue() -> None:
+    """A job of a higher class stops one of a lower, once that has run long enough, and not the other way round."""
+    tree = QueueTree(
+        [QueueNode("a", min_runtime_s=100.0), QueueNode("b", min_runtime_s=100.0)],
+        classes={"usual": 0.0, "urgent": 10.0},
+    )
+    jobs = [Job(i, f"j{i}", 10.0 * i, 8, 1000.0, priority=10.0 * (i == 1)) for i in range(3)]
+    for job in jobs:
+        job.queue = "a"
+    topology = grid(1, 1, 8)
+    shared = SharingPolicy(tree, Built("fifo-backfill", {}), topology)
+    Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(0.0, 0.0), Failures()).run()
+    assert [job.finish_s for job in jobs] == [2000.0, 1100.0, 3000.0]
+    assert [(taken.loser_queue, taken.winner_queue) for taken in shared.reclaimed] == [("a#usual", "a#urgent")]
+
+
 @pytest.mark.parametrize(
     ("total", "floors", "caps", "weights", "levels", "found"),
     [

@@ -14,7 +14,7 @@ from dally.policies.queue import Queue
 from dally.policies.sharing.lines import Lines
 from dally.policies.sharing.pool import Pool, make_pools
 from dally.policies.sharing.pool_choice import Lengths, Standing, soonest
-from dally.policies.sharing.teams import Team, below, make_teams
+from dally.policies.sharing.teams import Team, below, for_priority, make_teams
 from dally.policies.view import View
 from dally.quotas.tree import QueueTree
 
@@ -88,7 +88,7 @@ class Desks(Policy):
     def _desk(self, job: Job) -> Desk:
         found = self._desk_of.get(int(job.index))
         if found is None:
-            team = self._leaves[self.tree.queue_of(job)]
+            team = for_priority(self._leaves[self.tree.queue_of(job)], job.priority)
             self._team_of[int(job.index)] = team
             found = self._desk_at(team, self._first_pool(job))
             self._sit(job, found)
@@ -116,7 +116,7 @@ class Desks(Policy):
         return [Standing(pool, self._views[pool.number], self._wanted(root, pool)) for pool in pools]
 
     def _wanted(self, team: Team, pool: Pool) -> int:
-        return team.held[pool.number] + sum(leaf.asked[pool.number] for leaf in self._leaves.values())
+        return team.held[pool.number] + sum(each.asked[pool.number] for each in self._teams)
 
     def _desk_at(self, team: Team, pool: Pool) -> Desk:
         found = self._desks.get((team.number, pool.number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import exp2, log
 
 from dally.model import INFINITY
@@ -102,6 +103,14 @@ class Team:
         return turns_s
 
 
+def for_priority(leaf: Team, priority: float) -> Team:
+    """Where a job of that priority belongs: the highest class it reaches, or the lowest; the leaf without any."""
+    for child in leaf.children:
+        if priority >= child.written.priority:
+            return child
+    return leaf.children[-1] if leaf.children else leaf
+
+
 def below(team: Team) -> Iterator[Team]:
     """The team and all below it."""
     yield team
@@ -123,6 +132,13 @@ def make_teams(tree: QueueTree, pools: list[str]) -> tuple[Team, dict[str, Team]
     other = Team(count, QueueNode("other"), root, pools)
     root.children.append(other)
     leaves[""] = other
+    for leaf in leaves.values() if len(tree.classes) > 1 else ():
+        for name, least in sorted(tree.classes.items(), key=lambda row: -row[1]):
+            count += 1
+            written = replace(
+                leaf.written, path=f"{leaf.path}#{name}", quotas={}, budget=None, weight=1.0, priority=least
+            )
+            leaf.children.append(Team(count, written, leaf, pools))
     return root, leaves
 
 
