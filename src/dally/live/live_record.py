@@ -17,7 +17,8 @@ from dally.live.store.job_rows import UNKNOWN, told_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.wall_clock import WallClock
-from dally.metrics.record import Record
+from dally.metrics.queue_tables import no_shares
+from dally.metrics.record import OF_QUEUES, Record
 from dally.metrics.tables import COLUMNS, JOB_COLUMNS
 from dally.runs.scenario import Scenario
 
@@ -78,7 +79,9 @@ class LiveRecord(Record):
         return self._until_s
 
     def table(self, name: str) -> pl.DataFrame:
-        """One of TABLES; of slots the store keeps none."""
+        """One of TABLES; of slots and shares the store keeps none."""
+        if name in OF_QUEUES:
+            return no_shares(name)
         made = {"jobs": self._jobs, "events": self._events, "decisions": self._decisions, "slots": self._slots}
         return made[name]()
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from dally.cluster.topology import Topology
 
-TABLES = ("jobs", "events", "decisions", "slots")
+TABLES = ("jobs", "events", "decisions", "slots", "shares", "reclaims")
+OF_QUEUES = ("shares", "reclaims")  # of runs with queues or several types of GPU alone
 
 
 class Inputs(Protocol):
@@ -90,6 +91,16 @@ class Record(ABC):
     def slots(self) -> pl.DataFrame:
         """slots.parquet: samples of what could start."""
         return self.table("slots")
+
+    @cached_property
+    def shares(self) -> pl.DataFrame:
+        """shares.parquet: what queues held, hour by hour, and what they were due; empty in runs without queues."""
+        return self.table("shares")
+
+    @cached_property
+    def reclaims(self) -> pl.DataFrame:
+        """reclaims.parquet: who was stopped for whose share; empty in runs without queues."""
+        return self.table("reclaims")
 
     def job(self, job_id: str) -> dict[str, Any]:
         """The job's row of jobs.csv, or an InputError that suggests the nearest name."""

@@ -9,11 +9,13 @@ from dally.cluster.slots import gang_sizes
 from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.engine.simulate import Simulation
+from dally.metrics.queue_tables import reclaims_frame, shares_frame
 from dally.metrics.record import Inputs, Record
 from dally.metrics.slot_samples import slots_frame
 from dally.metrics.tables import decisions_frame, events_frame, jobs_frame
 from dally.model import Job
 from dally.perf.base import SpeedModel
+from dally.policies.sharing.policy import SharingPolicy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +42,8 @@ class Simulated(Record):
         self.log: EventLog = simulation.state.log
         self.speed: SpeedModel = simulation.state.speed  # knows links by name, and floors of communication
         self.gang_sizes: list[int] = gang_sizes(cluster)
+        policy = simulation.state.policy
+        self.sharing: SharingPolicy | None = policy if isinstance(policy, SharingPolicy) else None
         self.stuck: bool = simulation.stuck
         self.skipped = skipped  # jobs of the trace that ask for more than the cluster has
         self.unused = dict(unused or {})  # rows of it that could not be used, by reason
@@ -67,5 +71,8 @@ class Simulated(Record):
 
     def table(self, name: str) -> pl.DataFrame:
         """One of TABLES, made from the engine's own log."""
-        makers = {"jobs": jobs_frame, "events": events_frame, "decisions": decisions_frame, "slots": slots_frame}
+        makers = {
+            "jobs": jobs_frame, "events": events_frame, "decisions": decisions_frame, "slots": slots_frame,
+            "shares": shares_frame, "reclaims": reclaims_frame,
+        }  # fmt: skip
         return makers[name](self)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
+from dally.metrics.queue_books import queue_of
+from dally.metrics.queue_tables import RECLAIMS, SHARES
+from dally.metrics.type_use import type_use
 from dally.model import (
     ACCEPT,
     DECISION_NAMES,
@@ -33,7 +36,8 @@ JOB_COLUMNS = (
     "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
     "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
-USER = "user"  # the last column of jobs.csv, where the trace says whose jobs they are
+USER = "user"  # a column of jobs.csv where the trace says whose jobs they are,
+SHARED = ("queue", "gpu_type", "account")  # and behind it, in runs with queues or types of GPU
 # Columns of the other tables.
 COLUMNS = {
     "events": ("time_s", "kind", "job_id", "machine", "tier", "machines", "machine_gpus", "link", "load"),
@@ -42,6 +46,8 @@ COLUMNS = {
         "winner", "timers_s", "prices",
     ),
     "slots": ("time_s", "free_gpus", "fragmentation", "gpus", "tier", "slots"),
+    "shares": tuple(SHARES),
+    "reclaims": tuple(RECLAIMS),
 }  # fmt: skip
 SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
 ROWS_PER_PIECE = 10_000
@@ -60,16 +66,29 @@ def jobs_csv(record: Simulated) -> Iterator[str]:
     """The text of jobs.csv, piece by piece."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    owned = any(job.user for job in record.outcomes)
-    writer.writerow((*JOB_COLUMNS, USER) if owned else JOB_COLUMNS)
+    more = _more_columns(record)
+    writer.writerow((*JOB_COLUMNS, *more))
     for place, job in enumerate(record.outcomes, start=1):
-        row = _job_row(job, record)
-        writer.writerow((*row, job.user) if owned else row)
+        writer.writerow((*_job_row(job, record), *(column(job) for column in more.values())))
         if place % ROWS_PER_PIECE == 0:
             yield buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()
     yield buffer.getvalue()
+
+
+def _more_columns(record: Simulated) -> dict[str, Callable[[Job], str]]:
+    """Columns that not every run has: whose job it is, its queue, and the type of GPU that it ran on last."""
+    found: dict[str, Callable[[Job], str]] = {}
+    if any(job.user for job in record.outcomes):
+        found[USER] = lambda job: job.user
+    if record.sharing is not None:
+        tree, last = record.sharing.tree, type_use(record).last
+        cells: tuple[Callable[[Job], str], ...] = (
+            lambda job: queue_of(tree, job), lambda job: last.get(int(job.index), ""), lambda job: job.account,
+        )  # fmt: skip
+        found |= dict(zip(SHARED, cells, strict=True))
+    return found
 
 
 def _job_row(job: Job, record: Simulated) -> tuple[object, ...]:
@@ -110,8 +129,8 @@ def read_jobs(source: Path | IO[bytes]) -> pl.DataFrame:
     """The table that the text of jobs.csv holds."""
     import polars as pl
 
-    texts = {"job_id": pl.String, "model": pl.String, "tier": pl.String, USER: pl.String}
-    return pl.read_csv(source, schema_overrides={**texts, **dict.fromkeys(SECONDS, pl.Float64)})
+    texts = ("job_id", "model", "tier", USER, *SHARED)
+    return pl.read_csv(source, schema_overrides={**dict.fromkeys(texts, pl.String), **dict.fromkeys(SECONDS, pl.Float64)})
 
 
 def events_frame(record: Simulated) -> pl.DataFrame:

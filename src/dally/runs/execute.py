@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from dally.engine.simulate import Simulation
+from dally.metrics.queue_summary import summarize_sharing
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.runs.assemble import assemble
@@ -44,6 +45,7 @@ def execute(
             "policy": scenario.policy,
             "seed": scenario.seed,
             **summarize(record),
+            **summarize_sharing(record),
             "skipped": record.skipped,
             "unused": record.unused,
             "notes": record.notes,

@@ -16,7 +16,8 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError, at
 from dally.extras import need
 from dally.input_file import decode, shown
-from dally.metrics.record import TABLES, Record
+from dally.metrics.queue_tables import no_shares
+from dally.metrics.record import OF_QUEUES, TABLES, Record
 from dally.metrics.simulated import Simulated
 from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, read_jobs
 from dally.parsed_text import parse_json
@@ -76,12 +77,14 @@ class FolderRecord(Record):
         return max(last_s, self.scenario.until_s) if stopped else last_s
 
     def table(self, name: str) -> pl.DataFrame:
-        """One of TABLES, from its file; no slots where an older run left none."""
+        """One of TABLES, from its file; no slots where an older run left none, no shares where nobody shares."""
         import polars as pl
 
         path = self.folder / FILES[name]
         if name == "slots" and not path.exists():
             return pl.DataFrame(schema={"time_s": pl.Float64, "free_gpus": pl.Int32, "fragmentation": pl.Float64})
+        if name in OF_QUEUES and not path.exists():
+            return no_shares(name)
         return self._jobs(path) if name == "jobs" else checked_parquet(path, COLUMNS[name])
 
     def _jobs(self, path: Path) -> pl.DataFrame:
@@ -155,15 +158,20 @@ def check_inputs(folder: Path, scenario: Scenario) -> None:
 
 def write_run(folder: Path, record: Simulated) -> None:
     """Write all files under temporary names, then rename them; Ctrl-C waits for the renaming."""
-    temporary = {name: temporary_name(folder / name) for name in WRITTEN}
+    alone = [] if record.sharing else [FILES[table] for table in OF_QUEUES]
+    written = [name for name in WRITTEN if name not in alone]
+    temporary = {name: temporary_name(folder / name) for name in written}
     try:
         _write(temporary["jobs.csv"], jobs_csv(record))
-        for table in ("events", "decisions", "slots"):
-            record.table(table).write_parquet(temporary[FILES[table]])
+        for table, name in FILES.items():
+            if table != "jobs" and name in written:
+                record.table(table).write_parquet(temporary[name])
         _write(temporary["scenario.toml"], [record.scenario.to_toml()])
         _write(temporary["summary.json"], [json.dumps(record.summary, indent=2), "\n"])
-        _write(temporary[SUMS], [sums_text({name: temporary[name] for name in WRITTEN if name != SUMS})])
+        _write(temporary[SUMS], [sums_text({name: temporary[name] for name in written if name != SUMS})])
         _rename(temporary, folder)
+        for name in alone:  # of an earlier run
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
     finally:

@@ -1,0 +1,141 @@
+"""Who got what: GPU-hours, waits and fairness by queue and by user, and the use of every type of GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from dally.metrics.queue_books import Book, queue_books, queue_of
+from dally.metrics.summary import mean, quantile
+from dally.metrics.type_use import type_use
+from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
+
+if TYPE_CHECKING:
+    from dally.metrics.simulated import Simulated
+    from dally.policies.sharing.policy import Reclaimed, Sample, SharingPolicy
+
+HOUR_S = 3600.0
+LEAST_VIED = 0.01  # of the longest time that a queue vied with others: less says nothing of its share
+
+
+def summarize_sharing(record: Simulated) -> dict[str, Any]:
+    """What summary.json says of queues and types of GPU; nothing where a run has neither."""
+    sharing = record.sharing
+    if sharing is None:
+        return {}
+    books = queue_books(record, sharing.tree)
+    return {
+        "queues": _by_queue(record, sharing, books),
+        "jain": jain([book.vied_gpu_s / book.vied_s / book.part for book in _rivals(books)]),
+        "rho": rho_by_user(record),
+        "gpu_types": type_use(record).summary(),
+    }
+
+
+def _by_queue(record: Simulated, sharing: SharingPolicy, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
+    entitled = entitled_gpu_s(sharing.samples, record.end_s)
+    taken = _reclaimed(sharing.reclaimed, "loser_queue")
+    given = _reclaimed(sharing.reclaimed, "winner_queue")
+    jct: dict[str, list[float]] = {path: [] for path in books}
+    waits: dict[str, list[float]] = {path: [] for path in books}
+    counts = dict.fromkeys(books, 0)
+    for job in record.outcomes:
+        path = queue_of(sharing.tree, job)
+        counts[path] += 1
+        if job.status == FINISHED:
+            jct[path].append(job.finish_s - job.submit_s)
+            waits[path].append(max(0.0, job.finish_s - job.submit_s - job.held_s))
+    return {
+        path: {
+            "jobs": counts[path],
+            "finished": len(jct[path]),
+            "queue_mean_s": mean(waits[path]),
+            "jct_mean_s": mean(jct[path]),
+            "guarantee": book.guarantee,
+            "gpu_h": book.gpu_s / HOUR_S,
+            "entitled_gpu_h": entitled.get(path, 0.0) / HOUR_S,
+            "borrowed_gpu_h": book.borrowed_gpu_s / HOUR_S,
+            "lent_gpu_h": book.lent_gpu_s / HOUR_S,
+            "stopped": taken.get(path, (0, 0.0))[0],
+            "stopped_gpu_h": taken.get(path, (0, 0.0))[1] / HOUR_S,
+            "reclaimed": given.get(path, (0, 0.0))[0],
+            "reclaimed_gpu_h": given.get(path, (0, 0.0))[1] / HOUR_S,
+        }
+        for path, book in books.items()
+    }
+
+
+def _rivals(books: dict[str, Book]) -> list[Book]:
+    """Queues that had jobs waiting beside others long enough for their shares to be compared."""
+    longest_s = max((book.vied_s for book in books.values()), default=0.0)
+    return [book for book in books.values() if book.vied_s > LEAST_VIED * longest_s and book.part > 0.0]
+
+
+def _reclaimed(rows: Iterable[Reclaimed], side: str) -> dict[str, tuple[int, float]]:
+    """By queue of that side: jobs that were stopped, and the GPU-seconds for which they had run."""
+    found: dict[str, tuple[int, float]] = {}
+    for row in rows:
+        count, gpu_s = found.get(getattr(row, side), (0, 0.0))
+        found[getattr(row, side)] = (count + 1, gpu_s + row.gpus * row.ran_s)
+    return found
+
+
+def entitled_gpu_s(samples: Sequence[Sample], end_s: float) -> dict[str, float]:
+    """By queue, what it was due over time, each sample holding until the next."""
+    times = sorted({sample.time_s for sample in samples})
+    lasts_s = {one: other - one for one, other in pairwise([*times, max([end_s, *times[-1:]])])}
+    found: dict[str, float] = {}
+    for sample in samples:
+        found[sample.queue] = found.get(sample.queue, 0.0) + sample.due * lasts_s[sample.time_s]
+    return found
+
+
+def jain(shares: Sequence[float]) -> float | None:
+    """Jain's index: 1 if all are equal, 1/n if one has everything; None of less than two."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if len(shares) > 1 and squares > 0.0 else None
+
+
+def rho_by_user(record: Simulated) -> dict[str, Any] | None:
+    """Finish-time fairness: time to finish ÷ that on a fair share, of all finished jobs of a user together.
+
+    As Themis has it: a fair share is 1/N of the cluster, N the mean over a job's life of all demands ÷ GPUs, at
+    least 1. Above 1: worse off than with a share of one's own. None where jobs have no users.
+    """
+    crowd = _crowding(record)
+    took_s: dict[str, float] = {}
+    fair_s: dict[str, float] = {}
+    for job in record.outcomes:
+        if job.status == FINISHED and job.user and job.finish_s > job.submit_s:
+            begin, end = crowd[int(job.index)]
+            span_s = job.finish_s - job.submit_s
+            took_s[job.user] = took_s.get(job.user, 0.0) + span_s
+            fair_s[job.user] = fair_s.get(job.user, 0.0) + job.duration_s * (end - begin) / span_s
+    found = {user: took_s[user] / fair for user, fair in fair_s.items() if fair > 0.0}
+    if not found:
+        return None
+    worst = max(found, key=lambda user: found[user])
+    p50 = quantile(sorted(found.values()), 0.5)
+    return {"users": len(found), "p50": p50, "max": found[worst], "worst": worst, "by_user": found}
+
+
+def _crowding(record: Simulated) -> dict[int, tuple[float, float]]:
+    """By finished job: the integral over time of demands ÷ GPUs, at least 1, at its submission and at its end."""
+    gpus = float(record.topology.total_gpus())
+    begun: dict[int, float] = {}
+    found: dict[int, tuple[float, float]] = {}
+    integral = demand = now = 0.0
+    log = record.log
+    for time_s, kind, number in zip(log.times, log.kinds, log.jobs, strict=True):
+        if kind not in (SUBMIT, FINISH, CANCEL) or number < 0:
+            continue
+        integral += (time_s - now) * max(1.0, demand / gpus)
+        now = time_s
+        if kind == SUBMIT:
+            begun[number] = integral
+            demand += float(record.outcomes[number].gpus)
+        elif number in begun:
+            demand -= float(record.outcomes[number].gpus)
+            found[number] = (begun.pop(number), integral)
+    return found

@@ -1,0 +1,40 @@
+"""shares.parquet and reclaims.parquet: what queues held against what they were due, and who gave way to whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dally.metrics.simulated import Simulated
+
+SHARES = {
+    "time_s": float, "queue": str, "gpu_type": str, "held": int, "asked": int, "due": float, "guaranteed": float,
+    "used_gpu_s": float,
+}  # fmt: skip
+RECLAIMS = {
+    "time_s": float, "loser": str, "winner": str, "loser_queue": str, "winner_queue": str, "gpus": int,
+    "ran_s": float, "held": int, "due": float,
+}  # fmt: skip
+
+
+def shares_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each hour, queue and type of GPU: held, asked for, due, guaranteed, and past use, decayed."""
+    return _frame(list(record.sharing.samples) if record.sharing else [], SHARES)
+
+
+def reclaims_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each job that stopped for another queue's share, with what its own held and was due."""
+    return _frame(list(record.sharing.reclaimed) if record.sharing else [], RECLAIMS)
+
+
+def no_shares(name: str) -> pl.DataFrame:
+    """The table of a run without queues."""
+    return _frame([], SHARES if name == "shares" else RECLAIMS)
+
+
+def _frame(rows: list[tuple[object, ...]], columns: dict[str, type]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(rows, schema=columns, orient="row")
