@@ -15,12 +15,12 @@ from dally.metrics.simulated import Simulated
 from dally.metrics.tables import SHARED
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
-from dally.policies.sharing.policy import Sample, SharingPolicy
+from dally.policies.sharing.sharing_policy import Sample, SharingPolicy
 from dally.quotas.tree import QueueNode, QueueTree, Quota
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
-from dally.runs.teams import Built
+from dally.runs.team_setup import Built
 
 TREE = QueueTree([QueueNode("a", {"": Quota(4.0)}), QueueNode("b")])
 
@@ -77,7 +77,8 @@ def test_queues_that_wait_side_by_side_are_compared_by_weight() -> None:
 
 
 def test_what_is_due_holds_until_the_next_sample() -> None:
-    samples = [Sample(at_s, "a", kind, 0, 0, due, 0.0, 0.0) for at_s, kind, due in [(0, "X", 2.0), (0, "Y", 1.0), (100, "X", 4.0)]]  # fmt: skip
+    rows = [(0.0, "X", 2.0), (0.0, "Y", 1.0), (100.0, "X", 4.0)]
+    samples = [Sample(at_s, "a", kind, 0, 0, due, 0.0, 0.0) for at_s, kind, due in rows]
     assert entitled_gpu_s(samples, 150.0) == {"a": 100 * 3.0 + 50 * 4.0}
 
 

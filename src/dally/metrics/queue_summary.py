@@ -13,7 +13,7 @@ from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
-    from dally.policies.sharing.policy import Reclaimed, Sample, SharingPolicy
+    from dally.policies.sharing.sharing_policy import Reclaimed, Sample, SharingPolicy
 
 HOUR_S = 3600.0
 LEAST_VIED = 0.01  # of the longest time that a queue vied with others: less says nothing of its share

@@ -15,7 +15,7 @@ from dally.metrics.slot_samples import slots_frame
 from dally.metrics.tables import decisions_frame, events_frame, jobs_frame
 from dally.model import Job
 from dally.perf.base import SpeedModel
-from dally.policies.sharing.policy import SharingPolicy
+from dally.policies.sharing.sharing_policy import SharingPolicy
 
 if TYPE_CHECKING:
     import polars as pl

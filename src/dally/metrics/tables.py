@@ -130,7 +130,9 @@ def read_jobs(source: Path | IO[bytes]) -> pl.DataFrame:
     import polars as pl
 
     texts = ("job_id", "model", "tier", USER, *SHARED)
-    return pl.read_csv(source, schema_overrides={**dict.fromkeys(texts, pl.String), **dict.fromkeys(SECONDS, pl.Float64)})
+    return pl.read_csv(
+        source, schema_overrides={**dict.fromkeys(texts, pl.String), **dict.fromkeys(SECONDS, pl.Float64)}
+    )
 
 
 def events_frame(record: Simulated) -> pl.DataFrame:
