@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 from collections.abc import Callable
 from math import log
@@ -17,6 +18,7 @@ from dally.quotas.known_formats import FORMATS, detect, read_quotas
 from dally.quotas.queues_text import to_toml
 from dally.quotas.toml_file import parse_queues
 from dally.quotas.tree import Budget, QueueTree, Quota
+from tests.quotas.test_toml_file import EXAMPLE
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 FILE = Path("file")
@@ -363,3 +365,45 @@ def test_the_command(dally: Callable[..., subprocess.CompletedProcess[str]], tmp
     (tmp_path / "q.toml").write_text("[accounts]\nmake = 'user'\nunder = 'people'\n")
     assert "and a queue for each user of the jobs below people" in dally("queues", "q.toml").stdout
     assert read_quotas(tmp_path / "q.toml").makes is not None
+
+
+BITS = (
+    '"',
+    "{",
+    "]",
+    "\n",
+    "|",
+    "-1",
+    "1e400",
+    "nan",
+    "/",
+    "",
+    "null",
+    "*",
+    " ",
+    "\t",
+    "#",
+    ":",
+    "9" * 20,
+    "\x85",
+    "---\n",
+)
+
+
+def test_damaged_files_give_a_tree_or_an_input_error() -> None:
+    whole = 0
+    for number in range(400):
+        rng = random.Random(number)
+        text = rng.choice((KUEUE, KAI, TREE, NAMED, QOS, EXAMPLE))
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(BITS) + text[at + rng.choice((0, 1, 3, 20)) :]
+        try:
+            tree = read(text)
+        except InputError:
+            continue
+        if tree.nodes:
+            again = parse_queues(FILE, to_toml(tree))
+            assert [*again.nodes] == [*tree.nodes]
+            whole += 1
+    assert whole > 20

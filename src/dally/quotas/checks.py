@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from dally.errors import at
+from dally.input_file import shown
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree
 
 
 def checked(path: Path, tree: QueueTree) -> QueueTree:
     """The tree, or an InputError that names the queue's line, the field and the value that cannot be."""
     for node in tree.nodes.values():
+        if not valid_path(node.path):
+            raise at(path, node.line, None, f"{shown(node.path)}: cannot be the name of a queue")
         _limits(path, node)
         _guarantees(path, node, [tree.nodes[child] for child in tree.children[node.path]])
         if node.matches and tree.children[node.path]:
@@ -18,6 +21,11 @@ def checked(path: Path, tree: QueueTree) -> QueueTree:
             raise at(path, node.line, f"{node.path}: match", f"{_told(node.matches)}: {problem}")
     _claims(path, tree)
     return tree
+
+
+def valid_path(path: str) -> bool:
+    """Whether it is names with / between them, none empty and none with space at its ends."""
+    return all(part.strip() == part != "" for part in path.split("/"))
 
 
 def _limits(path: Path, node: QueueNode) -> None:

@@ -69,7 +69,9 @@ def _span(seconds: float) -> str:
 
 
 def _number(value: float) -> str:
-    return "inf" if value == INFINITY else str(int(value)) if value == int(value) else repr(value)
+    if value == INFINITY:
+        return "inf"
+    return str(int(value)) if abs(value) < 2**53 and value == int(value) else repr(value)
 
 
 def _key(text: str) -> str:

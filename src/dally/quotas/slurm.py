@@ -97,7 +97,7 @@ def _associations(rows: list[_Row], notes: dict[str, None]) -> list[QueueNode]:
     nodes: dict[str, QueueNode] = {}
     for row in rows:
         account, user = row.field["Account"].strip(), row.field.get("User", "").strip()
-        path = "/".join([*_chain(row, account, above), *([user] if user else [])])
+        path = "/".join([*_chain(row, account, above), *([user.replace("/", "-")] if user else [])])
         if not path:
             if any(row.amounts(key) for key in ("GrpTRES", "GrpTRESMins")):
                 notes["limits of root itself: not read"] = None

@@ -9,7 +9,7 @@ from dally.errors import InputError, at
 from dally.input_file import read_text, shown
 from dally.model import INFINITY
 from dally.parsed_text import parse_toml
-from dally.quotas.checks import checked
+from dally.quotas.checks import checked, valid_path
 from dally.quotas.toml_lines import TomlLines
 from dally.quotas.tree import ANY_TYPE, DEFAULT, FACTS, Budget, Makes, QueueNode, QueueTree, Quota, with_parents
 from dally.traces.times import UNITS_S, span_s
@@ -97,7 +97,7 @@ class _Reader:
         )
 
     def _check_path(self, keys: tuple[str, ...], name: object) -> None:
-        if not isinstance(name, str) or not all(part.strip() == part != "" for part in name.split("/")):
+        if not isinstance(name, str) or not valid_path(name):
             self._fail(keys, name, "must be names with / between them, as research/nlp")
 
     def _quotas(self, keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Quota]:
