@@ -18,9 +18,9 @@ def history(*rows: TraceRow, epoch_s: float | None = None, length: str = "durati
 # Submitted, started and ended: a 0, 0, 100; b 10, 10, 300; c 20, 250, 350; d 200, 200, 260; e 400, 400, 500.
 JOBS = history(
     TraceRow(2, "a", 0.0, 1, 100.0, wait_s=0.0, user="ann", status="Pass"),
-    TraceRow(3, "b", 10.0, 2, 290.0, user="bob", status="KILLED"),
+    TraceRow(3, "b", 10.0, 2, 290.0, user="bob", status="KILLED", account="acc", queue="team"),
     TraceRow(4, "c", 20.0, 4, 100.0, wait_s=230.0, user="ann", model="vgg16"),
-    TraceRow(5, "d", 200.0, 8, 60.0, wait_s=0.0, gpu_type="V100"),
+    TraceRow(5, "d", 200.0, 8, 60.0, wait_s=0.0, gpu_type="V100", account="acc"),
     TraceRow(6, "e", 400.0, 16, 100.0, wait_s=0.0),
     epoch_s=1000.0,
 )
@@ -90,6 +90,8 @@ def test_loads_that_cannot_be() -> None:
         (Wanted(statuses=["pass", "killed"]), "ab"),
         (Wanted(models=["vgg16"]), "c"),
         (Wanted(gpu_types=["V100"], min_gpus=4), "d"),
+        (Wanted(accounts=["acc"]), "bd"),
+        (Wanted(accounts=["acc"], queues=["team"]), "b"),
         (Wanted(users=["ann"], min_gpus=2), "c"),
     ],
 )

@@ -98,6 +98,8 @@ def filter_jobs(
     status: list[str] = typer.Option([], help="Jobs that ended so, in the trace's words; may be repeated."),
     model: list[str] = typer.Option([], help="Jobs that train this model; may be repeated."),
     gpu_type: list[str] = typer.Option([], help="Jobs on GPUs of this type; may be repeated."),
+    account: list[str] = typer.Option([], help="Jobs of this account; may be repeated."),
+    queue: list[str] = typer.Option([], help="Jobs of this queue or virtual cluster; may be repeated."),
     out: Path = OUT,
     trace_format: str = FORMAT,
     strict: bool = STRICT,
@@ -116,6 +118,8 @@ def filter_jobs(
         status,
         model,
         gpu_type,
+        account,
+        queue,
     )
     kept = filtered(history, wanted)
     say(f"{len(kept.rows):,} of {len(history.rows):,} jobs kept")

@@ -21,6 +21,8 @@ class Wanted(NamedTuple):
     statuses: Collection[str] = ()  # upper or lower case
     models: Collection[str] = ()
     gpu_types: Collection[str] = ()
+    accounts: Collection[str] = ()
+    queues: Collection[str] = ()
 
 
 def filtered(history: History, wanted: Wanted) -> History:
@@ -35,6 +37,8 @@ def filtered(history: History, wanted: Wanted) -> History:
         and (not statuses or row.status.lower() in statuses)
         and (not wanted.models or row.model in wanted.models)
         and (not wanted.gpu_types or row.gpu_type in wanted.gpu_types)
+        and (not wanted.accounts or row.account in wanted.accounts)
+        and (not wanted.queues or row.queue in wanted.queues)
     ]
     return history._replace(rows=kept)
 
