@@ -35,12 +35,22 @@ def change(topology: Topology, text: str) -> Topology:
     tree = _taken_apart(topology)
     for step in text.split(","):
         tree = _step(tree, topology.tiers, step.strip(), text)
-    return Topology(topology.tiers, tree.machines(), tree.links)
+    return _with_partitions(topology, Topology(topology.tiers, tree.machines(), tree.links))
 
 
 def without_links(topology: Topology) -> Topology:
     """The same tree with no link stated."""
-    return Topology(topology.tiers, _taken_apart(topology).machines())
+    return _with_partitions(topology, Topology(topology.tiers, _taken_apart(topology).machines()))
+
+
+def _with_partitions(before: Topology, after: Topology) -> Topology:
+    """With the machines of each partition that are still there; new ones are in none."""
+    numbers = {name: number for number, name in enumerate(after.names[0])}
+    for partition in before.partitions:
+        names = [before.names[0][number] for number in partition.machines]
+        inside = frozenset(numbers[name] for name in names if name in numbers)
+        after.partitions.append(partition._replace(machines=inside))
+    return after
 
 
 def machine_paths(topology: Topology) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from dally.cluster.partitions import Partition
 from dally.model import Allocation
 from dally.pickles import picklable
 
@@ -92,6 +93,7 @@ class Topology:
         "links",
         "names",
         "parents",
+        "partitions",
         "tiers",
     )
 
@@ -136,6 +138,7 @@ class Topology:
                 counts[-1] += 1
             self.parents.append(vec[i64](parents if tier < depth - 1 else [-1]))
             paths, sizes = above, above_sizes
+        self.partitions: list[Partition] = []
         self._by_group: dict[int, vec[i64]] = {}
         self.largest: vec[i64] = vec[i64]([int(max(gpus)) for gpus in self.gpus])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dally.cluster.links import Network
+from dally.cluster.partitions import Partition
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.model import Job
@@ -36,7 +37,7 @@ class Built:
 
 def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, network: Network | None) -> Policy:
     """The policy itself, or one of its kind for every team and type of GPU where there are several."""
-    if not queues and len(types_of(topology)) == 1:
+    if not queues and len(types_of(topology)) == 1 and not topology.partitions:
         return built()
     tree = completed(read_quotas(Path(queues)), jobs) if queues else QueueTree([])
     mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
@@ -68,36 +69,53 @@ def on_types(
 
 
 def possible(trace: Trace, topology: Topology, skip: bool, name: str) -> Trace:
-    """The trace with the jobs for which there are enough GPUs of a type they accept; others are errors or skipped.
+    """The trace with the jobs for which there is a place, by type and partition; others are errors or skipped.
 
     Where all GPUs are alike that was seen to as it was read.
     """
     types = types_of(topology)
-    if len(types) == 1:
+    if len(types) == 1 and not topology.partitions:
         return trace
-    kept = [place for place, job in enumerate(trace.jobs) if _most(job, types, topology) >= job.gpus]
-    if len(kept) < len(trace.jobs) and not skip:
-        job = next(job for place, job in enumerate(trace.jobs) if place not in set(kept))
-        wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}"
-        has = ", ".join(f"{_size(kind, topology)} {kind}" for kind in types)
-        problem = f"asks for {wants} and the cluster has {has}; --skip-impossible leaves such jobs out"
-        raise InputError(f"{name}: gpu_type: job {job.job_id!r} {problem}")
+    kept: list[int] = []
+    for place, job in enumerate(trace.jobs):
+        problem = _impossible(job, types, topology)
+        if not problem:
+            kept.append(place)
+        elif not skip:
+            raise InputError(f"{name}: job {job.job_id!r}: {problem}; --skip-impossible leaves such jobs out")
     jobs = [trace.jobs[place] for place in kept]
     for number, job in enumerate(jobs):
         job.index = number
     stated = [trace.stated[place] for place in kept] if trace.stated else []
-    notes = {what: count for what, count in trace.notes.items() if ANY_GPU not in what}
+    notes = {what: count for what, count in trace.notes.items() if len(types) == 1 or ANY_GPU not in what}
     return trace._replace(
         jobs=jobs, stated=stated, skipped=trace.skipped + len(trace.jobs) - len(jobs), notes=notes
     )
 
 
-def _most(job: Job, types: list[str], topology: Topology) -> int:
-    """The most GPUs that one gang of the job may have."""
-    sizes = [sum(_size(part, topology) for part in name.split(MIX)) for name in accepted(job, types)]
-    return max(sizes, default=0)
+def _impossible(job: Job, types: list[str], topology: Topology) -> str:
+    """Why no place would ever do for the job; empty if one would."""
+    partition = next((one for one in topology.partitions if one.name == job.partition), None)
+    refused = partition.refuses(job) if partition is not None else ""
+    if refused:
+        return f"partition {job.partition!r} {refused}"
+    where = f" in partition {job.partition!r}" if partition is not None else ""
+    if len(types) == 1:
+        most = _size("", topology, partition)
+        return "" if job.gpus <= most else f"gpus: asks for {int(job.gpus)}{where}, which has {most}"
+    names = accepted(job, types)
+    sizes = [sum(_size(part, topology, partition) for part in kind.split(MIX)) for kind in names]
+    if job.gpus <= max(sizes, default=0):
+        return ""
+    wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}{where}"
+    has = ", ".join(f"{_size(kind, topology, partition)} {kind}" for kind in types)
+    return f"gpu_type: asks for {wants} and there are {has}"
 
 
-def _size(kind: str, topology: Topology) -> int:
-    rows = zip(topology.gpus[0], topology.gpu_types, strict=True)
-    return sum(int(gpus) for gpus, name in rows if name == kind)
+def _size(kind: str, topology: Topology, partition: Partition | None) -> int:
+    """GPUs of a type, or of all where none is named."""
+    return sum(
+        int(gpus)
+        for number, (gpus, name) in enumerate(zip(topology.gpus[0], topology.gpu_types, strict=True))
+        if kind in ("", name) and (partition is None or number in partition.machines)
+    )

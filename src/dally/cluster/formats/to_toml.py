@@ -8,7 +8,9 @@ from itertools import groupby
 from dally.cluster.formats.hostlist import fold
 from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS
 from dally.cluster.formats.valid_names import valid_names
+from dally.cluster.partitions import Partition
 from dally.cluster.topology import Link, Topology
+from dally.model import INFINITY
 
 _UNSTATED = Link()
 
@@ -35,7 +37,21 @@ def to_toml(topology: Topology) -> str:
             facts = _facts(link, shared[tier])
             if facts:
                 lines += ["[[domains]]", f"path = {toml_text('/'.join(path))}", *facts, ""]
+    for partition in topology.partitions:
+        lines += [*_partition(partition, [path[-1] for path in paths[0]]), ""]
     return "\n".join(lines[:-1]) + "\n"
+
+
+def _partition(partition: Partition, machines: list[str]) -> list[str]:
+    inside = fold(machines[number] for number in sorted(partition.machines))
+    lines = ["[[partitions]]", f"name = {toml_text(partition.name)}", f"machines = {_list(inside)}"]
+    if partition.max_gpus:
+        lines.append(f"max_gpus = {partition.max_gpus}")
+    if partition.time_limit_s < INFINITY:
+        lines.append(f"time_limit_s = {partition.time_limit_s!r}")
+    for key, names in (("users", partition.users), ("accounts", partition.accounts)):
+        lines += [f"{key} = {_list(list(names))}"] if names else []
+    return lines
 
 
 def _paths(topology: Topology) -> list[list[tuple[str, ...]]]:

@@ -9,14 +9,18 @@ from typing import Any, NoReturn
 from dally.cluster.formats.from_machines import MOST_TIERS
 from dally.cluster.formats.hostlist import MOST_NAMES, expand
 from dally.cluster.links import FABRICS
+from dally.cluster.partitions import Partition
 from dally.cluster.topology import Link, Machine, Topology, machine_name
 from dally.errors import at
 from dally.input_file import read_text
+from dally.model import INFINITY
 from dally.parsed_text import parse_toml as toml_tables
 
 LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")
 FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
 MOST_GPUS_PER_MACHINE = 1024
+TABLES = ("tiers", "machines", "domains", "partitions")
+PARTITION_KEYS = ("name", "machines", "max_gpus", "time_limit_s", "users", "accounts")
 
 
 def read_toml(path: Path) -> Topology:
@@ -39,8 +43,8 @@ class _Reader:
 
     def topology(self) -> Topology:
         for key in self._tables:
-            if key not in ("tiers", "machines", "domains"):
-                raise at(self._path, self._line_starting(key), key, "unknown; known: tiers, machines, domains")
+            if key not in TABLES:
+                raise at(self._path, self._line_starting(key), key, f"unknown; known: {', '.join(TABLES)}")
         tiers = self._rows("tiers")
         if len(tiers) > MOST_TIERS:
             raise at(self._path, None, "tiers", f"{len(tiers):,} of them, at most {MOST_TIERS}")
@@ -55,7 +59,36 @@ class _Reader:
         paths |= {path[:length] for path in paths for length in range(1, len(path))}
         links = {path: defaults[len(names) - 1 - len(path)] for path in paths}
         self._exceptions(links, len(names))
-        return Topology(names, machines, links)
+        topology = Topology(names, machines, links)
+        topology.partitions = self._partitions(topology)
+        return topology
+
+    def _partitions(self, topology: Topology) -> list[Partition]:
+        """Named sets of machines with their limits."""
+        numbers = {name: number for number, name in enumerate(topology.names[0])}
+        found: list[Partition] = []
+        for index, row in enumerate(self._rows("partitions") if "partitions" in self._tables else []):
+            self._known("partitions", index, row, PARTITION_KEYS)
+            name = self._text("partitions", index, row, "name")
+            if any(other.name == name for other in found):
+                self._fail("partitions", index, "name", name, "two partitions have this name")
+            machines = self._names("partitions", index, row, "machines")
+            for machine in machines:
+                if machine not in numbers:
+                    self._fail("partitions", index, "machines", machine, "no such machine")
+            most = self._count("partitions", index, row, "max_gpus", MOST_NAMES) if "max_gpus" in row else 0
+            limit_s = self._number("partitions", index, row, "time_limit_s") if "time_limit_s" in row else INFINITY
+            users = tuple(self._names("partitions", index, row, "users")) if "users" in row else ()
+            accounts = tuple(self._names("partitions", index, row, "accounts")) if "accounts" in row else ()
+            inside = frozenset(numbers[machine] for machine in machines)
+            found.append(Partition(name, inside, most, limit_s, users, accounts))
+        return found
+
+    def _names(self, table: str, index: int, row: dict[str, Any], key: str) -> list[str]:
+        """A name or a list of them, with patterns as n[01-16]."""
+        given = row.get(key)
+        patterns = given if isinstance(given, list) else [given]
+        return [name for pattern in patterns for name in self._expanded(table, index, key, pattern)]
 
     def _machines(self, depth: int) -> list[Machine]:
         found: list[Machine] = []

@@ -12,7 +12,7 @@ from dally.perf.gpu_types import accepted
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
 from dally.policies.sharing.lines import Lines
-from dally.policies.sharing.pool import Pool, make_pools
+from dally.policies.sharing.pool import Pool, kinds_of, make_pools
 from dally.policies.sharing.pool_choice import Lengths, Standing, soonest
 from dally.policies.sharing.teams import Team, below, for_priority, make_teams
 from dally.policies.view import View
@@ -45,13 +45,14 @@ class Desks(Policy):
         self._build = build
         self._sample = build()  # for what all of them have in common
         self._pools = make_pools(topology, network, list(mixed))
-        self._root, self._leaves = make_teams(tree, [pool.name for pool in self._pools])
+        self._root, self._leaves = make_teams(tree, kinds_of(self._pools))
         self._teams = list(below(self._root))
         self._lines = Lines()
         self._desks: dict[tuple[int, int], Desk] = {}
         self._desk_of: dict[int, Desk] = {}  # by the job's index
         self._team_of: dict[int, Team] = {}
         self._waiting: set[int] = set()  # indexes of jobs that are counted as asking
+        self._asked = [0] * len(self._pools)  # GPUs that jobs wait for, by pool
         self._past: list[Job] = []
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
@@ -105,18 +106,21 @@ class Desks(Policy):
         if job.allocation is not None:
             held = job.allocation.parts()
             fitting = [pool for pool in self._pools if all(pool.has(machine) for machine, _ in held)]
-            return min(fitting, key=lambda pool: len(pool.types))
+            return min(fitting, key=lambda pool: (pool.partition != job.partition, len(pool.types)))
         return soonest(self._open_to(job), job, self._lengths.left_s(job))
 
     def _open_to(self, job: Job) -> list[Standing]:
         """The pools whose GPUs the job accepts."""
-        names = accepted(job, [pool.name for pool in self._pools if len(pool.types) == 1])
-        pools = [pool for pool in self._pools if pool.name in names] or self._pools
-        root = self._root
-        return [Standing(pool, self._views[pool.number], self._wanted(root, pool)) for pool in pools]
+        known = any(pool.partition == job.partition for pool in self._pools)
+        pools = [pool for pool in self._pools if pool.partition == (job.partition if known else "")]
+        names = accepted(job, [pool.name for pool in pools if len(pool.types) == 1])
+        pools = [pool for pool in pools if pool.name in names] or pools
+        return [Standing(pool, self._views[pool.number], self._wanted(pool)) for pool in pools]
 
-    def _wanted(self, team: Team, pool: Pool) -> int:
-        return team.held[pool.number] + sum(each.asked[pool.number] for each in self._teams)
+    def _wanted(self, pool: Pool) -> int:
+        """GPUs of the pool that are held and asked for."""
+        held = pool.cluster.topology.total_gpus() - int(pool.cluster.free_gpus)
+        return held + self._asked[pool.number]
 
     def _desk_at(self, team: Team, pool: Pool) -> Desk:
         found = self._desks.get((team.number, pool.number))
@@ -173,7 +177,9 @@ class Desks(Policy):
         if waits == (index in self._waiting):
             return
         desk = self._desk(job)
-        desk.team.asked[desk.pool.number] += int(job.gpus) if waits else -int(job.gpus)
+        change = int(job.gpus) if waits else -int(job.gpus)
+        desk.team.asked[desk.pool.kind] += change
+        self._asked[desk.pool.number] += change
         (self._waiting.add if waits else self._waiting.remove)(index)
 
     def _holds(self, job: Job, sign: int) -> None:
@@ -187,7 +193,7 @@ class Desks(Policy):
                 pool.give_back(job, allocation)
         desk = self._desk(job)
         for team in desk.team.up():
-            team.held[desk.pool.number] += sign * int(job.gpus)
+            team.held[desk.pool.kind] += sign * int(job.gpus)
 
     def _tell_others(self, desk: Desk, now: float) -> None:
         for other in self._desks.values():

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
+from dally.cluster.partitions import Partition
 from dally.cluster.pools import pool_topology
 from dally.cluster.topology import Topology
 from dally.model import Allocation, Job
+from dally.perf.gpu_types import MIX
 
 
 class Pool:
     """What a policy of this pool takes for the cluster: the same machines, of which only the pool's have GPUs."""
 
-    def __init__(self, number: int, name: str, topology: Topology, network: Network | None, whole: bool) -> None:
+    def __init__(
+        self, number: int, name: str, kind: int, cluster: Cluster, whole: bool, partition: Partition | None = None
+    ) -> None:
         """`whole`: the pool is the cluster itself, which the engine hands us and keeps the books of."""
         self.number = number
-        self.name = name
+        self.name = name  # its type of GPU, or several joined
+        self.kind = kind  # the number of that name: quotas are by type, wherever the machines are
         self.whole = whole
-        self.types = set(name.split("+"))
-        self.cluster = Cluster(topology if whole else pool_topology(topology, self.types), network)
+        self.partition = "" if partition is None else partition.name
+        self.types = set(name.split(MIX))
+        self.cluster = cluster
 
     @property
     def gpus(self) -> int:
@@ -65,10 +71,24 @@ class Pool:
 
 
 def make_pools(topology: Topology, network: Network | None, mixed: list[str]) -> list[Pool]:
-    """One pool a type, then those that jobs ask for which may mix types, as `A100+V100`."""
-    types = types_of(topology)
-    names = types if len(types) == 1 else [*types, *mixed]
-    return [Pool(number, name, topology, network, len(names) == 1) for number, name in enumerate(names)]
+    """One pool a type, then those that jobs ask for which may mix types, then those of each partition."""
+    names = types_of(topology)
+    if len(names) > 1:
+        names += mixed
+    elif not topology.partitions:
+        return [Pool(0, names[0], 0, Cluster(topology, network), True)]
+    found: list[Pool] = []
+    for partition in (None, *topology.partitions):
+        for kind, name in enumerate(names):
+            part = pool_topology(topology, set(name.split(MIX)), partition)
+            if part.total_gpus() > 0:
+                found.append(Pool(len(found), name, kind, Cluster(part, network), False, partition))
+    return found
+
+
+def kinds_of(pools: list[Pool]) -> list[str]:
+    """The names of the pools by kind."""
+    return list(dict.fromkeys(pool.name for pool in pools))
 
 
 def types_of(topology: Topology) -> list[str]:

@@ -69,6 +69,7 @@ class SharingPolicy(Desks):
         super().__init__(tree, build, topology, network, mixed)
         self.samples: list[Sample] = []
         self.reclaimed: list[Reclaimed] = []
+        self._by_kind = [pool for pool in self._pools if not pool.partition]
         self._kept: dict[tuple[int, int], tuple[int, float]] = {}  # by team and pool: GPUs for it, and until when
         self._stopped_for: dict[int, set[int]] = {}  # by job, those for whom it was stopped: it does not stop them
         self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
@@ -107,10 +108,10 @@ class SharingPolicy(Desks):
     def _take_samples(self, now: float) -> None:
         """At the first pass of every hour."""
         self._sample_due_s = (now // SAMPLE_EVERY_S + 1.0) * SAMPLE_EVERY_S
-        for pool in self._pools:
+        for pool in self._by_kind:
             shares = self._shares(pool)
             for team in self._teams[1:]:
-                held, asked = team.held[pool.number], sum(leaf.asked[pool.number] for leaf in below(team))
+                held, asked = team.held[pool.kind], sum(leaf.asked[pool.kind] for leaf in below(team))
                 due, sure = shares.due[team.number], shares.guaranteed[team.number]
                 self.samples.append(Sample(now, team.path, pool.name, held, asked, due, sure, team.used_gpu_s))
 
@@ -142,15 +143,15 @@ class SharingPolicy(Desks):
                         yield Preempt(job)
 
     def _shares(self, pool: Pool) -> FairShares:
-        found = self._known.get(pool.number)
+        found = self._known.get(pool.kind)
         if found is None:
-            found = FairShares(self._root, pool.number, pool.gpus, self._part(pool))
-            self._known[pool.number] = found
+            found = FairShares(self._root, pool.kind, self._by_kind[pool.kind].gpus, self._part(pool))
+            self._known[pool.kind] = found
         return found
 
     def _part(self, pool: Pool) -> float:
-        """The pool's part of all GPUs."""
-        return pool.gpus / sum(other.gpus for other in self._pools if len(other.types) == 1)
+        """What GPUs of its type are of all GPUs."""
+        return self._by_kind[pool.kind].gpus / sum(each.gpus for each in self._by_kind if len(each.types) == 1)
 
     def _due(self, desk: Desk) -> float:
         """GPUs the team is due of the pool."""
@@ -170,9 +171,9 @@ class SharingPolicy(Desks):
                 if job is None:
                     break
                 shares = self._shares(pool)
-                sure = desk.team.held[pool.number] + int(job.gpus) <= shares.guaranteed[desk.team.number] + EPSILON
+                sure = desk.team.held[pool.kind] + int(job.gpus) <= shares.guaranteed[desk.team.number] + EPSILON
                 spared = set() if sure else self._stopped_for.get(int(job.index), set())
-                found = claim(job, pool.number, shares, self._team_of, pool.cluster, spared, now)
+                found = claim(job, pool.kind, shares, self._team_of, pool.cluster, spared, now)
                 if found is None or not found.losers:
                     if found is not None and found.ripe_s < INFINITY:
                         self._due_s = min(self._due_s, found.ripe_s)
@@ -198,7 +199,7 @@ class SharingPolicy(Desks):
 
     def _claimant(self, desk: Desk, now: float) -> Job | None:
         """The best-ranked job of the team that its due and its limits have room for."""
-        room = min(self._due(desk) - desk.team.held[desk.pool.number], self._allowed(desk))
+        room = min(self._due(desk) - desk.team.held[desk.pool.kind], self._allowed(desk))
         job = desk.line.best(room + EPSILON)
         gpus, until_s = self._vain.get(desk.team.number, (0, 0.0))
         return None if job is None or (job.gpus == gpus and now < until_s) else job
@@ -210,7 +211,7 @@ class SharingPolicy(Desks):
         self.reclaimed.append(
             Reclaimed(
                 now, loser.job_id, winner.job_id, team.path, desk.team.path, int(loser.gpus), now - loser.placed_s,
-                team.held[desk.pool.number], shares.due[team.number],
+                team.held[desk.pool.kind], shares.due[team.number],
             )
         )  # fmt: skip
 
@@ -250,11 +251,11 @@ class SharingPolicy(Desks):
     def _room(self, desk: Desk, due: float) -> float:
         """GPUs the team may take now: up to its due and its limits, of those free that others do not keep back."""
         free = float(desk.pool.cluster.free_gpus) - self._kept_back(desk)
-        return max(0.0, min(due - desk.team.held[desk.pool.number], self._allowed(desk), free))
+        return max(0.0, min(due - desk.team.held[desk.pool.kind], self._allowed(desk), free))
 
     def _allowed(self, desk: Desk) -> float:
         """GPUs that its limits and those above it still let it have."""
-        return min(team.room(desk.pool.number) for team in desk.team.up())
+        return min(team.room(desk.pool.kind) for team in desk.team.up())
 
     def _kept_back(self, desk: Desk) -> float:
         """Free GPUs that others are guaranteed and do not lend."""
@@ -265,7 +266,7 @@ class SharingPolicy(Desks):
         for team in desk.team.up():
             for child in team.children:
                 if child is not below:
-                    kept += max(0.0, child.lends_all_but(pool.number, part) - child.held[pool.number])
+                    kept += max(0.0, child.lends_all_but(pool.kind, part) - child.held[pool.kind])
             below = team
         for (team_number, pool_number), (gpus, until_s) in self._kept.items():
             if pool_number == pool.number and team_number != desk.team.number and until_s > self._now:
@@ -279,4 +280,4 @@ def _anything(_: Desk) -> float:
 
 def _lacks(desk: Desk, guaranteed: dict[int, float]) -> bool:
     """Whether the team holds less than it is guaranteed."""
-    return desk.team.held[desk.pool.number] < guaranteed[desk.team.number] - EPSILON
+    return desk.team.held[desk.pool.kind] < guaranteed[desk.team.number] - EPSILON
