@@ -6,6 +6,8 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Any, Final, NamedTuple
 
+from dally.cluster.links import Network
+from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.policies.base import Param, Policy
 from dally.policies.settings import Settings
@@ -14,6 +16,10 @@ NOTHING: Final = "nothing"  # what a policy needs to know
 DURATIONS: Final = "durations"
 BEST_FIT: Final = "best fit"
 KINDS: Final = (float, int, str, bool)  # of parameters
+
+
+# Settings, the machines, their network, and the sets of types that jobs may mix.
+OverTypes = Callable[[Settings, Topology, Network | None, list[str]], Policy]
 
 
 class NamedPolicy(NamedTuple):
@@ -29,6 +35,7 @@ class NamedPolicy(NamedTuple):
     params: tuple[Param, ...] = ()
     source: str = ""  # the distribution that brings it; empty: Dally itself
     files: tuple[str, ...] = ()  # parameters that name a file
+    over_types: OverTypes | None = None  # builds it for a cluster of several types of GPU that it sees at once
 
 
 def declared(name: str, what: object) -> NamedPolicy:

@@ -9,6 +9,8 @@ from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.links import Network
+from dally.cluster.topology import Topology
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
 from dally.policies.base import Param, Policy
 from dally.policies.consolidating import emptied, needed
@@ -198,8 +200,20 @@ def _gavel(settings: Settings) -> Policy:
     return GavelPolicy(at_tier(BestFit(), settings["tier"]), settings["round_s"])
 
 
+def _over_types(settings: Settings, topology: Topology, network: Network | None, mixed: list[str]) -> Policy:
+    from dally.policies.gavel_types import GavelOfTypes
+
+    placement = at_tier(BestFit(), settings["tier"])
+    return GavelOfTypes(placement, settings["round_s"], settings["aware"], topology, network, mixed)
+
+
 GAVEL: Final = NamedPolicy(
     "gavel", _gavel, "time due over time had", "closest tier, largest first", "rounds", NOTHING,
     "Narayanan et al., Gavel, OSDI 2020",
-    (Param("round_s", 360.0, "seconds that a round lasts", 1e-3, period=True), TIER),
+    (
+        Param("round_s", 360.0, "seconds that a round lasts", 1e-3, period=True),
+        TIER,
+        Param("aware", True, "false: of several types of GPU it knows who accepts which, and no speeds"),
+    ),
+    over_types=_over_types,
 )  # fmt: skip

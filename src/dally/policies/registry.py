@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dally.cluster.links import Network
+from dally.cluster.topology import Topology
 from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import InputError, unknown
 from dally.policies import combinations, paper_dally_variants, tiresias
@@ -93,6 +95,16 @@ def _installed(name: str) -> NamedPolicy | None:
 def build(name: str, given: Mapping[str, str] | None = None) -> Policy:
     """A new policy of that name with these settings, as `--set` gives them."""
     return _build(find(name), given or {})
+
+
+def build_over_types(
+    name: str, given: Mapping[str, str], topology: Topology, network: Network | None, mixed: list[str]
+) -> Policy | None:
+    """A new policy that sees all types of GPU at once; None if that one is built for every type by itself."""
+    named = find(name)
+    if named.over_types is None:
+        return None
+    return named.over_types(settings_for(named.name, named.params, given), topology, network, mixed)
 
 
 def policy_of(policy: str | type[Policy] | Policy, given: Mapping[str, object] | None = None) -> Policy:

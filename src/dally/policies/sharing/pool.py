@@ -91,6 +91,13 @@ def kinds_of(pools: list[Pool]) -> list[str]:
     return list(dict.fromkeys(pool.name for pool in pools))
 
 
+def pool_of(pools: list[Pool], allocation: Allocation) -> Pool:
+    """The smallest pool that has all of these GPUs."""
+    machines = list(allocation.machines)
+    fitting = [pool for pool in pools if all(pool.has(machine) for machine in machines)]
+    return min(fitting, key=lambda pool: len(pool.types))
+
+
 def types_of(topology: Topology) -> list[str]:
     """The types of the cluster's GPUs in the order of its machines; [""] where none is stated."""
     return list(dict.fromkeys(topology.gpu_types))

@@ -1,0 +1,192 @@
+"""Max-min fair fractions of time over several types of GPU: Gavel's linear program, solved exactly.
+
+For given prices of the types, the cheapest way to give a job so much throughput lies on the lower convex hull of
+nothing and of (throughput there all the time, price) over the types. So the simplex method needs but one row a type
+and one more: what enters its basis is found by one walk along the hulls, however many jobs there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from dally.policies.shares_basis import Basis, Column
+
+EPSILON: Final = 1e-9
+MOST_PIVOTS: Final = 2000
+
+
+class Alike(NamedTuple):
+    """Jobs that are alike: GPUs of all of them, and how well off one is that is always in a pool; 0: never is."""
+
+    gpus: float
+    levels: tuple[float, ...]
+
+
+class Pools(NamedTuple):
+    """GPUs by type, and what part of a gang in each pool is of each type."""
+
+    gpus: list[float]
+    parts: list[list[tuple[int, float]]]  # by pool: (type, part)
+
+
+class _Walk(NamedTuple):
+    """The cheapest ways up to a job's highest level: where the way turns, in which pools, and how steep it was."""
+
+    levels: list[float]
+    pools: list[int]  # -1: nowhere
+    slopes: list[float]
+
+
+class _Reached(NamedTuple):
+    """How far from one list of levels to another, by which fractions, and whose way up has a price."""
+
+    part: float
+    fractions: list[list[float]]
+    slopes: list[float]
+
+
+def effective_shares(jobs: list[Alike], pools: Pools) -> list[list[float]]:
+    """By jobs alike and pool the fraction of time, so that the worst off is as well off as can be.
+
+    Then the worst off of those that could still have more, and so on.
+    """
+    tops = [max(row.levels) for row in jobs]
+    levels = [0.0] * len(jobs)
+    fractions = [[0.0] * len(pools.parts) for _ in jobs]
+    rising = [number for number in range(len(jobs)) if tops[number] > 0.0]
+    while rising:
+        steps = sorted({tops[number] for number in rising})
+        below, above = -1, len(steps)
+        while above - below > 1:  # the farthest step to which all of them can rise
+            middle = (below + above) // 2
+            wanted = _risen(levels, tops, rising, steps[middle])
+            found = _reach(jobs, pools, levels, wanted, fractions)
+            if found.part >= 1.0 - EPSILON:
+                below, levels, fractions = middle, wanted, found.fractions
+            else:
+                above = middle
+        rising = [number for number in rising if levels[number] < tops[number]]
+        if not rising:
+            break
+        wanted = _risen(levels, tops, rising, steps[above])
+        found = _reach(jobs, pools, levels, wanted, fractions)
+        levels = [low + found.part * (high - low) for low, high in zip(levels, wanted, strict=True)]
+        fractions = found.fractions
+        steep = EPSILON * max([found.slopes[number] for number in rising])
+        free = [number for number in rising if found.slopes[number] <= steep]
+        rising = free if len(free) < len(rising) else []
+    return fractions
+
+
+def _risen(levels: list[float], tops: list[float], rising: list[int], to: float) -> list[float]:
+    found = list(levels)
+    for number in rising:
+        found[number] = max(levels[number], min(tops[number], to))
+    return found
+
+
+def _reach(
+    jobs: list[Alike], pools: Pools, low: list[float], high: list[float], fractions: list[list[float]]
+) -> _Reached:
+    """The farthest point between two lists of levels that the GPUs suffice for; `fractions` reach the first."""
+    basis = Basis(pools.gpus, Column(0.0, _used(jobs, pools, fractions), fractions))
+    slopes: list[float] = []
+    for _ in range(MOST_PIVOTS):
+        prices, worth = basis.prices()
+        if basis.enter_slack(prices):
+            continue
+        walks = [_walk(row.levels, _pool_prices(pools, prices)) for row in jobs]
+        part, slopes = _farthest(jobs, walks, low, high)
+        found = [
+            _at(walk, start + part * (end - start), len(pools.parts))
+            for walk, start, end in zip(walks, low, high, strict=True)
+        ]
+        column = Column(part, _used(jobs, pools, found), found)
+        if not basis.enter(column, prices, worth):
+            break
+    return _Reached(basis.value(), basis.mixed(), slopes)
+
+
+def _pool_prices(pools: Pools, prices: list[float]) -> list[float]:
+    return [sum([prices[kind] * part for kind, part in parts]) for parts in pools.parts]
+
+
+def _used(jobs: list[Alike], pools: Pools, fractions: list[list[float]]) -> list[float]:
+    """GPUs by type."""
+    found = [0.0] * len(pools.gpus)
+    for row, times in zip(jobs, fractions, strict=True):
+        for pool, time in enumerate(times):
+            if time > 0.0:
+                for kind, part in pools.parts[pool]:
+                    found[kind] += row.gpus * time * part
+    return found
+
+
+def _walk(levels: tuple[float, ...], prices: list[float]) -> _Walk:
+    """The lower convex hull of levels and prices, from nothing up."""
+    found = _Walk([0.0], [-1], [])
+    level = 0.0
+    price = 0.0
+    while True:
+        best = -1
+        least = 0.0
+        for pool, end in enumerate(levels):
+            if end > level:
+                slope = max(0.0, prices[pool] - price) / (end - level)
+                if best < 0 or slope < least or (slope == least and end > levels[best]):
+                    best, least = pool, slope
+        if best < 0:
+            return found
+        level, price = levels[best], max(price, prices[best])
+        found.levels.append(level)
+        found.pools.append(best)
+        found.slopes.append(least)
+
+
+def _farthest(
+    jobs: list[Alike], walks: list[_Walk], low: list[float], high: list[float]
+) -> tuple[float, list[float]]:
+    """How far it pays to go if the whole way is worth 1, and by jobs the price of the next step from there."""
+    turns: list[tuple[float, float]] = []
+    for number, walk in enumerate(walks):
+        way = high[number] - low[number]
+        if way <= 0.0:
+            continue
+        before = 0.0
+        for place, slope in enumerate(walk.slopes):
+            start, end = walk.levels[place], walk.levels[place + 1]
+            if end > low[number] and start < high[number]:
+                price = jobs[number].gpus * slope * way
+                turns.append((max(0.0, (start - low[number]) / way), price - before))
+                before = price
+    turns.sort()
+    part, price = 1.0, 0.0
+    for at, more in turns:
+        price += more
+        if price >= 1.0:
+            part = at
+            break
+    return part, [
+        _slope_at(walk, start + part * (end - start)) for walk, start, end in zip(walks, low, high, strict=True)
+    ]
+
+
+def _slope_at(walk: _Walk, level: float) -> float:
+    for place, slope in enumerate(walk.slopes):
+        if level < walk.levels[place + 1] * (1.0 - EPSILON):
+            return slope
+    return walk.slopes[-1] if walk.slopes else 0.0
+
+
+def _at(walk: _Walk, level: float, pools: int) -> list[float]:
+    """The cheapest fractions for a level."""
+    found = [0.0] * pools
+    for place in range(len(walk.slopes)):
+        start, end = walk.levels[place], walk.levels[place + 1]
+        if level <= end or place == len(walk.slopes) - 1:
+            part = min(1.0, max(0.0, (level - start) / (end - start)))
+            found[walk.pools[place + 1]] = part
+            if place > 0:
+                found[walk.pools[place]] = 1.0 - part
+            return found
+    return found
