@@ -76,6 +76,8 @@ COMPILED = [
     "policies/composed.py",
     "policies/consolidating.py",
     "policies/gandiva.py",
+    "policies/shares_basis.py",
+    "policies/effective_shares.py",
     "policies/gavel.py",
     "policies/ada_srsf.py",
     "policies/paper_dally.py",

@@ -28,7 +28,6 @@ class Kind(NamedTuple):
 class Turn(NamedTuple):
     """A job's claim to a pool in this round."""
 
-    lack: float  # due over had
     due: float
     job: Job
     pool: int
@@ -192,11 +191,14 @@ class GavelOfTypes(GavelPolicy):
         return chosen, others
 
     def _by_liking(self, job: Job) -> list[Pool]:
-        """Pools for a job that is due none of what is left: where it is, then the fastest."""
+        """Pools for a job to which no claim matters: where it is, then the fastest; of equals not always the same."""
         speeds = self._kinds[int(job.index)].throughputs
         here = self._pool(job) if job.status == RUNNING else None
+        turn, count = int(job.index), len(self._pools)
         fitting = [pool for pool in self._pools if speeds[pool.number] > 0.0]
-        return sorted(fitting, key=lambda pool: (pool is not here, -speeds[pool.number]))
+        return sorted(
+            fitting, key=lambda pool: (pool is not here, -speeds[pool.number], (pool.number + turn) % count)
+        )
 
     def _may_take(self, room: list[int], pool: Pool, job: Job) -> bool:
         """Take the job's GPUs of a pool if there are enough; a gang in groups waits for what is left to the end."""
@@ -228,19 +230,21 @@ class GavelOfTypes(GavelPolicy):
     def _order(self, now: float, waiting: list[Job]) -> list[Turn]:
         """Claims to pools, who lacks most first; ties by what is due, then by submission."""
         due = self._solved()
-        found: list[Turn] = []
+        rows: list[tuple[float, float, int, int, Turn]] = []
         for job in [*self._running.values(), *waiting]:
-            had_s = self._had_s[int(job.index)]
+            had_s = list(self._had_s[int(job.index)])
             if job.status == RUNNING:
-                had_s = list(had_s)
                 had_s[self._pool(job).number] += max(0.0, now - self._works_from_s[int(job.index)])
-            kind = self._kinds[int(job.index)]
-            for pool, part in enumerate(due[kind]):
-                if kind.throughputs[pool] > 0.0:
-                    lack = part * (now - job.submit_s) / had_s[pool] if had_s[pool] > 0.0 else INFINITY
-                    found.append(Turn(lack if part > 0.0 else 0.0, part, job, pool))
-        found.sort(key=lambda turn: (-turn.lack, -turn.due, int(turn.job.index), turn.pool))
-        return found
+            parts = due[self._kinds[int(job.index)]]
+            for place, pool in enumerate(self._by_liking(job)):
+                part, own_s = parts[pool.number], had_s[pool.number]
+                if not self._aware:  # any type is as good as another: a claim is one to all of them
+                    part, own_s = sum(parts), sum(had_s)
+                lack = part * (now - job.submit_s) / own_s if own_s > 0.0 else INFINITY
+                turn = Turn(part, job, pool.number)
+                rows.append((-lack if part > 0.0 else 0.0, -part, int(job.index), place, turn))
+        rows.sort(key=_rank)
+        return [row[4] for row in rows]
 
     def _solved(self) -> dict[Kind, list[float]]:
         """The program's answer for the jobs that are there."""
@@ -256,3 +260,7 @@ class GavelOfTypes(GavelPolicy):
         equal = sum(size * speed for size, speed in zip(sizes, kind.throughputs, strict=False)) / sum(sizes)
         equal = equal or max(kind.throughputs) or 1.0  # it accepts a mix of types only
         return tuple(kind.gpus * speed / equal for speed in kind.throughputs)
+
+
+def _rank(row: tuple[float, float, int, int, Turn]) -> tuple[float, float, int, int]:
+    return row[:4]
