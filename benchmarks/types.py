@@ -6,8 +6,8 @@ usage: python -m benchmarks.types [--loads 0.6,0.8,1.0] [--seeds 1,2,3] [--jobs 
 between places. Jobs are drawn as Gavel's authors drew theirs (OSDI 2020, section 7.1): Poisson arrivals, 10^x
 minutes on an A100 with x even from 1.5 to 3 for four in five and from 3 to 4 for the others; 70 % take one GPU,
 25 % two or four, 5 % eight. Models are drawn evenly from the catalogue's that fit on one GPU. Four jobs in five
-accept any type, the others one, drawn evenly. Load: GPU-seconds asked for on A100s ÷ those of the cluster by its speeds.
-A restart takes 30 s. One core: a minute a run and policy, compiled.
+accept any type, the others one, drawn evenly. Load: GPU-seconds asked for on A100s ÷ those of the cluster by its
+speeds. A restart takes 30 s. One core: a minute a run and policy, compiled.
 """
 
 from __future__ import annotations

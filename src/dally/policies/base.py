@@ -72,6 +72,10 @@ class Policy(Part):
         """How transfers of its jobs share links: `fair`, or admitted one by one by `adadual`."""
         return "fair"
 
+    def migrates(self) -> bool:
+        """Whether its running gangs may move to faster GPUs (policies/sharing: of another type)."""
+        return False
+
     def suspend_s(self, job: Job, usual_s: float) -> float:
         """Seconds until the gang works again after the policy itself took its GPUs; `usual_s` is the run's price.
 

@@ -29,17 +29,20 @@ class GavelPolicy(Policy):
     """Max-min fairness over GPU shares: in each round run those who lack most of the time due to them.
 
     Narayanan et al., Gavel, OSDI 2020. The paper works out by a linear program what fraction of time each job
-    should have on each kind of GPU, so that the worst off has as much throughput as can be, and realises these
-    fractions in rounds: a job's priority is the fraction it is due over the fraction it has had. We do the same
-    with one kind of GPU, where the program's optimum needs no solver (policies/max_min.py; the tests solve the
-    program too). Its throughputs for consolidated and for scattered places come out alike: a scattered place takes
-    as much GPU time for less throughput, so the program gives it no time. What a gang has had counts by the work
-    it got done, not by the clock; in a round the largest gangs are placed first, each at its closest tier, and
-    smaller ones of the same round make way and are placed anew. Only then GPUs that are left go to gangs that fit
-    them, at any tier unless told otherwise; GPUs that become free in a round stand idle until the next. We depart
-    from the paper: fractions had are counted from the job's submission, and a gang keeps its GPUs until it has
-    worked for half a round. We could not do what it was made for, several kinds of GPU, nor packing of two jobs on
-    one GPU: no throughputs of pairs are known.
+    should have on each type of GPU, so that the worst off has as much throughput as can be, and realises these
+    fractions in rounds: a job's priority is the fraction it is due over the fraction it has had. So do we. Where
+    the cluster has several types (and no queues share it), fractions are by job and type: the program is solved
+    exactly (policies/effective_shares.py; the tests solve it with another solver), throughput counts against an
+    equal share of all GPUs and by the gang's size, priorities are by job and type, and jobs change type between
+    rounds at the price of a restart; `aware=false` tells it who accepts which type, and no speeds. With one type
+    the optimum needs no solver (policies/max_min.py). Its throughputs for consolidated and for scattered places
+    come out alike: a scattered place takes as much GPU time for less throughput, so the program gives it no time.
+    With one type, what a gang has had counts by the work it got done, not by the clock; in a round the largest
+    gangs are placed first, each at its closest tier, and smaller ones of the same round make way and are placed
+    anew. Only then GPUs that are left go to gangs that fit them, at any tier unless told otherwise; GPUs that
+    become free in a round stand idle until the next. We depart from the paper: fractions had are counted from the
+    job's submission, and a gang keeps its GPUs until it has worked for half a round. We could not do packing of two
+    jobs on one GPU: no throughputs of pairs are known.
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:

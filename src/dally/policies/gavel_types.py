@@ -191,7 +191,7 @@ class GavelOfTypes(GavelPolicy):
         return chosen, others
 
     def _by_liking(self, job: Job) -> list[Pool]:
-        """Pools for a job to which no claim matters: where it is, then the fastest; of equals not always the same."""
+        """Pools for a job to which no claim matters: where it is, then the fastest; equals in turn."""
         speeds = self._kinds[int(job.index)].throughputs
         here = self._pool(job) if job.status == RUNNING else None
         turn, count = int(job.index), len(self._pools)

@@ -79,6 +79,9 @@ class Dally(Policy):
     def next_wakeup(self, now: float) -> float:
         return self._due_s
 
+    def migrates(self) -> bool:
+        return self.limits.migration
+
     # Keeping books.
 
     def queued(self, job: Job, now: float) -> None:

@@ -1,0 +1,114 @@
+"""What holds for every cluster of several types of GPU, every policy and all jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.topology import Machine, Topology
+from dally.engine.failures import ListedFailures
+from dally.engine.simulate import Simulation
+from dally.model import FINISHED, Costs, Job
+from dally.perf.base import SpeedModel
+from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds
+from dally.policies.registry import POLICIES
+from dally.runs.team_setup import Built, policy_for
+from tests.examples import many
+
+TYPES = ("H100", "A100", "V100")
+SPEEDS = {"H100": 1.7, "A100": 1.0, "V100": 0.4}
+NAMES = sorted(POLICIES)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A small cluster of several types, and its jobs."""
+
+    machines: tuple[tuple[str, str, int], ...]  # rack, type, GPUs
+    jobs: tuple[tuple[float, int, float, str], ...]  # submit_s, gpus, duration_s, types it accepts
+    outages: tuple[tuple[int, float, float], ...] = ()
+    costs: Costs = Costs()  # noqa: RUF009 (never changed)
+
+    def run(self, policy: str, given: dict[str, str] | None = None) -> Simulation:
+        rows = [Machine((rack,), f"m{i}", gpus, kind) for i, (rack, kind, gpus) in enumerate(self.machines)]
+        topology = Topology(["machine", "rack", "network"], rows)
+        jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(self.jobs)]
+        for job, row in zip(jobs, self.jobs, strict=True):
+            job.gpu_type = row[3]
+        speed = TypedSpeed(SpeedModel(), topology.gpu_types, TypeSpeeds(TYPES, SPEEDS))
+        shared = policy_for(Built(policy, given or {}), "", jobs, topology, None)
+        failures = ListedFailures(list(self.outages))
+        simulation = Simulation(jobs, Cluster(topology), shared, speed, self.costs, failures)
+        simulation.run()
+        return simulation
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Typed:
+    """Two or three types, racks of one or several; jobs that fit a type they accept, or a mix of two."""
+    kinds = draw(st.sampled_from([TYPES, TYPES[:2], TYPES[1:]]))
+    row = st.tuples(st.sampled_from("ab"), st.sampled_from(kinds), st.sampled_from([1, 2, 4, 8]))
+    first = [(draw(st.sampled_from("ab")), kind, 4) for kind in kinds]
+    machines = (*first, *draw(st.lists(row, max_size=3)))
+    sizes = {kind: sum(gpus for _, name, gpus in machines if name == kind) for kind in kinds}
+    mix = MIX.join(kinds[:2])
+    accepts = ["", "", "", *kinds, OR.join(kinds[:2]), mix, OR.join([kinds[-1], mix])]
+    jobs = []
+    for _ in range(draw(st.integers(1, 12))):
+        names = draw(st.sampled_from(accepts))
+        largest = max(sum(sizes[part] for part in name.split(MIX)) for name in (names or OR.join(kinds)).split(OR))
+        gpus = draw(st.sampled_from([1, 1, 2, 4, 8]).filter(lambda gpus, most=largest: gpus <= most))
+        length_s = draw(st.sampled_from([10.0, 300.0, 2000.0, 9000.0]))
+        jobs.append((float(draw(st.integers(0, 3000))), gpus, length_s, names))
+    outages = draw(st.sampled_from([(), (), ((0, 500.0, 1500.0),)]))
+    restart_s = draw(st.sampled_from([0.0, 30.0]))
+    return Typed(machines, tuple(sorted(jobs)), outages, Costs(restart_s, 0.0, 0.0))
+
+
+def places(simulation: Simulation) -> list[tuple[Job, set[str]]]:
+    """Every placement of the run: whose, and on GPUs of which types."""
+    log, types = simulation.state.log, simulation.state.cluster.topology.gpu_types
+    found, first = [], 0
+    for row in range(len(log)):
+        last = int(log.part_ends[row])
+        kinds = {types[int(log.part_machines[part])] for part in range(first, last)}
+        if kinds:
+            found.append((simulation.jobs[int(log.jobs[row])], kinds))
+        first = last
+    return found
+
+
+@pytest.mark.parametrize("policy", NAMES)
+@given(case=cases())
+@settings(max_examples=many(8), deadline=None)
+def test_gangs_run_on_types_they_accept_and_mix_none_unless_they_may(policy: str, case: Typed) -> None:
+    simulation = case.run(policy)
+    for job, kinds in places(simulation):
+        if not job.gpu_type:
+            assert len(kinds) == 1, job
+        else:
+            assert any(kinds <= set(name.split(MIX)) for name in job.gpu_type.split(OR)), job
+    assert all(job.status == FINISHED for job in simulation.jobs)
+    again = case.run(policy)
+    assert [job.finish_s for job in again.jobs] == [job.finish_s for job in simulation.jobs]
+
+
+def test_gavel_shares_time_on_the_fast_type_as_its_program_says() -> None:
+    """By hand: one accepts both types (4/17 as fast on the second), the other the first only, each has half of it.
+
+    So the first works at 1/2 + 1/2 · 4/17; when it is done the other has the type to itself. Told that both are
+    equally fast, it leaves the first job on the slow one.
+    """
+    machines = (("a", "H100", 1), ("a", "V100", 1))
+    jobs = ((0.0, 1, 40_000.0, ""), (0.0, 1, 40_000.0, "H100"))
+    case = Typed(machines, jobs, costs=Costs(0.0, 0.0, 0.0))
+    first_s = 40_000.0 / (0.5 + 0.5 * 4 / 17)
+    expected = [first_s, first_s + 40_000.0 - first_s / 2]
+    assert [job.finish_s for job in case.run("gavel").jobs] == pytest.approx(expected, abs=720.0)
+    blind = case.run("gavel", {"aware": "false"}).jobs
+    assert blind[1].finish_s < 41_000.0
+    assert blind[0].finish_s > 100_000.0
