@@ -61,7 +61,7 @@ def cases(draw: st.DrawFn) -> Typed:
     for _ in range(draw(st.integers(1, 12))):
         names = draw(st.sampled_from(accepts))
         largest = max(sum(sizes[part] for part in name.split(MIX)) for name in (names or OR.join(kinds)).split(OR))
-        gpus = draw(st.sampled_from([1, 1, 2, 4, 8]).filter(lambda gpus, most=largest: gpus <= most))
+        gpus = draw(st.sampled_from([size for size in (1, 1, 2, 4, 8) if size <= largest]))
         length_s = draw(st.sampled_from([10.0, 300.0, 2000.0, 9000.0]))
         jobs.append((float(draw(st.integers(0, 3000))), gpus, length_s, names))
     outages = draw(st.sampled_from([(), (), ((0, 500.0, 1500.0),)]))
