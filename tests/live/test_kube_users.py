@@ -16,7 +16,7 @@ from dally.live.assembly import Service
 from dally.live.backends.base import BackendError, SubmitRequest
 from dally.live.config import Config
 from dally.live.setup import Setup
-from tests.live.kube_cluster import JOBS, PODS, ROOT, KubeCluster, job, pod, until
+from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -99,6 +99,23 @@ def test_ranks_follow_the_fabric(site: Site) -> None:
     assert nodes == sorted(nodes)
     lines = kube.admin.get(f"{MAPS}/dally-hosts-ranked")["data"]["hostfile"].splitlines()
     assert lines == [f"{one['metadata']['name']} slots=4 # {one['spec']['nodeName']}" for one in pods]
+
+
+def test_a_node_joins(site: Site) -> None:
+    """The daemon goes on with the same jobs on a larger tree."""
+    kube = site.kube
+    kube.admin.post(JOBS, job("stays", 4, 8, None))
+    site.go_on(lambda: site.runs("default.job.stays"))
+    before = site.daemon.board.by_id["default.job.stays"]
+    kube.add_node(16)
+    try:
+        site.go_on(lambda: len(site.daemon.board.nodes) == 17)
+        after = site.daemon.board.by_id["default.job.stays"]
+        assert (after.state, after.placement, after.since_s) == ("running", before.placement, before.since_s)
+        kube.admin.post(JOBS, job("wide", 13, 8, None))
+        site.go_on(lambda: site.runs("default.job.wide"))
+    finally:
+        kube.admin.delete(f"{NODES}/n17")
 
 
 def test_no_other_right_is_used(site: Site) -> None:

@@ -6,6 +6,7 @@ Its typed models cost CPU, differ between majors and refuse some true answers, s
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -172,6 +173,4 @@ def _is_final(refused: RefusedError) -> bool:
 
 
 def _inside_a_pod() -> bool:
-    import os
-
     return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ

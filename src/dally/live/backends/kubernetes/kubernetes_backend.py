@@ -13,7 +13,6 @@ from dally.live.backends import base
 from dally.live.backends.base import (
     Backend,
     BackendError,
-    ClusterJob,
     ClusterState,
     Placement,
     SubmitRequest,
@@ -21,6 +20,7 @@ from dally.live.backends.base import (
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
+from dally.live.backends.kubernetes.gang_book import GangBook
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.kubernetes.kube_api import KubeApi
@@ -28,11 +28,10 @@ from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.node_book import NodeBook
-from dally.live.backends.kubernetes.node_record import fits
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.owners import PLURALS, Owners, owner_of
 from dally.live.backends.kubernetes.pod_book import PodBook
-from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.room import Room
@@ -67,8 +66,10 @@ class KubernetesBackend(Backend):
         self._evictor = Evictor(self.api, self._pool, self.book, options.force)
         self._binder = Binder(self.api, self._pool, self.book, self.nodes, self._evictor, options.scheduler_name)
         self._room = Room(self.book, self.nodes)
-        self._mender = Mender(self._binder, self._evictor, self._room, self.nodes, options.force)
-        self._owners = Owners(self.api, self._pool)
+        self._gangs = GangBook(self.book, self.nodes, Owners(self.api, self._pool), self._ours)
+        self._mender = Mender(
+            self._binder, self._evictor, self._room, self.nodes, self._gangs.given_up, options.force
+        )
         self._hostfiles = Hostfiles(self.api)
         self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
         chosen = {"labelSelector": options.nodes} if options.nodes else {}
@@ -79,9 +80,6 @@ class KubernetesBackend(Backend):
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
-        self._gangs: dict[GangKey, Gang] = {}
-        self._jobs: dict[GangKey, ClusterJob] = {}
-        self._keys: dict[str, GangKey] = {}  # by job id
         self._claimed = False
         self._open = False
 
@@ -134,61 +132,8 @@ class KubernetesBackend(Backend):
         self._ready()
         if self._topology is None:
             self.topology()
-        with self.book.lock:
-            dirty, self.book.dirty = self.book.dirty, set()
-            if self.nodes.take_changes():
-                dirty |= self._gangs.keys()
-        try:
-            self._renew(dirty)
-        except BackendError:
-            with self.book.lock:
-                self.book.dirty |= dirty
-            raise
-        jobs = sorted(self._jobs.values(), key=_came)
-        return ClusterState(tuple(jobs), tuple(self.nodes.machines()))
-
-    def _renew(self, dirty: set[GangKey]) -> None:
-        found = {key: self.book.gang(key) for key in dirty}
-        self._owners.read((key, pods) for key, pods in found.items() if pods and self._ours(pods[0]))
-        for key, pods in found.items():
-            self._keys.pop(key.job_id, None)
-            job = self._renewed(key, pods)
-            if job is None:
-                self._gangs.pop(key, None)
-                self._jobs.pop(key, None)
-                self._owners.forget(key)
-            else:
-                self._jobs[key] = job
-                self._keys[key.job_id] = key
-
-    def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ClusterJob | None:
-        """The gang's job as it is now; None: there is nothing to tell."""
-        if not any(pod.needs.gpus for pod in pods):
-            return None
-        ours = self._ours(pods[0])
-        if not ours and not any(self.nodes.knows(pod.node) and not pod.ended for pod in pods):
-            return None
-        controller = self._owners.get(key)
-        before = self._gangs.get(key)
-        if before is not None and before.controller and controller and before.controller.uid != controller.uid:
-            self.book.touch(key)  # another one of its name: the old one is told as gone first
-            return None
-        gang = gang_of(key, pods, controller, lambda node: self.nodes.get(node) is None)
-        if not (gang.pods() or gang.ended):
-            return None
-        if len(gang.waiting) + len(gang.bound) > (gang.size or 0) and controller is not None and before is not None:
-            self._owners.forget(key)  # it may have been told to make more
-        self._gangs[key] = gang
-        return job_of_gang(gang, key in self._mender.given_up, not ours, self._bar(gang))
-
-    def _bar(self, gang: Gang) -> str:
-        """Why no or not every machine will do for a gang."""
-        for pod in gang.waiting:
-            if pod.selector:
-                count, of = self.nodes.all_fit(lambda node, selector=pod.selector: fits(selector, node))  # type: ignore[misc]
-                if count < of:
-                    return f"its node selector or affinity allows {count} of {of} machines; see docs/kubernetes.md"
-        return ""
+        self._gangs.renew()
+        return ClusterState(tuple(self._gangs.jobs()), tuple(self.nodes.machines()))
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""
@@ -223,10 +168,10 @@ class KubernetesBackend(Backend):
 
     def _seating(self, job_id: str, placement: Placement) -> Seating | None:
         """Who is to go where; None: they are there already."""
-        gang = self._gang(job_id)
-        if gang.bound and gang.plan == placement and gang.key not in self._mender.given_up:
+        gang = self._gangs.find(job_id)
+        if gang.bound and gang.plan == placement and gang.key not in self._gangs.given_up:
             return None
-        told = job_of_gang(gang, gang.key in self._mender.given_up, False, self._bar(gang))
+        told = self._gangs.job(gang)
         if told.state != base.QUEUED:
             raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
         if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
@@ -236,18 +181,18 @@ class KubernetesBackend(Backend):
         self._lead()
         self._room.check(pods, nodes)
         self._hostfiles.write(gang, pods, nodes)
-        self._mender.given_up.discard(gang.key)
+        self._gangs.given_up.discard(gang.key)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))
 
     def preempt(self, job_id: str) -> None:
         """Evict its pods; their controller makes new ones, which wait."""
-        gang = self._gang(job_id)
+        gang = self._gangs.find(job_id)
         if not gang.bound:
             return
         self._lead()
         stuck = self._evictor.evict(gang.bound)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
-            self._mender.given_up.add(gang.key)
+            self._gangs.given_up.add(gang.key)
             self.book.touch(gang.key)
         if stuck:
             raise BackendError(stuck[0])
@@ -257,7 +202,7 @@ class KubernetesBackend(Backend):
 
     def cancel(self, job_id: str) -> None:
         """Delete its controller, or its pods where they have none."""
-        gang = self._gang(job_id)
+        gang = self._gangs.find(job_id)
         self._lead()
         owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
         if owner is not None:
@@ -285,14 +230,14 @@ class KubernetesBackend(Backend):
         if self._topology is None:
             return []
         self._lead()
-        ours = [gang for key, gang in self._gangs.items() if not self._foreign(gang)]
+        ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return self._mender.mend(ours, tiers)
 
     def tell(self, board: Board, turn: Turn) -> None:
         """Events and conditions of pods, written by a thread of their own."""
         if self._teller is not None:
-            self._teller.tell(board, turn, self._pods_of)
+            self._teller.tell(board, turn, self._gangs.pods)
 
     def foresee(self, expected: Callable[[str], str]) -> None:
         """For what is told of those who wait."""
@@ -311,31 +256,7 @@ class KubernetesBackend(Backend):
         if self._claimed:
             self.leader.check()
 
-    def _gang(self, job_id: str) -> Gang:
-        """The gang as its pods are this very moment."""
-        key = self._keys.get(job_id)
-        if key is None:
-            self.snapshot()
-            key = self._keys.get(job_id)
-        pods = self.book.gang(key) if key is not None else []
-        if key is None or not pods or not self._ours(pods[0]):
-            raise BackendError(f"there is no job {job_id} of ours")
-        return gang_of(key, pods, self._owners.get(key), lambda node: self.nodes.get(node) is None)
-
-    def _pods_of(self, job_id: str) -> list[PodRecord]:
-        key = self._keys.get(job_id)
-        return [] if key is None else self.book.gang(key)
-
-    def _foreign(self, gang: Gang) -> bool:
-        pods = gang.pods() or gang.ended
-        return not self._ours(pods[0])
-
     def _tier(self, placement: Placement) -> str:
         assert self._topology is not None
         allocation = allocation_of(self._topology, self._numbers, placement)
         return "" if allocation is None else self._topology.tiers[allocation.tier]
-
-
-def _came(job: ClusterJob) -> tuple[float, int, str]:
-    """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
-    return job.submit_s, len(job.job_id), job.job_id

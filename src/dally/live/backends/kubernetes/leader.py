@@ -144,11 +144,12 @@ def _house() -> str:
 
 
 def _born(pid: int) -> str:
-    """When the process was started, in ticks of its kernel; nothing if there is none."""
+    """When the process was started, in ticks of its kernel; nothing if it is no more."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return ""
+    return "" if state == "Z" else fields[18]
 
 
 def _is_dead(holder: str) -> bool:

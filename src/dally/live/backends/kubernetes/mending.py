@@ -28,8 +28,11 @@ OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
 class Mender:
     """Looks at gangs once a turn."""
 
-    def __init__(self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeBook, force: bool) -> None:
-        self.given_up: set[GangKey] = set()  # gangs on their way out
+    def __init__(
+        self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeBook, given_up: set[GangKey], force: bool
+    ) -> None:
+        """`given_up`: gangs on their way out, which this adds to and takes from."""
+        self._given_up = given_up
         self._binder = binder
         self._evictor = evictor
         self._room = room
@@ -50,8 +53,8 @@ class Mender:
             going |= {pod.uid for pod in gang.stopping}
             problems += self._stuck(gang)
             if not gang.bound:
-                self.given_up.discard(gang.key)
-            elif gang.key in self.given_up:
+                self._given_up.discard(gang.key)
+            elif gang.key in self._given_up:
                 problems += self._evictor.evict(gang.bound, check=False)
             else:
                 if gang.half:
@@ -60,7 +63,7 @@ class Mender:
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
         self._told &= going
-        self.given_up &= seen
+        self._given_up &= seen
         return problems
 
     def _one(self, gang: Gang, tier: str) -> list[str]:
@@ -102,7 +105,7 @@ class Mender:
                 self._binder.bind(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
 
     def _give_up(self, gang: Gang, why: str) -> list[str]:
-        self.given_up.add(gang.key)
+        self._given_up.add(gang.key)
         stuck = self._evictor.evict(gang.bound, check=False)
         return [f"job {gang.key.job_id} is stopped: {why}", *stuck]
 

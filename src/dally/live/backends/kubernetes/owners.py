@@ -29,19 +29,20 @@ class Owners:
         self._api = api
         self._pool = pool
         self._known: dict[GangKey, Controller] = {}
+        self._stale: set[GangKey] = set()
 
     def get(self, key: GangKey) -> Controller | None:
         """As it was read."""
         return self._known.get(key)
 
     def forget(self, key: GangKey) -> None:
-        """Read it again next time."""
+        """The gang is no more."""
         self._known.pop(key, None)
+        self._stale.discard(key)
 
-    def keep_only(self, keys: set[GangKey]) -> None:
-        """Those of gangs that are no more need not be kept."""
-        for key in self._known.keys() - keys:
-            del self._known[key]
+    def read_again(self, key: GangKey) -> None:
+        """It may say something else by now."""
+        self._stale.add(key)
 
     def read(self, gangs: Iterable[tuple[GangKey, list[PodRecord]]]) -> None:
         """Those that are not known yet, or were made anew under the same name."""
@@ -49,10 +50,12 @@ class Owners:
         for key, pods in gangs:
             owner = owner_of(key, pods)
             known = self._known.get(key)
-            if owner is not None and (known is None or (owner.uid and known.uid != owner.uid)):
+            other = known is None or key in self._stale or (owner is not None and owner.uid not in ("", known.uid))
+            if owner is not None and other:
                 wanted.append((key, owner))
         for (key, _), found in zip(wanted, self._pool.map(self._read, wanted), strict=True):
             self._known[key] = found
+            self._stale.discard(key)
 
     def _read(self, wanted: tuple[GangKey, Owner]) -> Controller:
         key, owner = wanted

@@ -66,6 +66,6 @@ def condition_patch(pod: PodRecord, words: Words) -> dict[str, Any]:
     about = "".join(part.capitalize() for part in words.about.replace("_", "-").split("-")) or "Waits"
     told: dict[str, Any] = {"message": words.text[:LONGEST], "lastTransitionTime": now}
     conditions = [{"type": names.CONDITION, "status": words.condition, "reason": about, **told}]
-    if words.condition == "False":
+    if words.condition == "False" and not pod.gates:
         conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **told})
     return {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}

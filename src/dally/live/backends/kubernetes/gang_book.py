@@ -1,0 +1,131 @@
+"""The gangs of the cluster as jobs of the contract; only those that changed are looked at anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ClusterJob
+from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_record import fits
+from dally.live.backends.kubernetes.owners import Owners
+from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+
+KEEP_ENDED_S: Final = 60.0
+
+
+class GangBook:
+    """Gangs and their jobs, as of the latest `renew`; `given_up` are those on their way out."""
+
+    def __init__(self, pods: PodBook, nodes: NodeBook, owners: Owners, ours: Callable[[PodRecord], bool]) -> None:
+        self.given_up: set[GangKey] = set()
+        self._pods = pods
+        self._nodes = nodes
+        self._owners = owners
+        self._ours = ours
+        self._gangs: dict[GangKey, Gang] = {}
+        self._jobs: dict[GangKey, ClusterJob] = {}
+        self._keys: dict[str, GangKey] = {}  # by job id
+        self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
+
+    def renew(self) -> None:
+        """Look at what changed since the last time."""
+        with self._pods.lock:
+            dirty, self._pods.dirty = self._pods.dirty, set()
+            if self._nodes.take_changes():
+                dirty |= self._gangs.keys()
+        found = {key: self._pods.gang(key) for key in dirty}
+        try:
+            self._owners.read((key, pods) for key, pods in found.items() if pods and self._ours(pods[0]))
+        except BackendError:
+            with self._pods.lock:
+                self._pods.dirty |= dirty
+            raise
+        for key, pods in found.items():
+            job = self._renewed(key, pods)
+            if job is None:
+                self._forget(key)
+                self._owners.forget(key)
+            else:
+                self._jobs[key] = job
+                self._keys[key.job_id] = key
+        self._forget_ended()
+
+    def _forget(self, key: GangKey) -> None:
+        for shelf in (self._gangs, self._jobs, self._ended_s):
+            shelf.pop(key, None)
+        self._keys.pop(key.job_id, None)
+
+    def _forget_ended(self) -> None:
+        """Pods of gangs that ended may lie there for days: they are told of for a minute."""
+        now = time.monotonic()
+        for key, job in list(self._jobs.items()):
+            if job.state not in base.ENDED:
+                self._ended_s.pop(key, None)
+            elif now - self._ended_s.setdefault(key, now) > KEEP_ENDED_S:
+                self._forget(key)
+
+    def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ClusterJob | None:
+        """The gang's job as it is now; None: there is nothing to tell."""
+        if not any(pod.needs.gpus for pod in pods):
+            return None
+        if not self._ours(pods[0]) and not any(self._nodes.knows(pod.node) and not pod.ended for pod in pods):
+            return None
+        controller = self._owners.get(key)
+        before = self._gangs.get(key)
+        if before is not None and before.controller and controller and before.controller.uid != controller.uid:
+            self._pods.touch(key)  # another one of its name: the old one is told as gone first
+            return None
+        gang = self._gang_of(key, pods)
+        if not (gang.pods() or gang.ended):
+            return None
+        there = len(gang.waiting) + len(gang.bound)
+        if there > (gang.size or 0) and (before is None or there != len(before.waiting) + len(before.bound)):
+            self._owners.read_again(key)  # it may have been told to make more
+            self._pods.touch(key)
+        self._gangs[key] = gang
+        return self.job(gang)
+
+    def _gang_of(self, key: GangKey, pods: list[PodRecord]) -> Gang:
+        return gang_of(key, pods, self._owners.get(key), lambda node: self._nodes.get(node) is None)
+
+    # What others ask.
+
+    def jobs(self) -> list[ClusterJob]:
+        """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
+        return sorted(self._jobs.values(), key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
+
+    def ours(self) -> list[Gang]:
+        """Those that we look after."""
+        return [gang for gang in self._gangs.values() if self._ours((gang.pods() or gang.ended)[0])]
+
+    def find(self, job_id: str) -> Gang:
+        """A gang of ours as its pods are this very moment."""
+        if job_id not in self._keys:
+            self.renew()
+        pods = self.pods(job_id)
+        if not pods or not self._ours(pods[0]):
+            raise BackendError(f"there is no job {job_id} of ours")
+        return self._gang_of(self._keys[job_id], pods)
+
+    def pods(self, job_id: str) -> list[PodRecord]:
+        """The pods of a job, in order of rank."""
+        key = self._keys.get(job_id)
+        return [] if key is None else self._pods.gang(key)
+
+    def job(self, gang: Gang) -> ClusterJob:
+        """A gang as the contract has it."""
+        foreign = not self._ours((gang.pods() or gang.ended)[0])
+        return job_of_gang(gang, gang.key in self.given_up, foreign, self._bar(gang))
+
+    def _bar(self, gang: Gang) -> str:
+        """Why not every machine will do for a gang."""
+        for selector in [pod.selector for pod in gang.waiting if pod.selector]:
+            count, of = self._nodes.all_fit(lambda node, selector=selector: fits(selector, node))  # type: ignore[misc]
+            if count < of:
+                return f"its node selector or affinity allows {count} of {of} machines; see docs/kubernetes.md"
+        return ""
