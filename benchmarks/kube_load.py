@@ -53,7 +53,7 @@ def main() -> None:
 
 def measure_server(kube: KubeCluster) -> None:
     """What the server takes: bindings by eight threads that do nothing else."""
-    api = KubeApi(kube.config, "admin")
+    api = KubeApi(kube.config, "dally")
     names = [f"raw-{number}" for number in range(1000)]
 
     def bind(name: str) -> None:
@@ -61,11 +61,11 @@ def measure_server(kube: KubeCluster) -> None:
         api.post(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
 
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(lambda name: api.post(PODS, pod(name, schedulerName="none")), names))
+        list(pool.map(lambda name: kube.admin.post(PODS, pod(name, schedulerName="none")), names))
         began_s = time.monotonic()
         list(pool.map(bind, names))
         print(f"server alone: {1000 / (time.monotonic() - began_s):.0f} pods bound a second by {THREADS} threads")
-    api.call("DELETE", PODS, {"gracePeriodSeconds": 0})
+    kube.admin.call("DELETE", PODS, {"gracePeriodSeconds": 0})
 
 
 def submit(kube: KubeCluster, gangs: int, pods: int) -> None:

@@ -117,6 +117,7 @@ class Recorder:
         time.sleep(0.3)
         self._stop.set()
         self._thread.join(5)
+        self._api.close()
         now = time.monotonic()
         for gang, since in self._since.items():
             self.half_s[gang] = max(self.half_s.get(gang, 0.0), now - since)

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -57,6 +58,7 @@ class KubeApi:
         settings.connection_pool_maxsize = pool
         self._settings = settings
         self._http = kubernetes.client.ApiClient(settings).rest_client.pool_manager
+        self._streams: set[Any] = set()  # watches that stand
         self.host: str = settings.host.rstrip("/")
 
     def call(
@@ -85,11 +87,13 @@ class KubeApi:
             )
             if answer.status < 300 and stream:
                 return answer
-            found = json.loads(answer.read() if stream else answer.data or b"{}")
+            found = json.loads(answer.data or b"{}")
         except ValueError:
             found = {"message": "the answer is no JSON"}
         except (HTTPError, OSError) as error:
             raise BackendError(one_line(f"{what}: {error}", LONGEST_COMPLAINT)) from None
+        if stream:
+            answer.close()
         if answer.status >= 300:
             raise RefusedError(what, answer.status, found if isinstance(found, dict) else {})
         return found
@@ -144,6 +148,7 @@ class KubeApi:
             "GET", path, stream=True, timeout_s=seconds + 10.0, watch="1", resourceVersion=version,
             allowWatchBookmarks="true", timeoutSeconds=seconds, **query,
         )  # fmt: skip
+        self._streams.add(answer)
         return self._events(answer, path, stop)
 
     def _events(self, answer: Any, path: str, stop: threading.Event) -> Iterator[Entry]:
@@ -164,7 +169,15 @@ class KubeApi:
         except (HTTPError, OSError, ValueError) as error:
             raise BackendError(one_line(f"watch {path}: {error}", LONGEST_COMPLAINT)) from None
         finally:
+            self._streams.discard(answer)
             answer.close()
+
+    def close(self) -> None:
+        """End the watches, and let go of all connections."""
+        for answer in list(self._streams):
+            with suppress(Exception):  # it may be over in this very moment
+                answer.shutdown()
+        self._http.clear()
 
 
 def _is_final(refused: RefusedError) -> bool:

@@ -251,6 +251,7 @@ class KubernetesBackend(Backend):
         if self._teller is not None:
             self._teller.close()
         self._pool.shutdown(wait=False)
+        self.api.close()
 
     def _lead(self) -> None:
         if self._claimed:

@@ -64,6 +64,7 @@ class Leader:
             except BackendError:
                 pass  # it runs out by itself
         self._renewed_s = -float("inf")
+        self._api.close()
 
     def check(self) -> None:
         """A BackendError unless we lead for sure."""

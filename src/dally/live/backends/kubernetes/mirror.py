@@ -49,7 +49,7 @@ class Mirror:
         self._thread.start()
 
     def stop(self) -> None:
-        """End with the next event or the end of the present stream."""
+        """End with the present stream, which closing the API ends at once."""
         self._stop.set()
 
     def wait_ready(self, within_s: float) -> None:
