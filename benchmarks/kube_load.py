@@ -1,6 +1,6 @@
 """The Kubernetes backend under load, on a real API server: CPU of a turn with reading, pods bound a second, memory.
 
-usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3000] [--pods 7000] [--seconds 60]
+usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3500] [--pods 8000] [--seconds 60]
 
 Needs the bundle ../shared/kubernetes. Nodes have 8 GPUs, pods ask for 8 and end after 20 to 60 s, so that gangs
 start all the time. With the defaults more than 2,000 gangs of 5,000 pods wait throughout. CPU is that of the whole
@@ -38,8 +38,8 @@ THREADS = 8
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--gangs", type=int, default=3000)
-    parser.add_argument("--pods", type=int, default=7000)
+    parser.add_argument("--gangs", type=int, default=3500)
+    parser.add_argument("--pods", type=int, default=8000)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     with (
