@@ -5,6 +5,8 @@ times           every measurement, with its spread
 repeatability   five models measured twice, in separate processes
 floors          measured time against the least that arithmetic and memory allow
 sensitivity     slowdown by tier on three networks, with measured and with published profiles
+gloo            what benchmarks.gloo measured: predicted against real steps
+page            docs/profiles.md, with all of these
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import gloo
 from dally.cluster.network_spec import connect_topology
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
@@ -174,9 +177,42 @@ def _pair(one: float, other: float | None) -> str:
     return f"{one:.2f}" + (f" ({other:.2f})" if other is not None else "")
 
 
+def changes() -> str:
+    """One sentence on how far the two catalogues are apart."""
+    both = [(own, known) for own, known in pairs() if known is not None]
+    steps = [own.compute_s / known.compute_s for own, known in both]
+    moved = {own.name: slowdowns(own, "slow")[-1] - slowdowns(known, "slow")[-1] for own, known in both}
+    most, least = max(moved, key=lambda name: moved[name]), min(moved, key=lambda name: moved[name])
+    return (
+        f"Of {len(both)} models that both catalogues have, the measured step is {min(steps):.2f} to "
+        f"{max(steps):.2f} times as long as the published one scaled to an H200 (median {median(steps):.2f}). "
+        f"On `slow` the slowdown across racks changes by {median([abs(one) for one in moved.values()]):.2f} in the "
+        f"median; most for {most} ({moved[most]:+.2f}) and {least} ({moved[least]:+.2f})."
+    )
+
+
+def gloo_table() -> str:
+    rows = [json.loads(line) for line in (RAW / "gloo.jsonl").read_text(encoding="utf-8").splitlines()]
+    errors = [abs(row["error"]) for row in rows]
+    verdict = f"Mean error {sum(errors) / len(errors):.1%}, largest {max(errors):.1%}."
+    return "\n".join([*gloo.HEADS, *map(gloo.told, rows)]) + "\n\n" + verdict
+
+
+def page() -> str:
+    parts = {
+        "times": times(), "repeatability": repeatability(), "floors": floors(), "sensitivity": sensitivity(),
+        "changes": changes(), "gloo": gloo_table(),
+        "gloo_model": f"{gloo.LAYERS} layers of {gloo.WIDTH:,} in buckets of {gloo.BUCKET_MB} MiB",
+    }  # fmt: skip
+    text = (RAW / "page.md").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace("{" + name + "}", part)
+    return text.rstrip("\n")
+
+
 WHAT: dict[str, Callable[[], str]] = {
     "catalogue": catalogue, "times": times, "repeatability": repeatability, "floors": floors,
-    "sensitivity": sensitivity,
+    "sensitivity": sensitivity, "gloo": gloo_table, "page": page,
 }  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
-from benchmarks import measured
+from benchmarks import gloo, measured
 
 from dally.errors import InputError
 from dally.perf.catalogue import read_catalogue
@@ -21,6 +22,25 @@ NAMED = load_profiles(Path("measured"))
 
 def test_the_catalogue_is_made_from_the_raw_measurements() -> None:
     assert MEASURED.read_text(encoding="utf-8") == measured.catalogue() + "\n"
+
+
+def test_the_page_is_made_from_them() -> None:
+    page = Path(measured.__file__).parents[1] / "docs" / "profiles.md"
+    assert page.read_text(encoding="utf-8") == measured.page() + "\n", "python -m benchmarks.measured page"
+
+
+def test_real_steps_over_limited_links_are_predicted() -> None:
+    rows = read_rows("gloo.jsonl")
+    assert {(row["processes"], row["mbit"]) for row in rows} == {
+        (n, r) for n in gloo.WORLDS for r in gloo.RATES_MBIT
+    }
+    for row in rows:  # with the model as it is now, not as it was then
+        step_s, _ = gloo.predicted_s(row["workers"], row["mbit"])
+        assert step_s == pytest.approx(row["measured_s"], rel=0.2)
+
+
+def read_rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (measured.RAW / name).read_text(encoding="utf-8").splitlines()]
 
 
 def test_all_that_was_asked_for_is_measured_at_two_batches_and_both_precisions() -> None:
