@@ -42,7 +42,7 @@ def used(shared: SharingPolicy) -> dict[str, float]:
     return {team.path: team.gpu_s for team in shared.teams}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "srtf", "las", "dally", "dally-paper"])
+@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "srtf", "las", "themis", "dally", "dally-paper"])
 @pytest.mark.parametrize(("sizes", "racks"), [((1, 2, 4, 8), 2), ((1, 8, 64), 6)], ids=["small", "gangs-of-64"])
 def test_backlogged_queues_share_by_weight(policy: str, sizes: tuple[int, ...], racks: int) -> None:
     """Within 2 % over two half-lives, however long the jobs of each are."""
