@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from benchmarks import gloo, measured
 
+import dally
 from dally.errors import InputError
 from dally.perf.catalogue import read_catalogue
 from dally.perf.profiles import MEASURED, find_profile, load_profiles, shipped
 from dally.profiling.builtin import BUILTINS
 from dally.profiling.catalogue_text import About, catalogue_text, passes_s
 from dally.profiling.records import append_record, key_of, read_records
+from dally.runs.scenario import Scenario, read_scenario
 
 NAMED = load_profiles(Path("measured"))
 
@@ -141,3 +143,26 @@ def test_timelines_that_cannot_be(tmp_path: Path, stages: str, words: str) -> No
     bad.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(InputError, match=rf"alexnet: compute\[0\]: timeline: .*{words}"):
         read_catalogue(bad)
+
+
+def test_a_run_with_it_can_be_repeated(tmp_path: Path) -> None:
+    examples = Path(measured.__file__).parents[1] / "examples"
+    scenario = Scenario(
+        trace=str(examples / "jobs.csv"),
+        cluster="2x2x8",
+        policy="fifo",
+        network="slow",
+        gpu="h200",
+        profiles="measured",
+    )
+    assert scenario.file_fields().keys() == {"trace"}
+    kept = tmp_path / "scenario.toml"
+    kept.write_text(scenario.to_toml(), encoding="utf-8")
+    assert read_scenario(kept).profiles == "measured"
+    comm_s = [
+        dally.simulate(scenario.trace, "2x2x8", "fifo", network="slow", gpu="h200", profiles=profiles).summary[
+            "comm_s"
+        ]
+        for profiles in ("measured", str(MEASURED), "")
+    ]
+    assert comm_s[0] == comm_s[1] != comm_s[2]
