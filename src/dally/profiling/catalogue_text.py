@@ -12,7 +12,7 @@ from dally.profiling.records import Record
 LAUNCH_BOUND: Final = 0.10  # spread of a pass above which the host was late, and a CUDA graph's time counts
 ORDER: Final = ("amp", "bf16", "fp32")  # the first row of a model is the one that other GPUs' times come from
 HEAD: Final = """\
-# Written by a command from raw measurements: docs/profiles.md says how. Do not edit it.
+# Made from raw measurements by a command; docs/profiles.md says how.
 # timeline: [buckets, share of the gradients, first and last ready as shares of the backward pass], in order.
 """
 
