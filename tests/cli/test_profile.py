@@ -98,3 +98,21 @@ def test_models_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run("--module", "own_model:nothing", *words)
     with pytest.raises(InputError, match="there is no module 'nowhere'"):
         run("--module", "nowhere:build", *words)
+
+
+@pytest.mark.parametrize(
+    ("told", "short"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("Tesla V100-SXM2-16GB", "v100"),
+        ("NVIDIA GeForce RTX 3090", "rtx3090"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("Some Chip", "some-chip"),
+    ],
+)
+def test_gpus_are_called_as_in_the_catalogue(told: str, short: str) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from dally.profiling.hardware import short_name
+
+    assert short_name(told) == short
