@@ -106,6 +106,11 @@ def test_where_launching_takes_long_a_graph_counts() -> None:
     assert passes_s(late | {"graph_s": None}) == (2.0, 4.0, False)
 
 
+def test_the_usual_batch_is_one_at_which_the_host_was_not_late() -> None:
+    assert find_profile("t5-base", "h200", catalogue=NAMED).batch == 64  # steps of 32 vary by 22 %
+    assert find_profile("resnet50", "h200", catalogue=NAMED).batch == shipped().models["resnet50"].batch
+
+
 def test_a_catalogue_of_ones_own(tmp_path: Path) -> None:
     raw = tmp_path / "raw.jsonl"
     append_record(raw, record(model="ours", gpu="cpu", graph_s=None))

@@ -41,8 +41,7 @@ def passes_s(record: Record) -> tuple[float, float, bool]:
     """Forward and backward seconds, and whether they are a CUDA graph's: where launching was what took long."""
     forward_s, backward_s = record["forward_s"], record["backward_s"]
     graph_s = record.get("graph_s")
-    spread = max(record["forward_spread"], record["backward_spread"])
-    if not graph_s or spread <= LAUNCH_BOUND or graph_s >= forward_s + backward_s:
+    if not graph_s or _spread(record) <= LAUNCH_BOUND or graph_s >= forward_s + backward_s:
         return forward_s, backward_s, False
     scale = graph_s / (forward_s + backward_s)
     return forward_s * scale, backward_s * scale, True
@@ -55,10 +54,7 @@ def _model(name: str, rows: list[Record], about: About) -> str:
     gradients, last = _bytes(whole["gradient_bytes"]) * width, _bytes(whole["last_bucket_bytes"]) * width
     source = _text(f"measured: {whole['device']}, torch {whole['torch']}, {whole['date']}")
     halved = _text(f"measured: {whole['device']}, torch {whole['torch']}, {whole['date']}; in 2 bytes half of it")
-    batches = sorted({row["batch"] for row in rows})
-    usual = (
-        min(batches, key=lambda one: max(one, about.batch) / min(one, about.batch)) if about.batch else batches[0]
-    )
+    usual = _usual_batch(rows, about.batch)
     lines = [
         "\n[[models]]",
         f"name = {_text(name)}",
@@ -79,9 +75,20 @@ def _model(name: str, rows: list[Record], about: About) -> str:
     return "\n".join(lines) + "\n" + "".join(_compute(row) for row in rows)
 
 
+def _usual_batch(rows: list[Record], wanted: int) -> int:
+    """The batch nearest the wanted one, or the smallest, of those at which the host was not late."""
+    late = {row["batch"] for row in rows if _spread(row) > LAUNCH_BOUND and not passes_s(row)[2]}
+    batches: list[int] = sorted({row["batch"] for row in rows} - late) or sorted(late)
+    return min(batches, key=lambda one: max(one, wanted) / min(one, wanted)) if wanted else batches[0]
+
+
+def _spread(row: Record) -> float:
+    return float(max(row["forward_spread"], row["backward_spread"]))
+
+
 def _compute(row: Record) -> str:
     forward_s, backward_s, graph = passes_s(row)
-    spread = max(row["forward_spread"], row["backward_spread"])
+    spread = _spread(row)
     source = (
         f"measured: {row['device']}, driver {row['driver']}, torch {row['torch']}, {row['date']}: {row['command']}"
     )
