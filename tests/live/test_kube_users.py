@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from sqlalchemy import select
 
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError, SubmitRequest
 from dally.live.config import Config
 from dally.live.setup import Setup
+from dally.live.store.schema import EVENTS
 from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -24,9 +26,10 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 class Site:
     """A daemon of a cluster, taken turn by turn."""
 
-    def __init__(self, kube: KubeCluster, folder: Path) -> None:
+    def __init__(self, kube: KubeCluster, folder: Path, dry_run: bool = False) -> None:
         options = {"kubeconfig": kube.config, "context": "dally", "image": "none"}
-        config = Config("kubernetes", folder=folder, kubernetes=options, setup=Setup("fifo-backfill"))
+        setup = Setup("fifo-backfill")
+        config = Config("kubernetes", folder=folder, kubernetes=options, setup=setup, dry_run=dry_run)
         self.kube = kube
         self.service = Service(config)
         self.daemon = self.service.daemon
@@ -133,9 +136,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     backend.cancel(made)
     site.go_on(lambda: made not in site.daemon.board.by_id)
     time.sleep(1.0)  # the teller and the lease
-    with kube.audit.open() as file:
-        file.seek(seen)
-        rows = [json.loads(line) for line in file]
+    rows = audited(kube, seen)
     used, refused = set(), []
     for row in rows:
         if "objectRef" in row:
@@ -151,6 +152,29 @@ def test_no_other_right_is_used(site: Site) -> None:
     begun.add(("create", "coordination.k8s.io", "leases"))
     assert used <= granted
     assert granted - used <= idle | begun, granted - used
+
+
+def audited(kube: KubeCluster, since: int) -> list[dict[str, Any]]:
+    """What the user dally asked for."""
+    with kube.audit.open() as file:
+        file.seek(since)
+        return [json.loads(line) for line in file]
+
+
+def test_a_dry_run_only_looks(kube: KubeCluster, tmp_path: Path) -> None:
+    """Beside whoever schedules; it decides and tells, and writes nothing."""
+    seen = kube.audit.stat().st_size if kube.audit.exists() else 0
+    site = Site(kube, tmp_path, dry_run=True)
+    kube.admin.post(JOBS, job("would", 4, 8, None))
+    until(lambda: len(kube.pods()) == 4)
+    site.go_on(lambda: site.daemon.board.by_id.get("default.job.would"))
+    for _ in range(3):
+        site.daemon.turn()
+    would = [row["reason"] for row in site.service.store.rows(select(EVENTS)) if row["kind"] == "would"]
+    site.service.close()
+    assert would == ["run on n01:8+n02:8+n03:8+n04:8"]
+    assert not any(one["spec"].get("nodeName") for one in kube.pods())
+    assert {row["verb"] for row in audited(kube, seen)} <= {"get", "list", "watch"}
 
 
 def rights() -> list[set[tuple[str, str, str]]]:
