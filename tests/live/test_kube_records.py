@@ -15,7 +15,7 @@ from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.node_record import fits, node_record
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
-from dally.live.backends.kubernetes.owners import size_of
+from dally.live.backends.kubernetes.owners import Controller, size_of
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
@@ -69,6 +69,22 @@ def test_a_gang_keeps_its_place_until_its_last_pod_ends() -> None:
         gang(pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", annotations=PLAN)), False, False, ""
     )
     assert (found.state, found.placement, found.gpus) == (base.RUNNING, {"n1": 8, "n2": 8}, 16)
+
+
+def test_a_job_of_more_completions_than_pods_at_a_time() -> None:
+    """Two of five at a time: the next takes the place of one that is through, and the last runs alone."""
+    made = Controller("uid", 0.0, 2, total=5)
+    through = [pod(f"t{number}", node="n1", phase="Succeeded") for number in range(3)]
+
+    def found(*pods: PodRecord) -> Gang:
+        return gang_of(pods[0].key, pods, made, lambda _: False)
+
+    running = found(*through, pod("p3", node="n1", annotations=PLAN), pod("p4"))
+    assert (running.half, running.due, running.left_over()) == (True, 2, {"n2": 8})
+    last = found(*through, pod("t3", phase="Succeeded"), pod("p4", node="n1", annotations=PLAN))
+    assert (last.half, last.due) == (False, 1)
+    assert job_of_gang(found(*through, pod("p3")), False, False, "").state == base.HELD
+    assert job_of_gang(found(*through, pod("p3"), pod("p4")), False, False, "").gpus == 16
 
 
 def test_facts() -> None:

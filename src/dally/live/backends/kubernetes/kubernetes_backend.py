@@ -176,7 +176,7 @@ class KubernetesBackend(Backend):
             raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
         if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
             raise BackendError(f"job {job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
-        pods = gang.waiting[: max(1, (gang.size or 1) - gang.done)]
+        pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
         self._lead()
         self._room.check(pods, nodes)

@@ -20,6 +20,7 @@ class Controller(NamedTuple):
     created_s: float
     size: int | None
     trouble: str = ""
+    total: int | None = None  # pods that are to come to a good end, if more than run at a time
 
 
 class Owners:
@@ -70,7 +71,8 @@ class Owners:
         about = entry["metadata"]
         size = size_of(owner.kind, entry.get("spec") or {})
         trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
-        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble)
+        total = (entry.get("spec") or {}).get("completions") if owner.kind == "Job" else None
+        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total)
 
 
 def owner_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:

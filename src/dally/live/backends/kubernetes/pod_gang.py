@@ -35,9 +35,16 @@ class Gang:
         return sum(pod.phase == "Succeeded" for pod in self.ended)
 
     @property
+    def due(self) -> int:
+        """Pods that are to run now: a Job with more completions than pods at a time makes new ones for a while."""
+        size = self.size or 1
+        total = self.controller.total if self.controller is not None else None
+        return max(0, min(size, (total or size) - self.done))
+
+    @property
     def whole(self) -> bool:
         """Every pod is bound, or through."""
-        return len(self.bound) + self.done >= (self.size or 1)
+        return len(self.bound) >= self.due
 
     @property
     def half(self) -> bool:
@@ -151,7 +158,7 @@ def _state(gang: Gang, given_up: bool, foreign: bool) -> tuple[str, str, Placeme
     failed = [pod for pod in gang.ended if pod.phase == "Failed"]
     if failed:
         return base.FAILED, f"pod {failed[0].name} failed", {}
-    if gang.size is None or gang.done >= gang.size:
+    if gang.size is None or not gang.due:
         return base.FINISHED, "", {}
     return base.HELD, "waits for its other pods", {}
 
@@ -162,9 +169,8 @@ def _waits(gang: Gang) -> tuple[str, str]:
     if gang.size is None:
         why = gang.trouble or "nobody says how many pods it has"
         return base.HELD, f"{why}; label {names.GANG_SIZE} says it"
-    there = len(gang.waiting) + gang.done
-    if there < gang.size:
-        return base.HELD, f"{there} of its {gang.size} pods are there"
+    if len(gang.waiting) < gang.due:
+        return base.HELD, f"{len(gang.waiting)} of its {gang.due} pods are there"
     return base.QUEUED, ""
 
 
@@ -172,7 +178,7 @@ def _gpus(gang: Gang, pods: list[PodRecord], placement: Placement) -> int:
     """Of the whole gang, though some of its pods may not be there."""
     if placement:
         return sum(placement.values())
-    size = max(1, (gang.size or 1) - (gang.done if gang.waiting else 0))
+    size = max(1, gang.due if gang.waiting else gang.size or 1)
     if len(gang.waiting) >= size:
         return sum(pod.needs.gpus for pod in gang.waiting[:size])
     return sum(gang.plan.values()) or pods[0].needs.gpus * size
