@@ -47,6 +47,8 @@ class ScenarioFields(TypedDict, total=False):
     strict: bool
     zone: str
     durations: str
+    queues: str | PathLike[str]
+    gpu_speeds: str
     past: str | PathLike[str]
 
 
