@@ -56,6 +56,7 @@ class Desks(Policy):
         self._past: list[Job] = []
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
+        self._moving: Desk | None = None  # where to the job goes that is about to migrate
 
     @property
     def teams(self) -> list[Team]:
@@ -107,7 +108,12 @@ class Desks(Policy):
             held = job.allocation.parts()
             fitting = [pool for pool in self._pools if all(pool.has(machine) for machine, _ in held)]
             return min(fitting, key=lambda pool: (pool.partition != job.partition, len(pool.types)))
-        return soonest(self._open_to(job), job, self._lengths.left_s(job))
+        return self._soonest(job)
+
+    def _soonest(self, job: Job) -> Pool:
+        """Where a waiting job would be done first."""
+        left_s = self._lengths.left_s(job, job.work_s)
+        return soonest(self._open_to(job), job, left_s, self._sample.migrates())
 
     def _open_to(self, job: Job) -> list[Standing]:
         """The pools whose GPUs the job accepts."""
@@ -169,6 +175,9 @@ class Desks(Policy):
         self._holds(job, -1)
         desk = self._desk(job)
         desk.policy.stopped(job, now)
+        if self._moving is not None:
+            self._hand_over(job, desk, self._moving, now)
+            self._moving.policy.queued(job, now)
         self._tell_others(desk, now)
 
     def _waits(self, job: Job, waits: bool) -> None:
@@ -262,7 +271,7 @@ class Desks(Policy):
                 if job is None or len(self._open_to(job)) < 2:
                     continue
                 self._waits(job, False)  # it does not wait for itself
-                pool = soonest(self._open_to(job), job, self._lengths.left_s(job))
+                pool = self._soonest(job)
                 self._waits(job, True)
                 if pool is not desk.pool:
                     self._change_line(job, desk, self._desk_at(desk.team, pool), now)
@@ -270,10 +279,14 @@ class Desks(Policy):
     def _change_line(self, job: Job, old: Desk, new: Desk, now: float) -> None:
         self._waits(job, False)
         old.line.remove(job)
+        self._hand_over(job, old, new, now)
+        new.line.add(job, new.policy.key(job, now), new.policy.tie(job))
+        self._waits(job, True)
+        new.policy.queued(job, now)
+
+    def _hand_over(self, job: Job, old: Desk, new: Desk, now: float) -> None:
+        """The job, which is in no line, goes on under another policy."""
         old.line.forget(job)
         old.policy.left(job, now)
         self._sit(job, new)
         job.kind = new.policy.kind(job)
-        new.line.add(job, new.policy.key(job, now), new.policy.tie(job))
-        self._waits(job, True)
-        new.policy.queued(job, now)

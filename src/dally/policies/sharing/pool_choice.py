@@ -19,6 +19,11 @@ class Standing(NamedTuple):
     view: View
     wanted: int  # GPUs held and asked for
 
+    @property
+    def free(self) -> int:
+        """GPUs that nobody holds or asks for."""
+        return self.pool.gpus - self.wanted
+
 
 class Lengths:
     """How long jobs of each size ran, as a mean that forgets: all that is known of those to come."""
@@ -32,9 +37,9 @@ class Lengths:
         before_s = self._mean_s.get(size, job.work_s)
         self._mean_s[size] = before_s + (job.work_s - before_s) / 16.0
 
-    def left_s(self, job: Job) -> float:
+    def left_s(self, job: Job, had_s: float) -> float:
         """What it is expected to have left: the mean, or as much as it has had if that is more."""
-        return max(self._mean_s.get(int(job.gpus).bit_length(), FIRST_GUESS_S), job.work_s)
+        return max(self._mean_s.get(int(job.gpus).bit_length(), FIRST_GUESS_S), had_s)
 
 
 def wait_s(standing: Standing, job: Job, left_s: float) -> float:
@@ -48,12 +53,17 @@ def finish_s(standing: Standing, job: Job, left_s: float) -> float:
     return wait_s(standing, job, left_s) + standing.view.best(job) * left_s
 
 
-def soonest(standings: list[Standing], job: Job, left_s: float) -> Pool:
-    """The pool in which the job would be done first; the fastest of equals, then the first."""
+def soonest(standings: list[Standing], job: Job, left_s: float, moves: bool) -> Pool:
+    """The pool in which the job would be done first; the fastest of equals, then the first.
+
+    If it `moves` to faster GPUs as they become free, it waits for none while others are free.
+    """
     fitting = [one for one in standings if one.pool.cluster.topology.total_gpus() >= job.gpus] or standings
+    if moves:
+        fitting = [one for one in fitting if one.free >= job.gpus] or fitting
     return min(fitting, key=lambda one: (finish_s(one, job, left_s), one.view.best(job), one.pool.number)).pool
 
 
-def is_worth_moving(job: Job, now_best: float, then_best: float, left_s: float, restart_s: float) -> bool:
-    """Whether a running job gains by a faster type of GPU what its restart costs, and as much again."""
-    return (now_best - then_best) * left_s > WORTH * restart_s
+def is_worth_moving(own: float, then: float, left_s: float, cost_s: float) -> bool:
+    """Whether a running job gains by other GPUs what its restart costs, and as much again; by slowdowns."""
+    return (own - then) * left_s > WORTH * cost_s

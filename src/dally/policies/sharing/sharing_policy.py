@@ -8,11 +8,12 @@ from typing import NamedTuple
 from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
-from dally.model import INFINITY, WAITING, Action, Job, Preempt, Start
+from dally.model import INFINITY, WAITING, Action, Job, Migrate, Preempt, Start
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
 from dally.policies.sharing.desks import Desk, Desks
 from dally.policies.sharing.fair_shares import FairShares, fair_order
+from dally.policies.sharing.moves_up import MoveUp, best_move
 from dally.policies.sharing.pool import Pool
 from dally.policies.sharing.reclaim import claim
 from dally.policies.sharing.teams import Team, below
@@ -131,6 +132,33 @@ class SharingPolicy(Desks):
             if not owed:
                 yield from self._leave_the_rest(desks, pool, now)
             self._due_s = min(self._due_s, now + REVIEW_S)
+        if len(self._pools) > 1 and self._sample.migrates():
+            yield from self._move_up(now)
+
+    def _move_up(self, now: float) -> Iterator[Action]:
+        """Gangs move to faster types of GPU that nobody waits for, those first to whom each GPU is worth most."""
+        rows: list[tuple[float, int, Job]] = []
+        for desk in list(self._desks.values()):
+            for job in desk.pool.cluster.running.values():
+                move = self._best_move(job, desk, now)
+                if move is not None:
+                    rows.append((-move.saved_s, int(job.index), job))
+        for _, _, job in sorted(rows, key=lambda row: row[:2]):
+            move = self._best_move(job, self._desk(job), now)  # as it is after those before it
+            if move is not None:
+                self._moving = self._desk_at(self._desk(job).team, move.pool)
+                yield Migrate(job, move.allocation)
+                self._moving = None
+
+    def _best_move(self, job: Job, desk: Desk, now: float) -> MoveUp | None:
+        if self._desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
+            return None
+        open_to = [one for one in self._open_to(job) if one.pool is not desk.pool]
+        allowed = [one for one in open_to if self._may_have(job, self._desk_at(desk.team, one.pool))]
+        return best_move(job, self._views[desk.pool.number], allowed, self._lengths, now)
+
+    def _may_have(self, job: Job, desk: Desk) -> bool:
+        return self._room(desk, INFINITY) >= float(job.gpus)
 
     def _stop_spent(self, now: float) -> Iterator[Action]:
         """Jobs of those whose budget is used up."""
