@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -34,6 +35,11 @@ class Typed:
     costs: Costs = Costs()  # noqa: RUF009 (never changed)
 
     def run(self, policy: str, given: dict[str, str] | None = None) -> Simulation:
+        simulation = self.simulation(policy, given)
+        simulation.run()
+        return simulation
+
+    def simulation(self, policy: str, given: dict[str, str] | None = None) -> Simulation:
         rows = [Machine((rack,), f"m{i}", gpus, kind) for i, (rack, kind, gpus) in enumerate(self.machines)]
         topology = Topology(["machine", "rack", "network"], rows)
         jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(self.jobs)]
@@ -42,9 +48,7 @@ class Typed:
         speed = TypedSpeed(SpeedModel(), topology.gpu_types, TypeSpeeds(TYPES, SPEEDS))
         shared = policy_for(Built(policy, given or {}), "", jobs, topology, None)
         failures = ListedFailures(list(self.outages))
-        simulation = Simulation(jobs, Cluster(topology), shared, speed, self.costs, failures)
-        simulation.run()
-        return simulation
+        return Simulation(jobs, Cluster(topology), shared, speed, self.costs, failures)
 
 
 @st.composite
@@ -112,3 +116,31 @@ def test_gavel_shares_time_on_the_fast_type_as_its_program_says() -> None:
     blind = case.run("gavel", {"aware": "false"}).jobs
     assert blind[1].finish_s < 41_000.0
     assert blind[0].finish_s > 100_000.0
+
+
+def test_a_gang_starts_on_slow_gpus_and_moves_up_when_faster_ones_are_free() -> None:
+    machines = (("a", "H100", 4), ("a", "V100", 4))
+    jobs = ((0.0, 4, 5000.0, "H100"), (10.0, 4, 9000.0, ""))
+    simulation = Typed(machines, jobs, costs=Costs(60.0, 0.0, 0.0)).run("dally")
+    assert [(job.job_id, kinds) for job, kinds in places(simulation)] == [
+        ("j0", {"H100"}), ("j1", {"V100"}), ("j1", {"H100"}),
+    ]  # fmt: skip
+    done_s = (5000.0 - 10.0) * 4 / 17
+    assert simulation.jobs[1].finish_s == pytest.approx(5000.0 + 60.0 + 9000.0 - done_s)
+    short = ((0.0, 4, 5000.0, "H100"), (10.0, 4, 1300.0, ""))  # it has 126 s left, and its peers an hour
+    dear = Typed(machines, short, costs=Costs(10_000.0, 0.0, 0.0)).run("dally")
+    assert dear.jobs[1].migrations == 0
+
+
+@pytest.mark.parametrize("policy", ["gavel", "dally", "las"])
+def test_a_run_can_be_saved_in_the_middle(policy: str) -> None:
+    machines = tuple((rack, kind, 4) for rack in "ab" for kind in TYPES)
+    accepts = ["", "", "H100", "A100|V100", "H100+A100"]
+    jobs = tuple((60.0 * i, 1 << (i % 4), 500.0 + 170.0 * i, accepts[i % 5]) for i in range(30))
+    case = Typed(machines, jobs)
+    whole = case.run(policy)
+    half = case.simulation(policy)
+    half.go_on(1500.0)
+    again = pickle.loads(pickle.dumps(half))
+    again.run()
+    assert [job.finish_s for job in again.jobs] == [job.finish_s for job in whole.jobs]

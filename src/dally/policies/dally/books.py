@@ -61,6 +61,10 @@ class Books:
                 self._worst.remove(job.index)
                 self._unlist(running)
 
+    def holds(self, job: Job) -> bool:
+        """Whether the job is one of those; others may run beside them under policies of their own."""
+        return job.index < len(self._running) and self._running[job.index] is not None
+
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
         running = self._of(job.index)
@@ -153,7 +157,8 @@ class Books:
         for machine in range(first, last):
             for job in cluster.jobs_on[machine]:
                 allocation = job.allocation
-                assert allocation is not None
+                if allocation is None or not self.holds(job):
+                    continue
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
                         until_s = self._of(job.index).keeps_until_s

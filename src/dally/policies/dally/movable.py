@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from dally.cluster.capacity import Cluster
 from dally.model import NEVER, Job
 from dally.pickles import picklable
+from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.pricing import Prices
@@ -19,10 +20,12 @@ class Movable:
     starts or stops.
     """
 
-    __slots__ = ("_churn", "_known", "_now")
+    __slots__ = ("_books", "_churn", "_known", "_now")
 
-    def __init__(self, churn: Churn) -> None:
+    def __init__(self, churn: Churn, books: Books | None = None) -> None:
+        """`books`: of those who may move; without them all may."""
         self._churn: Churn = churn
+        self._books: Books | None = books
         self._now: float = NEVER
         self._known: dict[tuple[int, int], list[Job]] = {}
 
@@ -52,6 +55,8 @@ class Movable:
                 held = other.allocation
                 assert held is not None
                 if other.tier > tier or held.machines[0] != machine:  # each gang once
+                    continue
+                if self._books is not None and not self._books.holds(other):
                     continue
                 if other.group == 1 and other.since_s <= now and other.placed_s < now:
                     seen[int(other.index)] = other

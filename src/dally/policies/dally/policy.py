@@ -54,7 +54,7 @@ class Dally(Policy):
         self._made: i64 = 0  # gangs for which it has made room
         self._losses: Losses = Losses(limits.least_excess)
         self._churn: Churn = Churn(limits)
-        self._movable: Movable = Movable(self._churn)
+        self._movable: Movable = Movable(self._churn, self._books)
         self._patience: Patience = Patience(limits)
         self._kept: Kept = Kept()
         self._look_for_moves: bool = False  # GPUs came back, or the network is another one

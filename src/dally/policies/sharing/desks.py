@@ -56,6 +56,7 @@ class Desks(Policy):
         self._past: list[Job] = []
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
+        self._lease_ended: dict[int, Desk] = {}  # since the last pass
         self._moving: Desk | None = None  # where to the job goes that is about to migrate
 
     @property
@@ -222,7 +223,9 @@ class Desks(Policy):
         self._desk(job).policy.rerated(job, now)
 
     def lease_ended(self, job: Job, now: float) -> None:
-        self._desk(job).policy.lease_ended(job, now)
+        desk = self._desk(job)
+        self._lease_ended[desk.number] = desk
+        desk.policy.lease_ended(job, now)
 
     def machine_failed(self, machine: int, now: float) -> None:
         for pool in self._pools:

@@ -118,6 +118,10 @@ class SharingPolicy(Desks):
 
     def _pass(self, now: float) -> Iterator[Action]:
         yield from self._stop_spent(now)
+        for desk in self._lease_ended.values():
+            if len(desk.line) == 0:  # nobody will ask it, and the leases are renewed
+                yield from desk.policy.schedule(now, desk.line, desk.pool.cluster)
+        self._lease_ended.clear()
         if len(self._pools) > 1:
             self._change_lines(now)
             self._known.clear()
