@@ -36,7 +36,7 @@ EXAMPLES = """Examples:
 SEEDS = "1,2,3"
 OF_CELLS = (
     "trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "durations", "mix", "scenario",
-    "snapshot",
+    "snapshot", "queues", "gpu_speeds",
 )  # fmt: skip
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
