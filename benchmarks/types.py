@@ -1,6 +1,6 @@
 """Three types of GPU: what it is worth to know how fast each job is on each, as tables in Markdown.
 
-usage: python -m benchmarks.types [--loads 0.6,0.8,1.0] [--seeds 1,2,3] [--jobs 600] [--policies NAME[:KEY=VALUE],…]
+usage: python -m benchmarks.types [--loads 0.6,1.0,1.5] [--seeds 1,2,3] [--jobs 600] [--policies NAME[:KEY=VALUE],…]
 
 4 machines of 8 H100, 4 of 8 A100 and 4 of 8 V100; speeds by model are the catalogue's, and nothing else differs
 between places. Jobs are drawn as Gavel's authors drew theirs (OSDI 2020, section 7.1): Poisson arrivals, 10^x
@@ -108,7 +108,7 @@ def table(load: float, seeds: list[int], jobs: int, policies: list[str], folder:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--loads", default="0.6,0.8,1.0")
+    parser.add_argument("--loads", default="0.6,1.0,1.5")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--jobs", type=int, default=600)
     parser.add_argument("--policies", default=POLICIES)

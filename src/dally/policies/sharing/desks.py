@@ -56,7 +56,7 @@ class Desks(Policy):
         self._past: list[Job] = []
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
-        self._lease_ended: dict[int, Desk] = {}  # since the last pass
+        self._lease_ended: set[int] = set()  # numbers of desks: of some of their jobs, since the last pass
         self._moving: Desk | None = None  # where to the job goes that is about to migrate
 
     @property
@@ -207,7 +207,7 @@ class Desks(Policy):
 
     def _tell_others(self, desk: Desk, now: float) -> None:
         for other in self._desks.values():
-            if other is not desk and len(other.line) > 0:
+            if other is not desk and (len(other.line) > 0 or other.policy.migrates()):
                 other.policy.others_moved(now)
 
     def finished(self, job: Job, now: float) -> None:
@@ -224,7 +224,7 @@ class Desks(Policy):
 
     def lease_ended(self, job: Job, now: float) -> None:
         desk = self._desk(job)
-        self._lease_ended[desk.number] = desk
+        self._lease_ended.add(desk.number)
         desk.policy.lease_ended(job, now)
 
     def machine_failed(self, machine: int, now: float) -> None:

@@ -118,10 +118,6 @@ class SharingPolicy(Desks):
 
     def _pass(self, now: float) -> Iterator[Action]:
         yield from self._stop_spent(now)
-        for desk in self._lease_ended.values():
-            if len(desk.line) == 0:  # nobody will ask it, and the leases are renewed
-                yield from desk.policy.schedule(now, desk.line, desk.pool.cluster)
-        self._lease_ended.clear()
         if len(self._pools) > 1:
             self._change_lines(now)
             self._known.clear()
@@ -136,8 +132,16 @@ class SharingPolicy(Desks):
             if not owed:
                 yield from self._leave_the_rest(desks, pool, now)
             self._due_s = min(self._due_s, now + REVIEW_S)
+        yield from self._ask_those_without_waiting_jobs(now)
         if len(self._pools) > 1 and self._sample.migrates():
             yield from self._move_up(now)
+
+    def _ask_those_without_waiting_jobs(self, now: float) -> Iterator[Action]:
+        """Their leases end, and are renewed as nobody waits; and their gangs may move to better places."""
+        for desk in list(self._desks.values()):
+            if len(desk.line) == 0 and (desk.number in self._lease_ended or desk.policy.migrates()):
+                yield from desk.policy.schedule(now, desk.line, desk.pool.cluster)
+        self._lease_ended.clear()
 
     def _move_up(self, now: float) -> Iterator[Action]:
         """Gangs move to faster types of GPU that nobody waits for, those first to whom each GPU is worth most."""
