@@ -66,24 +66,15 @@ class GittinsOrder(Order):
         """What is known of a job, from when it is first asked for."""
         found = self._ranked.get(int(job.index))
         if found is None:
-            found = self._assessed(job)
+            found = Ranked(job, self.table.class_of(job), self.view.best(job))
+            found.age_bin = self.table.bin_of(job.work_s)
             self._ranked[int(job.index)] = found
-        return found
-
-    def _assessed(self, job: Job) -> Ranked:
-        found = Ranked(job, self.table.class_of(job), self.view.best(job))
-        found.age_bin = self.table.bin_of(job.work_s)
-        self._rank(found)
+            self._rank(found)
         return found
 
     def per_finish_s(self, job: Job) -> float:
-        """Expected seconds of service per finish of such a job, however many GPUs it takes.
-
-        Also of jobs that belong to another policy (policies/sharing): of those nothing is kept.
-        """
-        found = self._ranked.get(int(job.index))
-        if found is None:
-            found = self._assessed(job)
+        """Expected seconds of service per finish of such a job, however many GPUs it takes."""
+        found = self.ranked(job)
         return self.table.rank_s(found.leaf, found.age_bin)
 
     def left_s(self, job: Job) -> float:
