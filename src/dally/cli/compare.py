@@ -15,7 +15,7 @@ from dally.benchmark.cells import cell_loads, check_traces
 from dally.benchmark.tables_page import shared_folder
 from dally.cli import many
 from dally.cli.given import Given, require, takes_scenario
-from dally.cli.output import print_table
+from dally.cli.output import print_parts, print_table
 from dally.cli.scenario_options import flag_of, option
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
@@ -23,6 +23,7 @@ from dally.metrics.comparison import Contest, compare_rows, unfinished
 from dally.metrics.metric_list import BRIEF
 from dally.report.comparison_folder import write_comparison
 from dally.report.comparison_tables import absolute, notes, relative, to_values
+from dally.report.queue_comparison import by_queue_tables
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.compared_runs import comparison_runs, trace_loads
@@ -187,6 +188,7 @@ def show(contests: list[Contest], outcome: Outcome) -> None:
         if contest.baseline and len(contest.entries) > 1:
             change = relative(contest, BRIEF, short=True)
             print_table(change.headings, change.marked(), numbers_from=1)
+        print_parts(by_queue_tables(contest))
     for line in notes(contests) if contests else ():
         typer.echo(line)
     for line in unfinished(outcome.rows, "workload", "network", "policy", "seed"):

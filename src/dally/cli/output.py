@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
+
+from dally.report.text_table import TextTable
 
 
 def print_table(
@@ -26,6 +28,15 @@ def print_table(
         table.add_row(*row)
     width = None if sys.stdout.isatty() else 160  # a file or a pipe has no width of its own
     Console(width=width, highlight=False, markup=False).print(table)
+
+
+def print_parts(parts: Iterable[str | TextTable]) -> None:
+    """Print lines and tables one below the other."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+        else:
+            print_table(part.headings, part.texts(), part.numbers_from)
 
 
 def _print_plain(rows: Sequence[Sequence[str]]) -> None:

@@ -10,9 +10,10 @@ from time import perf_counter
 import typer
 
 from dally.cli.given import Given, require, takes_scenario
-from dally.cli.output import print_table
+from dally.cli.output import print_parts, print_table
 from dally.errors import InputError
 from dally.report.run_summary import summary_table
+from dally.report.share_tables import sharing_lines
 from dally.runs.cost import cost
 from dally.runs.execute import execute
 from dally.runs.going_on import Keep
@@ -79,6 +80,7 @@ def simulate(
     else:
         table = summary_table(summary)
         print_table(table.headings, table.texts(), table.numbers_from)
+        print_parts(sharing_lines(summary))
         for what, count in record.notes.items():
             typer.echo(f"{count:,} jobs {what}")
         if record.stuck:

@@ -10,7 +10,7 @@ import typer
 
 from dally.cli import many, trace_options
 from dally.cli.given import Given, require, takes_scenario, with_values
-from dally.cli.output import print_table
+from dally.cli.output import print_parts
 from dally.cli.scenario_options import option
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
@@ -120,11 +120,7 @@ def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(text)
         return
-    for part in told(answered.found, answered.values, top):
-        if isinstance(part, str):
-            typer.echo(part)
-        else:
-            print_table(part.headings, part.texts(), part.numbers_from)
+    print_parts(told(answered.found, answered.values, top))
     if out:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
 

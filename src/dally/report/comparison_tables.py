@@ -10,6 +10,7 @@ from typing import Any
 from dally.metrics.comparison import NOISE, Contest, Entry, Standing
 from dally.metrics.metric_list import BRIEF, FULL, JCT_MEAN, REPEATED, SPAN, Metric
 from dally.metrics.spread import MEANING, Spread
+from dally.report.queue_comparison import by_queue_tables, by_queue_values
 from dally.report.text_table import TextCell, TextTable, latex_text
 
 HOUR_S = 3600.0
@@ -87,6 +88,7 @@ def to_markdown(contests: Sequence[Contest]) -> str:
         texts += [f"## {contest.title()}\n", absolute(contest, FULL).markdown()]
         if contest.baseline:
             texts.append(relative(contest, FULL).markdown())
+        texts += [f"{part}\n" if isinstance(part, str) else part.markdown() for part in by_queue_tables(contest)]
     return "\n".join(texts)
 
 
@@ -140,6 +142,7 @@ def _values(contest: Contest) -> Iterator[dict[str, Any]]:
                 metric.key: _standing_values(entry.standings.get(metric.key), metric, contest)
                 for metric in REPEATED
             },
+            **by_queue_values(entry),
         }
 
 

@@ -1,0 +1,69 @@
+"""Who got what, as commands and pages tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dally.metrics.comparison import compare_rows
+from dally.metrics.row import row_of
+from dally.metrics.simulated import Simulated
+from dally.report.comparison_tables import to_markdown, to_values
+from dally.report.share_tables import sharing_lines
+from dally.report.text_table import TextTable
+from dally.runs.execute import execute
+from dally.runs.folder import FolderRecord
+from dally.runs.scenario import Scenario
+
+QUEUES = """
+[queues.research]
+guarantee = 4
+match = {user = ["ada"]}
+[queues.students]
+limit = 12
+default = true
+"""
+# bob's first jobs hold 12 of 16 GPUs, his limit; ada's want 8 an hour later, of which 4 are hers.
+JOBS = """job_id,submit_s,gpus,duration_s,user
+b0,0,8,9000,bob
+b1,0,4,9000,bob
+b2,60,4,600,bob
+a0,3600,8,3600,ada
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> FolderRecord:
+    """A run under queues, kept."""
+    folder = tmp_path_factory.mktemp("shares")
+    carried_out(folder)
+    return FolderRecord(folder / "run")
+
+
+def carried_out(folder: Path, policy: str = "fifo") -> Simulated:
+    """The run, left in `folder`/run."""
+    (folder / "jobs.csv").write_text(JOBS)
+    (folder / "queues.toml").write_text(QUEUES)
+    scenario = Scenario(str(folder / "jobs.csv"), "2x8", policy, queues=str(folder / "queues.toml"))
+    return execute(scenario, out=folder / "run")
+
+
+def test_a_run_tells_who_got_what_by_queue(run: FolderRecord) -> None:
+    lines = list(sharing_lines(run.summary))
+    table = next(part for part in lines if isinstance(part, TextTable)).texts()
+    assert [line[:2] for line in table] == [["research", "1"], ["students", "3"]]
+    assert any("Finish-time fairness of 2 users" in part for part in lines if isinstance(part, str))
+    assert list(sharing_lines({})) == []
+
+
+def test_policies_are_compared_by_queue(tmp_path: Path) -> None:
+    rows = []
+    for policy in ("fifo", "las"):
+        rows.append(row_of(carried_out(tmp_path, policy)) | {"workload": "w", "network": "", "policy": policy})
+    contests = compare_rows(rows, "fifo")
+    values = to_values(contests, "fifo")["results"]
+    assert values[0]["queues"]["research"]["queue_mean_s"]["mean"] == rows[0]["queue_mean_s[research]"]
+    text = to_markdown(contests)
+    assert "Mean wait by queue" in text
+    assert "| students | research | Jain index |" in text
