@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import log
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
@@ -12,8 +14,10 @@ from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
-from dally.policies.sharing.fair_shares import fill
+from dally.policies.sharing.fair_shares import fair_order, fill
 from dally.policies.sharing.sharing_policy import SharingPolicy
+from dally.policies.sharing.teams import make_teams
+from dally.quotas.fair_tree import fair_tree_of
 from dally.quotas.tree import QueueNode, QueueTree
 from dally.runs.team_setup import Built
 
@@ -71,6 +75,24 @@ def test_who_was_idle_is_paid_back_what_its_half_life_says_and_no_more() -> None
     assert 0.55 < soon <= 0.9 + 0.01, "three times its weight at most, against a third"
     assert last == pytest.approx(0.5, rel=0.02)
     assert later[2]["b"] - (later[2]["a"] - at_start["a"]) <= counts
+
+
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 3.0, 5.0]), min_size=6, max_size=6),
+    st.lists(st.integers(1, 10_000), min_size=4, max_size=4, unique=True),
+)
+def test_the_rest_is_offered_in_the_order_of_the_fair_tree(weights: list[float], used: list[int]) -> None:
+    """Slurm's, which a real Slurm agrees with: `python -m benchmarks.slurm_fair_tree`."""
+    paths = ["a", "a/x", "a/y", "b", "b/x", "b/y"]
+    tree = QueueTree([QueueNode(path, weight=weight) for path, weight in zip(paths, weights, strict=True)])
+    by_leaf = dict(zip(tree.leaves(), map(float, used), strict=True))
+    root, leaves = make_teams(tree, [""])
+    for path, team in leaves.items():
+        for above in team.up():
+            above.used_gpu_s += by_leaf.get(path, 0.0)
+    factors = fair_tree_of(tree, by_leaf)
+    found = [factors[team.path].factor for team in fair_order(root) if team.path in factors]
+    assert found == sorted(found, reverse=True)
 
 
 def test_priority_classes_within_a_queue() -> None:

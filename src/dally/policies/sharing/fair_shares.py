@@ -6,6 +6,7 @@ from dally.policies.sharing.teams import Team
 
 ZEAL = 8.0  # how hard past use counts: a tenth too much halves a weight
 FIRST_RUNS = 4.0  # min_runtimes, and
+LONG_S = 30 * 86400.0  # half-lives above this, or none at all, count as this there
 FIRST_PART = 0.05  # of a half-life: what counts as used from the start
 MOST_PAID_BACK = 3.0  # times its weight, at most, for one that used little; at least a third for one that used much
 
@@ -70,9 +71,8 @@ def shrunk_weights(teams: list[Team], gpus: float) -> list[float]:
         factor = 1.0
         if weight > 0.0 and team.written.weight > 0.0:
             part = team.written.weight / weight
-            first = (
-                part * gpus * max(FIRST_RUNS * team.written.min_runtime_s, FIRST_PART * team.written.half_life_s)
-            )
+            half_life_s = min(team.written.half_life_s, LONG_S)
+            first = part * gpus * max(FIRST_RUNS * team.written.min_runtime_s, FIRST_PART * half_life_s)
             ratio = (used * part + first) / (team.used_gpu_s + first) if team.used_gpu_s + first > 0.0 else 1.0
             factor = min(MOST_PAID_BACK, max(1.0 / MOST_PAID_BACK, ratio**ZEAL))
         found.append(team.written.weight * factor)

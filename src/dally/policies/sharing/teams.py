@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import exp2, log
 
 from dally.model import INFINITY
+from dally.quotas.fair_tree import decayed, decayed_use
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 
 NOTHING = Quota()
@@ -67,8 +67,8 @@ class Team:
         held = float(sum(self.held))
         half_life_s = self.written.half_life_s
         if passed_s > 0.0:
-            left = exp2(-passed_s / half_life_s)
-            self.used_gpu_s = self.used_gpu_s * left + held * (1.0 - left) * half_life_s / log(2.0)
+            self.used_gpu_s = decayed(self.used_gpu_s, passed_s, half_life_s)
+            self.used_gpu_s += decayed_use(held, 0.0, passed_s, passed_s, half_life_s)
             self.gpu_s += held * passed_s
             due = sum(quota.guarantee for quota in self.quotas) + self.over_all.guarantee
             self.borrowed_gpu_s += max(0.0, held - due) * passed_s
