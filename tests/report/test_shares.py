@@ -10,6 +10,9 @@ from dally.metrics.comparison import compare_rows
 from dally.metrics.row import row_of
 from dally.metrics.simulated import Simulated
 from dally.report.comparison_tables import to_markdown, to_values
+from dally.report.explain import Stories
+from dally.report.html.run_page import run_page
+from dally.report.html.team_section import share_chart
 from dally.report.share_tables import sharing_lines
 from dally.report.text_table import TextTable
 from dally.runs.execute import execute
@@ -67,3 +70,17 @@ def test_policies_are_compared_by_queue(tmp_path: Path) -> None:
     text = to_markdown(contests)
     assert "Mean wait by queue" in text
     assert "| students | research | Jain index |" in text
+
+
+def test_a_job_that_was_stopped_for_a_share_says_for_whose(run: FolderRecord) -> None:
+    lost = run.reclaims.row(0, named=True)
+    told = " ".join(line.text for line in Stories(run).story(lost["loser"]))
+    assert f"stopped for {lost['winner']} of queue research" in told
+    assert "students held 12 and was due" in told
+
+
+def test_the_page_has_a_section_about_teams(run: FolderRecord) -> None:
+    chart = share_chart(run, "research", 0, [0.0, 3600.0, 20_000.0])
+    assert [one.name for one in chart.series] == ["held", "due", "guaranteed"]
+    assert chart.series[0].ys[0] == 0.0, "nobody of research in the first hour"
+    assert 'id="teams"' in run_page(run).to_html()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ def summarize_sharing(record: Simulated) -> dict[str, Any]:
 
 def _by_queue(record: Simulated, sharing: SharingPolicy, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
     entitled = entitled_gpu_s(sharing.samples, record.end_s)
-    taken = _reclaimed(sharing.reclaimed, "loser_queue")
-    given = _reclaimed(sharing.reclaimed, "winner_queue")
+    taken = _reclaimed(sharing.reclaimed, "loser_queue", books)
+    given = _reclaimed(sharing.reclaimed, "winner_queue", books)
     jct: dict[str, list[float]] = {path: [] for path in books}
     waits: dict[str, list[float]] = {path: [] for path in books}
     counts = dict.fromkeys(books, 0)
@@ -72,12 +72,15 @@ def _rivals(books: dict[str, Book]) -> list[Book]:
     return [book for book in books.values() if book.vied_s > LEAST_VIED * longest_s and book.part > 0.0]
 
 
-def _reclaimed(rows: Iterable[Reclaimed], side: str) -> dict[str, tuple[int, float]]:
+def _reclaimed(rows: Iterable[Reclaimed], side: str, paths: Collection[str]) -> dict[str, tuple[int, float]]:
     """By queue of that side: jobs that were stopped, and the GPU-seconds for which they had run."""
     found: dict[str, tuple[int, float]] = {}
     for row in rows:
-        count, gpu_s = found.get(getattr(row, side), (0, 0.0))
-        found[getattr(row, side)] = (count + 1, gpu_s + row.gpus * row.ran_s)
+        queue = getattr(row, side)
+        if queue not in paths:  # a priority class of a queue
+            queue = queue.rpartition("/")[0]
+        count, gpu_s = found.get(queue, (0, 0.0))
+        found[queue] = (count + 1, gpu_s + row.gpus * row.ran_s)
     return found
 
 

@@ -151,12 +151,26 @@ class Stories:
         if lost.is_empty():
             return "preempted; waits again"
         winner = lost["winner"][0]
+        shared = self._reclaimed(job["job_id"], time_s)
+        if shared:
+            return shared
         if winner is None:
             return "lease ended; gave up its GPUs, farther apart than it takes before it has waited; waits again"
         prices = lost["prices"][0]
         if len(prices) > 0:
             return f"preempted in favour of {winner}: {_stop_price(prices)}; waits again"
         return f"preempted in favour of {winner}{self._against(job['job_id'], winner, time_s)}; waits again"
+
+    def _reclaimed(self, loser: str, time_s: float) -> str:
+        """For which queue's share the job was stopped; empty: for none."""
+        rows = self.run.reclaims.filter(pl.col("loser") == loser, pl.col("time_s") == time_s)
+        if rows.is_empty():
+            return ""
+        row = rows.row(0, named=True)
+        return (
+            f"stopped for {row['winner']} of queue {row['winner_queue']}, which is due these GPUs: "
+            f"{row['loser_queue']} held {row['held']} and was due {row['due']:.1f}; waits again"
+        )
 
     def _against(self, loser: str, winner: str, time_s: float) -> str:
         """Rank against rank: the winner's when it took the GPUs, the loser's when it lost them."""

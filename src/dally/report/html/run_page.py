@@ -20,6 +20,7 @@ from dally.report.html.page import Page, asset
 from dally.report.html.page_tables import cards
 from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
+from dally.report.html.team_section import add_teams
 from dally.report.time_text import brief, run_stamp
 
 STORIES = 10
@@ -38,6 +39,7 @@ def run_page(run: Record) -> Page:
     add_replay(page, run, run.end_s)
     page.section("charts", "Charts")
     page.add_charts(run_charts(run, run.end_s))
+    add_teams(page, run)
     add_stories(page, run)
     return page
 
