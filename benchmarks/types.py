@@ -1,13 +1,15 @@
 """Three types of GPU: what it is worth to know how fast each job is on each, as tables in Markdown.
 
 usage: python -m benchmarks.types [--loads 0.6,1.0,1.5] [--seeds 1,2,3] [--jobs 600] [--policies NAME[:KEY=VALUE],…]
+                                  [--recipe NAME]
 
 4 machines of 8 H100, 4 of 8 A100 and 4 of 8 V100; speeds by model are the catalogue's, and nothing else differs
 between places. Jobs are drawn as Gavel's authors drew theirs (OSDI 2020, section 7.1): Poisson arrivals, 10^x
 minutes on an A100 with x even from 1.5 to 3 for four in five and from 3 to 4 for the others; 70 % take one GPU,
 25 % two or four, 5 % eight. Models are drawn evenly from the catalogue's that fit on one GPU. Four jobs in five
 accept any type, the others one, drawn evenly. Load: GPU-seconds asked for on A100s ÷ those of the cluster by its
-speeds. A restart takes 30 s. One core: a minute a run and policy, compiled.
+speeds. A restart takes 30 s. --recipe: sizes and durations as `dally trace generate` draws them, up to 32 GPUs.
+One core: 10 s a run under gavel and 2 s under the others, compiled.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from typing import Final, NamedTuple
 from dally.perf.gpu_types import TypeSpeeds
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
+from dally.traces.generate.recipe import find_recipe
+from dally.traces.generate.workload import Ask, generate
 from dally.traces.mixes import UNIFORM
 
 TYPES: Final = ("H100", "A100", "V100")
@@ -48,10 +52,13 @@ def draw(random: Random) -> Row:
     return Row(gpus, 60.0 * 10.0**exponent, random.choice(sorted(UNIFORM)), gpu_type)
 
 
-def write_workload(path: Path, jobs: int, load: float, seed: int) -> None:
-    """As many jobs at that load, as a trace."""
+def write_workload(path: Path, jobs: int, load: float, seed: int, recipe: str = "") -> None:
+    """As many jobs at that load, as a trace; sizes and durations may be those of a recipe."""
     random = Random(seed)
     rows = [draw(random) for _ in range(jobs)]
+    if recipe:
+        made = generate(find_recipe(recipe), Ask(seed=seed, jobs=jobs, gpus=MACHINES * GPUS)).jobs
+        rows = [row._replace(gpus=job.gpus, duration_s=job.duration_s) for row, job in zip(rows, made, strict=True)]
     speeds = TypeSpeeds(TYPES, {})
     a100s = MACHINES * GPUS * sum(mean(1.0 / speeds.step_s(model, kind) for model in UNIFORM) for kind in TYPES)
     gap_s = mean(row.gpus * row.duration_s for row in rows) / (load * a100s)
@@ -87,7 +94,7 @@ def run(policy: str, trace: Path, cluster: Path, seed: int) -> dict[str, float]:
     return {key: summary[f"{key}_s"] / 3600.0 for key in ("jct_mean", "jct_p99", "makespan")}
 
 
-def table(load: float, seeds: list[int], jobs: int, policies: list[str], folder: Path) -> None:
+def table(load: float, seeds: list[int], jobs: int, policies: list[str], folder: Path, recipe: str) -> None:
     """Print a row a policy, means over seeds; the change is the mean over seeds of ratios to the first policy."""
     cluster = folder / "cluster.toml"
     write_cluster(cluster)
@@ -98,7 +105,7 @@ def table(load: float, seeds: list[int], jobs: int, policies: list[str], folder:
         found: list[dict[str, float]] = []
         for seed in seeds:
             trace = folder / f"{load:g}-{seed}.csv"
-            write_workload(trace, jobs, load, seed)
+            write_workload(trace, jobs, load, seed, recipe)
             found.append(run(policy, trace, cluster, seed))
         first = first or [one["jct_mean"] for one in found]
         change = mean(one["jct_mean"] / base for one, base in zip(found, first, strict=True)) - 1.0
@@ -111,12 +118,13 @@ def main() -> None:
     parser.add_argument("--loads", default="0.6,1.0,1.5")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--jobs", type=int, default=600)
+    parser.add_argument("--recipe", default="")
     parser.add_argument("--policies", default=POLICIES)
     given = parser.parse_args()
     seeds = [int(seed) for seed in given.seeds.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         for load in given.loads.split(","):
-            table(float(load), seeds, given.jobs, given.policies.split(","), Path(folder))
+            table(float(load), seeds, given.jobs, given.policies.split(","), Path(folder), given.recipe)
 
 
 if __name__ == "__main__":

@@ -122,12 +122,30 @@ class Desks(Policy):
         pools = [pool for pool in self._pools if pool.partition == (job.partition if known else "")]
         names = accepted(job, [pool.name for pool in pools if len(pool.types) == 1])
         pools = [pool for pool in pools if pool.name in names] or pools
-        return [Standing(pool, self._views[pool.number], self._wanted(pool)) for pool in pools]
+        moves = self._sample.migrates()
+        return [
+            Standing(pool, self._views[pool.number], self._wanted(pool), self._unclaimed(pool, job) if moves else 0)
+            for pool in pools
+        ]
 
     def _wanted(self, pool: Pool) -> int:
         """GPUs of the pool that are held and asked for."""
         held = pool.cluster.topology.total_gpus() - int(pool.cluster.free_gpus)
         return held + self._asked[pool.number]
+
+    def _unclaimed(self, pool: Pool, job: Job) -> int:
+        """Free GPUs less those that others in the pool's lines ask for; gangs that need more do not count."""
+        free = int(pool.cluster.free_gpus)
+        claimed = 0
+        for desk in self._desks.values():
+            if desk.pool is pool and len(desk.line) > 0:
+                claimed += sum(
+                    int(group.gpus) * len(group.heap) for group in desk.line.classes if group.gpus <= free
+                )
+        own = self._desk_of.get(int(job.index))
+        if own is not None and own.pool is pool and job.gpus <= free and self._lines.holds(job):
+            claimed -= int(job.gpus)
+        return free - claimed
 
     def _desk_at(self, team: Team, pool: Pool) -> Desk:
         found = self._desks.get((team.number, pool.number))

@@ -18,11 +18,7 @@ class Standing(NamedTuple):
     pool: Pool
     view: View
     wanted: int  # GPUs held and asked for
-
-    @property
-    def free(self) -> int:
-        """GPUs that nobody holds or asks for."""
-        return self.pool.gpus - self.wanted
+    free: int  # GPUs that nobody holds or could start on
 
 
 class Lengths:
