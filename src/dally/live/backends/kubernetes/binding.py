@@ -82,7 +82,7 @@ class Binder:
         """What went wrong; nothing if it is bound there now."""
         try:
             if pod.scheduler != self._scheduler:
-                notes = {**notes, names.NODE: node}
+                notes = {**notes, names.NODE: node, names.SCHEDULER: self._scheduler}
                 self._open(pod, notes, self._host(node))
             else:
                 if pod.gates:

@@ -87,7 +87,7 @@ class KubernetesBackend(Backend):
         return (
             pod.scheduler == self._options.scheduler_name
             or (self._gates and names.GATE in pod.gates)
-            or names.PLACEMENT in pod.said
+            or pod.said.get(names.SCHEDULER) == self._options.scheduler_name
         )
 
     def identity(self) -> str:

@@ -6,8 +6,9 @@ import threading
 import time
 from typing import Final, Protocol
 
+from dally.errors import one_line
 from dally.live.backends.base import BackendError
-from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
 
 WATCH_S: Final = 60  # after which the server ends a watch and it is resumed: a dead connection is noticed
 PAGE: Final = 500  # objects of one answer
@@ -35,7 +36,6 @@ class Mirror:
         self.path = path
         self.trouble = f"{path}: not listed yet"
         self.lists = 0
-        self.resumed = 0  # streams that the server ended, and that were taken up again at their last version
         self.version = ""
         self._api = api
         self._keeper = keeper
@@ -70,12 +70,18 @@ class Mirror:
                 if not self.version:
                     self._list()
                 self._watch()
-                failures = 0
+                failures = 0  # the server has ended the stream, as agreed
             except BackendError as error:
                 if isinstance(error, RefusedError) and error.code == TOO_OLD:
                     self.version = ""
                 # Whatever it is, it is tried again: for a moment after its start a server answers 403 to everybody.
                 self.trouble = str(error)
+            except (
+                Exception
+            ) as error:  # an object that nobody has thought of: told, not taken for a copy that is whole
+                self.version = ""
+                self.trouble = one_line(f"{self.path}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
+            if self.trouble:
                 self._stop.wait(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
                 failures += 1
 
@@ -103,7 +109,6 @@ class Mirror:
             elif event["type"] != "BOOKMARK":
                 self._keeper.put(entry)
             self.version = entry["metadata"]["resourceVersion"]
-        self.resumed += 1
 
     def _healthy(self) -> None:
         self.trouble = ""

@@ -16,7 +16,8 @@ HOSTFILE: Final = "dally-hosts-"  # before the gang's name: the ConfigMap with i
 # Said by us, with the binding.
 RANK: Final = "dally.io/rank"
 PLACEMENT: Final = "dally.io/placement"  # of the whole gang: n01=8,n02=8
-NODE: Final = "dally.io/node"  # of a pod that was let through its gate
+NODE: Final = "dally.io/node"  # of a pod that was let through its gate,
+SCHEDULER: Final = "dally.io/scheduler"  # and by whom
 TIER: Final = "dally.io/tier"
 CONDITION: Final = "dally.io/Placed"
 # Said by others.

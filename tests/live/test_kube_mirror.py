@@ -1,0 +1,86 @@
+"""A watch that goes on whatever the server answers; needs no server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes import mirror as module
+from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.mirror import Mirror
+from tests.live.kube_cluster import until
+
+
+def thing(name: str, version: int) -> Entry:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+class Server:
+    """Answers lists page by page, and watches as it was told to, one after another."""
+
+    def __init__(self, *watches: Any) -> None:
+        self.watches = list(watches)
+        self.asked: list[str] = []
+
+    def get(self, path: str, limit: int, **query: str) -> Entry:
+        second = "continue" in query
+        self.asked.append("list")
+        about = {"resourceVersion": "10", **({} if second else {"continue": "more"})}
+        return {"metadata": about, "items": [thing("b" if second else "a", 5)]}
+
+    def watch(self, path: str, version: str, seconds: int, stop: threading.Event) -> Iterator[Entry]:
+        self.asked.append(f"watch {version}")
+        answer = self.watches.pop(0) if self.watches else None
+        if isinstance(answer, Exception):
+            raise answer
+        return _quiet(stop) if answer is None else iter(answer)
+
+
+def _quiet(stop: threading.Event) -> Iterator[Entry]:
+    stop.wait(5.0)
+    yield from ()
+
+
+class Names:
+    """The names of what is there."""
+
+    def __init__(self) -> None:
+        self.here: set[str] = set()
+
+    def put(self, entry: Entry) -> None:
+        if entry["metadata"]["name"] == "broken":
+            raise KeyError("spec")
+        self.here.add(entry["metadata"]["name"])
+
+    def drop(self, entry: Entry) -> None:
+        self.here.discard(entry["metadata"]["name"])
+
+    def only(self, entries: list[Entry]) -> None:
+        self.here = {entry["metadata"]["name"] for entry in entries}
+
+
+def test_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumed after a cut and at a bookmark's version; listed again after 410 and after what nobody understands."""
+    monkeypatch.setattr(module, "PAUSES_S", (0.0,))
+    added = {"type": "ADDED", "object": thing("c", 11)}
+    bookmark = {"type": "BOOKMARK", "object": thing("", 20)}
+    gone = {"type": "DELETED", "object": thing("a", 21)}
+    broken = {"type": "ADDED", "object": thing("broken", 22)}
+    old = RefusedError("watch", 410, {"message": "too old"})
+    server = Server([added], BackendError("cut"), RefusedError("watch", 403, {}), [bookmark], [gone], old, [broken])
+    names = Names()
+    mirror = Mirror(cast(KubeApi, server), "/things", names)
+    with pytest.raises(BackendError, match="not listed yet"):
+        mirror.wait_ready(0.0)
+    mirror.start()
+    expected = ["list", "list", "watch 10", "watch 11", "watch 11", "watch 11", "watch 20", "watch 21"]
+    expected += ["list", "list", "watch 10", "list", "list", "watch 10"]
+    until(lambda: server.asked == expected)
+    mirror.wait_ready(1.0)
+    assert names.here == {"a", "b"}
+    assert mirror.lists == 3
+    mirror.stop()
