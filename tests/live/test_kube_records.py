@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.gang_book import GangBook
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.node_book import NodeBook
-from dally.live.backends.kubernetes.node_record import fits, node_record
+from dally.live.backends.kubernetes.node_record import fits, node_record, types_in
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
-from dally.live.backends.kubernetes.owners import Controller, size_of
+from dally.live.backends.kubernetes.owners import Controller, Owners, size_of
+from dally.live.backends.kubernetes.pod_book import PodBook
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
@@ -167,6 +170,31 @@ def test_selectors() -> None:
     assert allows("DoesNotExist", "other")
     assert allows("Gt", "size", "4")
     assert not allows("Lt", "size", "4")
+
+
+def test_types_of_gpu() -> None:
+    """Of a node by its label; of a pod by its selector or affinity, which hold it only if they ask for more."""
+    label = "nvidia.com/gpu.product"
+    rule = {"key": label, "operator": "In", "values": ["H100", "H200"]}
+    assert types_in({"terms": [{"matchExpressions": [rule]}]}) == ("H100", "H200")
+    assert types_in({"labels": {label: "A100", "x": "y"}}) == ("A100",)
+    assert types_in({"labels": {"x": "y"}}) == ()
+    changed = threading.Event()
+    nodes, pods = NodeBook(KubeOptions(), changed), PodBook(changed, lambda _: True)
+    for number, kind in enumerate(("A100", "H100", "H100")):
+        labels: dict[str, Any] = {label: kind, "pool": f"p{number}"}
+        nodes.put(node(f"n{number}", **labels))
+    assert list(nodes.draw(lambda _: 0).gpu_types) == ["A100", "H100", "H100"]
+    assert [machine.gpu_type for machine in nodes.machines()] == ["A100", "H100", "H100"]
+    gangs = GangBook(pods, nodes, Owners(cast(KubeApi, None), ThreadPoolExecutor(1)), lambda _: True)
+    for name, chosen in (("typed", {label: "H100"}), ("pinned", {label: "H100", "pool": "p1"})):
+        about = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED}
+        spec = {"nodeSelector": chosen, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
+        pods.put({"metadata": {**about, "labels": {"kai.scheduler/queue": "vision"}}, "spec": spec})
+    gangs.renew()
+    found = {job.name: job for job in gangs.jobs()}
+    assert (found["typed"].state, found["typed"].gpu_type, found["typed"].queue) == (base.QUEUED, "H100", "vision")
+    assert (found["pinned"].state, "1 of 2 machines" in found["pinned"].reason) == (base.HELD, True)
 
 
 def test_nodes_join_leave_and_move() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,11 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 TYPE_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
 
 
+def gpu_type_of(labels: Mapping[str, Any]) -> str:
+    """What the first label says that names a type; empty if none does."""
+    return next((str(labels[label]) for label in TYPE_LABELS if labels.get(label)), "")
+
+
 class _Node(NamedTuple):
     name: str
     labels: dict[str, Any]
@@ -26,8 +31,8 @@ class _Node(NamedTuple):
     trouble: str  # why it takes no work now
 
     def gpu_type(self) -> str:
-        """What the first label says that names a type; empty if none does."""
-        return next((str(self.labels[label]) for label in TYPE_LABELS if self.labels.get(label)), "")
+        """What its labels say; empty if they do not."""
+        return gpu_type_of(self.labels)
 
     def place(self, level: Level) -> str:
         """What the node's label says at this level; empty if it has none."""

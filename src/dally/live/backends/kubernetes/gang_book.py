@@ -9,7 +9,7 @@ from typing import Final
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ClusterJob
 from dally.live.backends.kubernetes.node_book import NodeBook
-from dally.live.backends.kubernetes.node_record import fits
+from dally.live.backends.kubernetes.node_record import fits, types_in
 from dally.live.backends.kubernetes.owners import Owners
 from dally.live.backends.kubernetes.pod_book import PodBook
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
@@ -125,7 +125,10 @@ class GangBook:
     def _bar(self, gang: Gang) -> str:
         """Why not every machine will do for a gang."""
         for selector in [pod.selector for pod in gang.waiting if pod.selector]:
-            count, of = self._nodes.all_fit(lambda node, selector=selector: fits(selector, node))  # type: ignore[misc]
-            if count < of:
-                return f"its node selector or affinity allows {count} of {of} machines; see docs/kubernetes.md"
+            here = self._nodes.of_types(types_in(selector))
+            count = sum(fits(selector, node) for node in here)
+            if count < len(here) or not here:
+                return (
+                    f"its node selector or affinity allows {count} of {len(here)} machines; see docs/kubernetes.md"
+                )
         return ""

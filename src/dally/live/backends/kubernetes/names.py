@@ -23,7 +23,7 @@ CONDITION: Final = "dally.io/Placed"
 # Said by others.
 POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
-QUEUE: Final = "kueue.x-k8s.io/queue-name"
+QUEUES: Final = ("dally.io/queue", "kueue.x-k8s.io/queue-name", "kai.scheduler/queue")  # the first that is there
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"
 KUBEFLOW_OPERATOR: Final = "training.kubeflow.org/operator-name"

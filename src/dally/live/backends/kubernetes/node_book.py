@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import structlog
 
 from dally.cluster.formats.from_machines import ImportOptions, assemble, describe
-from dally.cluster.formats.kubernetes import place_nodes
+from dally.cluster.formats.kubernetes import TYPE_LABELS, gpu_type_of, place_nodes
 from dally.cluster.formats.label_presets import PRESETS
 from dally.cluster.topology import Machine, Topology
 from dally.errors import InputError
@@ -36,7 +36,8 @@ class NodeBook:
         self._drawn: dict[str, NodeRecord] = {}  # as they were when the tree was drawn
         self._gpus: dict[str, int] = {}  # in the tree
         levels = [level for preset in PRESETS.values() for level in preset]
-        self._telling = options.labels or tuple(name for level in levels for name in level.labels)
+        placing = options.labels or tuple(name for level in levels for name in level.labels)
+        self._telling = (*placing, *TYPE_LABELS)
 
     # What the watch says.
 
@@ -100,7 +101,7 @@ class NodeBook:
             if options.labels or options.preset:
                 raise BackendError(str(error)) from None
             log.warning("problem", what=f"{error}; taken as one flat network")
-            machines = [Machine((), name, gpus) for name, _, gpus in rows]
+            machines = [Machine((), name, gpus, gpu_type_of(labels)) for name, labels, gpus in rows]
             return assemble(SOURCE, machines, {}, options).topology
         if imported.left_out:
             log.warning("problem", what=describe(imported.left_out))
@@ -120,11 +121,12 @@ class NodeBook:
     def _machine(self, name: str, gpus: int) -> ClusterMachine:
         node = self._nodes.get(name)
         if node is None:
-            return ClusterMachine(name, gpus, base.DOWN, "the node is gone")
+            kind = gpu_type_of(self._drawn[name].labels)
+            return ClusterMachine(name, gpus, base.DOWN, "the node is gone", kind)
         state, reason = node.state, node.reason
         if node.room.gpus < gpus and state == base.UP:
             state, reason = base.DRAINING, f"{node.room.gpus} of its {gpus} GPUs can be given"
-        return ClusterMachine(name, gpus, state, reason)
+        return ClusterMachine(name, gpus, state, reason, gpu_type_of(node.labels))
 
     def get(self, name: str) -> NodeRecord | None:
         """The node, if it is there."""
@@ -134,8 +136,8 @@ class NodeBook:
         """Whether it is in the tree."""
         return name in self._gpus
 
-    def all_fit(self, fitting: Callable[[NodeRecord], bool]) -> tuple[int, int]:
-        """How many machines of the tree are fitting, and how many there are."""
+    def of_types(self, types: Collection[str]) -> list[NodeRecord]:
+        """The machines of the tree that have GPUs of these types; none: of any."""
         with self._lock:
             here = [self._nodes[name] for name in self._gpus if name in self._nodes]
-            return sum(map(fitting, here)), len(here)
+            return [node for node in here if not types or gpu_type_of(node.labels) in types]

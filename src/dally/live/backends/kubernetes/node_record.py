@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dally.cluster.formats.kubernetes import GPU_RESOURCES
+from dally.cluster.formats.kubernetes import GPU_RESOURCES, TYPE_LABELS
 from dally.live.backends import base
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_record import Needs
@@ -58,6 +58,17 @@ def fits(selector: Entry, node: NodeRecord) -> bool:
         return False
     terms = selector.get("terms")
     return not terms or any(_term_fits(term, node) for term in terms)
+
+
+def types_in(selector: Entry) -> tuple[str, ...]:
+    """The types of GPU that a pod's node selector or affinity allows; none: it says nothing of them."""
+    named = [value for name, value in (selector.get("labels") or {}).items() if name in TYPE_LABELS]
+    terms = selector.get("terms") or []
+    if named or len(terms) != 1:
+        return tuple(named)
+    rules = terms[0].get("matchExpressions") or ()
+    found = [rule for rule in rules if rule.get("key") in TYPE_LABELS and rule.get("operator") == "In"]
+    return tuple(found[0].get("values") or ()) if found else ()
 
 
 def _term_fits(term: Entry, node: NodeRecord) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dally.live.backends import base
 from dally.live.backends.base import ClusterJob, Placement
 from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.owners import Controller
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.stated_facts import JobFacts, read_facts
@@ -128,12 +129,17 @@ def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ClusterJ
         gang.key.job_id, state, gpus, min(since_s or [pod.created_s for pod in pods]),
         placement={} if state in base.ENDED else placement, name=gang.key.name,
         user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
-        partition=said.get(names.QUEUE, ""), priority=float(first.priority), model=facts.model,
+        queue=_queue(said), gpu_type="|".join(types_in(first.selector)), priority=float(first.priority),
+        model=facts.model,
         group=_group(pods, facts, gpus), limit_s=first.limit_s, expected_s=facts.expected_s,
         checkpoint_every_s=facts.checkpoint_every_s,
         managed=not foreign and not (gang.bare and state == base.RUNNING), reason=reason or "; ".join(problems),
-        queue=said.get(names.QUEUE, ""),
     )  # fmt: skip
+
+
+def _queue(said: dict[str, str]) -> str:
+    """As it names it, in our words or in those of others."""
+    return next((said[name] for name in names.QUEUES if said.get(name)), "")
 
 
 def facts_of(said: dict[str, str], problems: list[str]) -> JobFacts:

@@ -64,7 +64,7 @@ class PodRecord:
     priority: int
     grace_s: float
     limit_s: float | None
-    said: dict[str, str]  # dally.io annotations and labels, and the queue
+    said: dict[str, str]  # annotations and labels of ours, and the queue
     size: int | None  # of its gang, where the pod itself says
     selector: Entry = field(default_factory=dict)  # nodeSelector and required node affinity, as they stand
     gates: tuple[str, ...] = ()
@@ -106,8 +106,7 @@ def pod_record(entry: Entry) -> PodRecord:
         int(spec.get("priority") or 0),
         float(spec.get("terminationGracePeriodSeconds") or 0),
         float(limit) if limit else None,
-        {name: str(value) for name, value in {**labels, **notes}.items() if name.startswith(names.PREFIX)}
-        | ({names.QUEUE: labels[names.QUEUE]} if names.QUEUE in labels else {}),
+        {name: str(value) for name, value in {**labels, **notes}.items() if _is_ours(name)},
         _size(labels, notes),
         _selector(spec),
         tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ()),
@@ -115,6 +114,10 @@ def pod_record(entry: Entry) -> PodRecord:
         bool(notes),
         bool(pin),
     )
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(names.PREFIX) or name in names.QUEUES
 
 
 def moment_s(text: str | None) -> float:
