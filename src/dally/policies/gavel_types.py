@@ -140,8 +140,7 @@ class GavelOfTypes(GavelPolicy):
         return self._types_round(now, queue)
 
     def _types_round(self, now: float, queue: Queue) -> Iterator[Action]:
-        waiting = queue.jobs()
-        chosen, others = self._turns(now, waiting)
+        chosen, others = self._turns(now, queue)
         left: list[Job] = []
         for job in others:
             if job.status == RUNNING:
@@ -166,13 +165,13 @@ class GavelOfTypes(GavelPolicy):
                 yield Start(job, allocation)
                 return
 
-    def _turns(self, now: float, waiting: list[Job]) -> tuple[list[list[Job]], list[Job]]:
+    def _turns(self, now: float, queue: Queue) -> tuple[list[list[Job]], list[Job]]:
         """Who has GPUs of which pool in this round, and who has none; who must keep its own is in neither."""
         room = self._room(now)
         chosen: list[list[Job]] = [[] for _ in self._pools]
         left: dict[int, Job] = {}  # in order of their first claims
         done: set[int] = set()
-        for turn in self._order(now, waiting):
+        for turn in self._order(now, queue):
             job, index = turn.job, int(turn.job.index)
             if index in done:
                 continue
@@ -227,11 +226,11 @@ class GavelOfTypes(GavelPolicy):
             gpus -= taken
         return True
 
-    def _order(self, now: float, waiting: list[Job]) -> list[Turn]:
+    def _order(self, now: float, queue: Queue) -> list[Turn]:
         """Claims to pools, who lacks most first; ties by what is due, then by submission."""
         due = self._solved()
         rows: list[tuple[float, float, int, int, Turn]] = []
-        for job in [*self._running.values(), *waiting]:
+        for job in [*self._running.values(), *queue.jobs()]:
             had_s = list(self._had_s[int(job.index)])
             if job.status == RUNNING:
                 had_s[self._pool(job).number] += max(0.0, now - self._works_from_s[int(job.index)])
@@ -244,6 +243,11 @@ class GavelOfTypes(GavelPolicy):
                 turn = Turn(part, job, pool.number)
                 rows.append((-lack if part > 0.0 else 0.0, -part, int(job.index), place, turn))
         rows.sort(key=_rank)
+        ranked: set[int] = set()
+        for lack, _, index, _, turn in rows:
+            if turn.job.status != RUNNING and index not in ranked:  # by the best of its claims
+                ranked.add(index)
+                queue.rerank(turn.job, lack, 0.0)
         return [row[4] for row in rows]
 
     def _solved(self) -> dict[Kind, list[float]]:
