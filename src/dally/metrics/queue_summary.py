@@ -22,8 +22,8 @@ LEAST_VIED = 0.01  # of the longest time that a queue vied with others: less say
 def summarize_sharing(record: Simulated) -> dict[str, Any]:
     """What summary.json says of queues and types of GPU; nothing where a run has neither."""
     sharing = record.sharing
-    if sharing is None:
-        return {}
+    if sharing is None:  # one policy has all GPUs, maybe of several types
+        return {"gpu_types": type_use(record).summary()} if len(set(record.topology.gpu_types)) > 1 else {}
     books = queue_books(record, sharing.tree)
     return {
         "queues": _by_queue(record, sharing, books),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,8 @@ from dally.model import FINISHED, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds
 from dally.policies.registry import POLICIES
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
 from dally.runs.team_setup import Built, policy_for
 from tests.examples import many
 
@@ -144,3 +147,14 @@ def test_a_run_can_be_saved_in_the_middle(policy: str) -> None:
     again = pickle.loads(pickle.dumps(half))
     again.run()
     assert [job.finish_s for job in again.jobs] == [job.finish_s for job in whole.jobs]
+
+
+@pytest.mark.parametrize("policy", ["gavel", "fifo"])
+def test_a_run_says_how_each_type_was_used(policy: str, tmp_path: Path) -> None:
+    tiers = "".join(f'[[tiers]]\nname = "{name}"\n' for name in ("machine", "network"))
+    rows = "".join(f'[[machines]]\nnames = "{kind}"\ngpus = 4\ngpu_type = "{kind}"\n' for kind in TYPES[:2])
+    (tmp_path / "cluster.toml").write_text(tiers + rows)
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,gpus,duration_s,gpu_type\na,0,4,7200,A100\n")
+    scenario = Scenario(str(tmp_path / "jobs.csv"), str(tmp_path / "cluster.toml"), policy)
+    used = execute(scenario).summary["gpu_types"]
+    assert {kind: use["gpu_h"] for kind, use in used.items()} == {"H100": 0.0, "A100": pytest.approx(8.0)}

@@ -47,7 +47,8 @@ def add_teams(page: Page, run: Record) -> None:
         _add_users(page, run)
     if types:
         page.add(_html(types_table(summary)))
-        page.add_charts([types_chart(run, edges_s)])
+        if "queues" in summary:
+            page.add_charts([types_chart(run, edges_s)])
 
 
 def _largest(run: Record) -> list[str]:
