@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import dally
+from dally.errors import InputError
 from dally.metrics.comparison import compare_rows
 from dally.metrics.row import row_of
 from dally.metrics.simulated import Simulated
@@ -84,3 +86,20 @@ def test_the_page_has_a_section_about_teams(run: FolderRecord) -> None:
     assert [one.name for one in chart.series] == ["held", "due", "guaranteed"]
     assert chart.series[0].ys[0] == 0.0, "nobody of research in the first hour"
     assert 'id="teams"' in run_page(run).to_html()
+
+
+def test_what_if_a_team_were_guaranteed_more(tmp_path: Path) -> None:
+    """students may hold all 16 GPUs: b2 starts at once, and a0 takes its share from them in any case."""
+    carried_out(tmp_path)
+    trace, queues, more = str(tmp_path / "jobs.csv"), str(tmp_path / "queues.toml"), ["students.limit=+4"]
+    out = tmp_path / "w"
+    told = dally.whatif(
+        trace, "2x8", current="fifo", network="none", seeds=[1], queues=queues, quotas=more, out=out
+    )
+    groups = {group["name"]: group for group in told.summary["queues"]}
+    assert told.summary["new"] == "fifo, students.limit=+4", "the policy stays"
+    assert groups["students"]["new"]["wait_mean_s"] < groups["students"]["current"]["wait_mean_s"]
+    assert sorted(told.queues["name"]) == ["research", "students"]
+    assert "limit = 16" in (out / "new-queues.toml").read_text()
+    with pytest.raises(InputError, match=r"--quota students.limit=\+4: say whose"):
+        dally.whatif(trace, "2x8", current="fifo", network="none", quotas=more)

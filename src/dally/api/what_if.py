@@ -23,6 +23,7 @@ from dally.api.policies import PolicyLike, known
 from dally.api.what_if_result import WhatIfResult
 from dally.errors import InputError
 from dally.metrics.row import Row
+from dally.policies.registry import USUAL_POLICY
 from dally.sweep.calibration import USUAL
 from dally.sweep.run import Run
 from dally.sweep.whatif import NewSide
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def whatif(
     trace: TraceLike,
     cluster: ClusterLike,
-    policy: PolicyLike = "dally",
+    policy: PolicyLike | None = None,
     settings: Mapping[str, object] | None = None,
     *,
     current: PolicyLike | None = None,
@@ -46,6 +47,8 @@ def whatif(
     cluster_delta: str = "",
     new_network: str = "",
     new_network_settings: Mapping[str, object] | None = None,
+    new_queues: str | Path = "",
+    quotas: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     top: int = 10,
     out: str | Path | None = None,
@@ -57,7 +60,9 @@ def whatif(
 
     `current` is the policy in use, by default the one whose replay fits the record best; the same holds for
     `network`, unless `calibrate` is False. `new_cluster`, `cluster_delta`, as in `+2 racks`, `new_network` and
-    `new_network_settings` change the new side only. Tables name `top` users and jobs.
+    `new_network_settings` change the new side only; so do `new_queues`, a file, and `quotas`, as in
+    `research.guarantee=+64`. `policy` is dally, or for other queues the one in use.
+    Tables name `top` users and jobs.
     """
     kept = Kept(out)
     network = fields.pop("network", None) or ""
@@ -69,16 +74,17 @@ def whatif(
         raise InputError("current_settings: say of which policy with `current`")
     larger = cluster_text(kept, new_cluster, "new-topology.toml") if new_cluster else ""
     changes = settings_of("new_network_settings", new_network_settings)
-    new = NewSide(larger, cluster_delta.strip(), new_network, changes)
+    new = NewSide(larger, cluster_delta.strip(), new_network, changes, str(new_queues), tuple(quotas))
+    same_policy = policy is None and not settings and new.changes_queues()
     both = [
         (USUAL if current is None else current, settings_of("current_settings", current_settings)),
-        (policy, settings_of("settings", settings)),
+        (USUAL_POLICY if policy is None else policy, settings_of("settings", settings)),
     ]
     with known(both) as choice:
         now, then = choice.policies
         base = scenario_of(kept, trace, cluster, now, fields)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
-        posed = pose(Asked(base, current is not None, network, then, under, new, calibrate), history)
+        posed = pose(Asked(base, current is not None, network, then, under, new, calibrate, same_policy), history)
 
         def carry(runs: list[Run]) -> list[Row]:
             return rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)

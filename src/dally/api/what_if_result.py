@@ -68,6 +68,11 @@ class WhatIfResult:
         return _frame(self._found.sizes)
 
     @property
+    def queues(self) -> pl.DataFrame:
+        """The same by queue; no rows where neither side has queues."""
+        return _frame(self._found.queues)
+
+    @property
     def accounts(self) -> pl.DataFrame:
         """The same by account; no rows where the trace names none."""
         return _frame(self._found.accounts)

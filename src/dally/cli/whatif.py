@@ -34,6 +34,8 @@ EXAMPLES = """Examples:
 
   dally whatif --trace sacct.txt --topology topology.conf --new-topology planned.conf --set-new-network nic_gbps=50
 
+  dally whatif --trace sacct.txt --topology topology.conf --queues queues.toml --quota research.guarantee=+64
+
   dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
 SEEDS = 3
@@ -44,7 +46,10 @@ SEEDS = 3
 )
 def whatif(
     given: Given,
-    policy: str = typer.Option(USUAL_POLICY, metavar="NAME", help="The policy to try: its name or FILE.py:Class."),
+    policy: str = typer.Option(
+        None, metavar="NAME",
+        help="The policy to try: its name or FILE.py:Class.  [default: dally; for other queues the one in use]",
+    ),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Set a parameter of --policy."),
     network: str = option(
         "network", "as the topology states, else the one that fits the record", "Or none: places do not matter."
@@ -73,6 +78,14 @@ def whatif(
     new_network_settings: list[str] = typer.Option(
         [], "--set-new-network", metavar="KEY=VALUE", help="Override one value of the new side's network."
     ),
+    new_queues: str = typer.Option(
+        "", metavar="FILE", help="Try these queues, on the new side only; --queues are today's.", show_default=False
+    ),
+    quotas: list[str] = typer.Option(
+        [], "--quota", metavar="QUEUE.KEY=VALUE",
+        help="Try another guarantee, limit, lend_limit, weight or priority, on the new side only: "
+        "research.limit=64; research.guarantee=+64 adds to what is there.",
+    ),
     top: int = typer.Option(10, metavar="N", min=1, help="Users and jobs that tables name."),
     out: Path = typer.Option(
         None, metavar="DIR", help="Leave whatif.json, report.html, results.parquet and a folder per run there."
@@ -87,9 +100,10 @@ def whatif(
     settings_of_new = read_settings("--set-new-network", new_network_settings)
     asked = Asked(
         base, bool(current) or given.start is not None, network or "",
-        Chosen(policy, read_settings("--set", settings)),
+        Chosen(policy or USUAL_POLICY, read_settings("--set", settings)),
         given.seeds([base.seed + more for more in range(SEEDS)]),
-        NewSide(new_topology, cluster_delta.strip(), new_network, settings_of_new), calibrate,
+        NewSide(new_topology, cluster_delta.strip(), new_network, settings_of_new, new_queues, tuple(quotas)),
+        calibrate, same_policy=not policy and not settings and bool(new_queues or quotas),
     )  # fmt: skip
     posed = pose(asked, history)
 

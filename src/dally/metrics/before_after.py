@@ -64,7 +64,7 @@ def paired(
 ) -> pl.DataFrame:
     """Jobs of two jobs.csv that finished in both, `current_…` beside `new_…`, with their owners and size class.
 
-    `owners`: for each of user, account, partition, which job is whose.
+    `owners`: for each of user, account, partition, and queue where there are some, which job is whose.
     """
     import polars as pl
 
@@ -74,7 +74,7 @@ def paired(
         pl.Series(
             kind, [owners.get(kind, {}).get(job_id) or f"(no {kind})" for job_id in both["job_id"]], pl.String
         )
-        for kind in OWNERS
+        for kind in (*OWNERS, *(["queue"] if "queue" in owners else []))
     ]
     return both.with_columns(*columns, pl.lit(seed).alias("seed"))
 

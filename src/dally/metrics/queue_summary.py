@@ -78,7 +78,7 @@ def _reclaimed(rows: Iterable[Reclaimed], side: str, paths: Collection[str]) -> 
     for row in rows:
         queue = getattr(row, side)
         if queue not in paths:  # a priority class of a queue
-            queue = queue.rpartition("/")[0]
+            queue = queue.rpartition("#")[0]
         count, gpu_s = found.get(queue, (0, 0.0))
         found[queue] = (count + 1, gpu_s + row.gpus * row.ran_s)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dally.cluster.delta import change, without_links
 from dally.cluster.formats.to_toml import to_toml
@@ -30,6 +30,10 @@ from dally.metrics.before_after import (
 from dally.metrics.row import Row
 from dally.metrics.summary import mean
 from dally.policies.registry import build
+from dally.quotas.known_formats import read_quotas
+from dally.quotas.queues_text import to_toml as queues_toml
+from dally.quotas.quota_changes import with_changes
+from dally.quotas.tree import QueueTree
 from dally.runs.assemble import assemble
 from dally.runs.folder import FolderRecord, prepare_folder
 from dally.runs.scenario import Scenario
@@ -40,6 +44,9 @@ from dally.traces import History
 from dally.traces.rows import TraceRow
 from dally.traces.writing import text_of
 from dally.whole_file import write_whole
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ASSUMED_NETWORK = "normal"
 NO_NETWORK = "none"
@@ -52,10 +59,16 @@ class NewSide(NamedTuple):
     delta: str = ""  # that one, or the present one, with so much more or less
     network: str = ""
     network_settings: dict[str, str] = {}  # noqa: RUF012
+    queues: str = ""  # other queues, as `--queues` takes them
+    quotas: tuple[str, ...] = ()  # those, or the present ones, with these changes: research.guarantee=+64
 
     def changes(self) -> bool:
-        """Whether anything would."""
+        """Whether the cluster or its links would."""
         return bool(self.topology or self.delta or self.changes_network())
+
+    def changes_queues(self) -> bool:
+        """Whether queues would be others."""
+        return bool(self.queues or self.quotas)
 
     def changes_network(self) -> bool:
         """Whether links would be others."""
@@ -66,7 +79,9 @@ class NewSide(NamedTuple):
         found = [f"topology {Path(self.topology).name}"] if self.topology else []
         found += [self.delta] if self.delta else []
         found += [f"network {self.network}"] if self.network else []
-        return found + [f"{key}={value}" for key, value in self.network_settings.items()]
+        found += [f"{key}={value}" for key, value in self.network_settings.items()]
+        found += [f"queues {Path(self.queues).name}"] if self.queues else []
+        return [*found, *self.quotas]
 
 
 NOTHING_NEW = NewSide()
@@ -80,6 +95,7 @@ class Question:
     policy: Chosen
     seeds: Sequence[int]
     new: NewSide = NOTHING_NEW
+    same_policy: bool = False  # the new side has the policy in use, whichever that is
 
     def labels(self) -> tuple[str, str]:
         """What tables call the two sides."""
@@ -100,6 +116,7 @@ class Answer:
     top_users: list[Group]  # those with most GPU-hours, and the others as one
     accounts: list[Group]  # [] where the trace names none
     partitions: list[Group]
+    queues: list[Group]  # [] where neither side has any
     sizes: list[Group]
     losing_users: list[Group]
     losing_jobs: list[dict[str, Any]]
@@ -119,6 +136,7 @@ class Answer:
             "unfinished": self.unfinished,
             "recorded_gpu_h": self.recorded_gpu_h,
             **{name: [_values(group) for group in found] for name, found in groups.items()},
+            **({"queues": [_values(group) for group in self.queues]} if self.queues else {}),
             "losing_jobs": self.losing_jobs,
         }
 
@@ -164,6 +182,8 @@ def new_network(question: Question) -> tuple[str, dict[str, str]]:
 def check_question(question: Question, topology: Topology, history: History) -> None:
     """InputError for what cannot be asked, before anything is run."""
     build(question.policy.name, question.policy.settings)
+    if question.new.changes_queues():
+        new_tree(question)
     later = new_topology(question, topology)
     network, settings = new_network(question)
     connect_topology(later, network, settings, question.current.congestion)
@@ -177,7 +197,7 @@ def check_question(question: Question, topology: Topology, history: History) -> 
 
 def no_difference(policy: str) -> InputError:
     """An InputError for a question with two equal sides."""
-    options = "--policy, --set, --new-topology, --cluster-delta or --new-network"
+    options = "--policy, --set, --new-topology, --cluster-delta, --new-network, --new-queues or --quota"
     return InputError(f"nothing would be different from --current {policy}: give {options}")
 
 
@@ -195,6 +215,8 @@ def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run
         base = replace(current, trace_format="csv", zone="UTC", durations="closest", network_settings=settings)
         if question.new.network:
             shown = f"{current.network or 'as stated'} to {network}"
+    if question.new.changes_queues():
+        base = replace(base, queues=_new_queues(question, folder))
     others = comparison_runs(loads, [network], [question.policy], base)
     if [run.key for run in runs] == [run.key for run in others]:
         raise no_difference(current.policy)
@@ -203,6 +225,25 @@ def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run
         for side, label in ((runs, now), (others, then))
         for run in side
     ]
+
+
+def new_tree(question: Question) -> QueueTree:
+    """The queues of the new side."""
+    source = question.new.queues or question.current.queues
+    if not source:
+        problem = "say whose with --queues FILE, today's queues, or with --new-queues FILE"
+        raise InputError(f"--quota {question.new.quotas[0]}: {problem}")
+    return with_changes(read_quotas(Path(source)), question.new.quotas)
+
+
+def _new_queues(question: Question, folder: Path) -> str:
+    """The file of the new side's queues."""
+    if not question.new.quotas:
+        return question.new.queues
+    prepare_folder(folder)
+    path = folder / "new-queues.toml"
+    write_whole(path, queues_toml(new_tree(question)).encode())
+    return str(path)
 
 
 def changed(question: Question, topology: Topology, folder: Path) -> dict[int, Prepared]:
@@ -246,6 +287,8 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     tables = [FolderRecord(run.folder).jobs for run in runs if run.folder]
     half = len(question.seeds)
     owners = {kind: {row.job_id: getattr(row, kind) for row in history.rows} for kind in OWNERS}
+    queues = _queues(tables)
+    owners |= {"queue": queues} if queues else {}
     jobs = judged(
         [
             paired(current, new, owners, seed)
@@ -266,12 +309,22 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
         by_owner(jobs, "user", top),
         by_owner(jobs, "account") if any(owners["account"].values()) else [],
         by_owner(jobs, "partition") if any(owners["partition"].values()) else [],
+        by_owner(jobs, "queue") if queues else [],
         by_size(jobs),
         losing_users(jobs),
         losing_jobs(jobs),
         gpu_h if history.length == "duration_s" else None,
         len(known - compared),
     )
+
+
+def _queues(tables: Sequence[pl.DataFrame]) -> dict[str, str]:
+    """Which job is whose: by the new side's queues, else by today's."""
+    found: dict[str, str] = {}
+    for table in tables:
+        if "queue" in table.columns:
+            found |= dict(table.select("job_id", "queue").iter_rows())
+    return found
 
 
 def _makespan_ranges(current: list[float], new: list[float]) -> dict[str, tuple[float, float]]:

@@ -59,6 +59,7 @@ class Asked(NamedTuple):
     seeds: Sequence[int]
     new: NewSide
     search: bool = True  # for the policy in use and its network, where they are not given
+    same_policy: bool = False  # on both sides: `policy` does not count
 
 
 class Posed(NamedTuple):
@@ -99,13 +100,14 @@ def pose(asked: Asked, history: History) -> Posed:
     networks = list(NETWORKS) if assumed and asked.search and not stated else [preset]
     in_use = usual_of(policies)
     base = replace(base, network=preset, policy=in_use.name, settings=in_use.settings)
-    question = Question(base, asked.policy, asked.seeds, asked.new)
+    then = in_use if asked.same_policy else asked.policy
+    question = Question(base, then, asked.seeds, asked.new, asked.same_policy)
     simulation, trace = assemble(base)
     placed = places_of(simulation.jobs, history.rows, topology)
     places = Misplaced(len(placed.ran), placed.elsewhere, placed.missing, placed.unused, topology.machine_count())
     check_question(question, topology, history)
     certain = len(policies) == 1 or len(recorded_waits(history)) < FEWEST
-    if certain and in_use == asked.policy and not asked.new.changes():
+    if certain and in_use == then and not asked.new.changes() and not asked.new.changes_queues():
         raise no_difference(in_use.name)
     return Posed(question, topology, assumed, policies, networks, asked.search, history, trace.notes, places)
 
@@ -118,6 +120,7 @@ def tell(posed: Posed, folder: Path, carry: Carry, top: int, report: bool = Fals
     question = replace(
         posed.question,
         current=replace(base, policy=chosen.policy.name, settings=chosen.policy.settings, network=chosen.network),
+        policy=chosen.policy if posed.question.same_policy else posed.question.policy,
     )
     runs = with_folders(both_sides(question, posed.topology, folder), folder / "runs", report=report)
     rows = carry(runs)

@@ -32,6 +32,9 @@ def told(found: Answer, values: Mapping[str, Any], top: int) -> Iterator[str | T
     if len(values["seeds"]) > 1:
         yield f"± is {MEANING}."
     yield ""
+    if len(found.queues) > 1:
+        yield "By queue"
+        yield plain_table(*_by_queue(found.queues))
     yield "By user"
     yield plain_table(*_groups("user", found.top_users))
     for what, groups in (("account", found.accounts), ("partition", found.partitions)):
@@ -151,6 +154,20 @@ def _group(group: Group) -> list[str]:
         _signed(_hours(abs(saved)), saved) + _plus_minus(saved, group.half("saved_gpu_h"), _hours), share,
         *_times(before, after), f"{group.better:,}", f"{group.worse:,}",
     ]  # fmt: skip
+
+
+def _by_queue(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
+    """Waits and completion times of every queue on both sides, and by how much they change."""
+    heads = ["queue", "jobs", "mean wait", "new", "change", "mean JCT", "new", "change", "better off", "worse off"]
+    rows = []
+    for group in groups:
+        cells = []
+        for key in ("wait_mean_s", "jct_mean_s"):
+            values = (getattr(group.current, key), getattr(group.new, key))
+            halves = tuple(group.half(f"{side}_{key}") for side in ("current", "new", "saved"))
+            cells += _line("", values, halves, _time)[1:]
+        rows.append([group.name, f"{group.jobs:,}", *cells, f"{group.better:,}", f"{group.worse:,}"])
+    return heads, rows
 
 
 def _times(before: Side, after: Side) -> list[str]:

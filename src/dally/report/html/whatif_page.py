@@ -28,6 +28,9 @@ COMPARED = "comparison.html"
 LOSERS = 10
 SHOWN = 15  # rows of a table; the file has all
 LOOKS = {"use": "better", "rough": "rough", "do not quote": "worse", "unchecked": "rough"}
+GROUPS = (
+    ("queues", "queue"), ("users", "user"), ("accounts", "account"), ("partitions", "partition"), ("sizes", "GPUs"),
+)  # fmt: skip
 FIGURES = (
     ("GPU-hours held by jobs", "gpu_h"),
     ("of these lost to communication", "comm_gpu_h"),
@@ -171,8 +174,8 @@ def _causes(values: Values) -> Chart:
 def _whom(page: Page, values: Values) -> None:
     page.section("whom", "Who gains, who loses")
     page.note("A job is better or worse off if it takes 5 % and a minute less or longer. Click a heading to sort.")
-    for key, what in (("users", "user"), ("accounts", "account"), ("partitions", "partition"), ("sizes", "GPUs")):
-        groups = values[key]
+    for key, what in GROUPS:
+        groups = values.get(key, [])
         if len(groups) < 2 and key != "sizes":
             continue
         page.add(f'<h3 class="by">By {"GPUs of the job" if key == "sizes" else what}</h3>')

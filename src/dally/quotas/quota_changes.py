@@ -1,0 +1,53 @@
+"""Quotas changed one at a time: `research.guarantee=+64`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dally.errors import InputError, unknown
+from dally.quotas.checks import checked
+from dally.quotas.toml_file import OF_ALL, QUOTAS
+from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
+
+PLAIN = ("weight", "priority")
+FORM = "QUEUE.KEY=VALUE or QUEUE.KEY:TYPE=VALUE, as research.guarantee=+64"
+
+
+def with_changes(tree: QueueTree, changes: Iterable[str]) -> QueueTree:
+    """The tree with these changes, each checked; `+` and `-` before a number change what is there."""
+    nodes = dict(tree.nodes)
+    for text in changes:
+        name, _, value = text.partition("=")
+        path, _, key = name.strip().rpartition(".")
+        key, _, gpu_type = key.partition(":")
+        if not path or not value.strip():
+            raise InputError(f"--quota {text}: must be {FORM}")
+        if path not in nodes:
+            raise unknown("queue", path, nodes)
+        if key not in (*QUOTAS, *PLAIN):
+            raise unknown(f"--quota {text}: key", key, (*QUOTAS, *PLAIN))
+        nodes[path] = _changed(nodes[path], key, gpu_type, value.strip(), text)
+    found = QueueTree(list(nodes.values()), tree.source, tree.makes, tree.notes, tree.classes)
+    return checked(Path(tree.source), found)
+
+
+def _changed(node: QueueNode, key: str, gpu_type: str, value: str, text: str) -> QueueNode:
+    try:
+        number = float(value)
+    except ValueError:
+        raise InputError(
+            f"--quota {text}: {value!r}: must be a number, with + or - before it to change it"
+        ) from None
+    kind = ANY_TYPE if gpu_type in ("", OF_ALL) else gpu_type
+    before = getattr(node, key) if key in PLAIN else getattr(node.quotas.get(kind, Quota()), key)
+    after = before + number if value[0] in "+-" else number
+    if not after >= (0.0 if key != "priority" else -float("inf")) or (key == "weight" and after <= 0.0):
+        raise InputError(f"--quota {text}: {after:g}: must not be {'0 or ' * (key == 'weight')}negative")
+    new: dict[str, Any] = {key: after}
+    if key in PLAIN:
+        return replace(node, **new)
+    quota = replace(node.quotas.get(kind, Quota()), **new)
+    return replace(node, quotas={**node.quotas, kind: quota})
