@@ -14,6 +14,7 @@ from dally.report.html.dated_axis import clock_axis
 from dally.report.html.page import Page
 from dally.report.html.page_tables import heading
 from dally.report.html.run_charts import SPANS, over_time
+from dally.report.instant import Occupancy
 from dally.report.share_tables import fairness_lines, queues_table, types_table
 from dally.report.text_table import TextTable, plain_table
 
@@ -82,17 +83,33 @@ def share_chart(run: Record, queue: str, place: int, edges_s: list[float]) -> Ch
 def types_chart(run: Record, edges_s: list[float]) -> Chart:
     """The share of every type's GPUs that jobs held, over time."""
     gpus = {name: use["gpus"] for name, use in run.summary["gpu_types"].items()}
-    leaves = run.shares.filter(pl.col("queue").is_in([*run.summary["queues"]]), pl.col("gpu_type").is_in([*gpus]))
+    steps = _steps_by_type(run)
     series = []
     for colour, (name, count) in enumerate(gpus.items()):
-        rows = leaves.filter(pl.col("gpu_type") == name).group_by("time_s", maintain_order=True)
-        held = rows.agg(pl.col("held").sum()).sort("time_s")
-        values = [level / count for level in step_means(held["time_s"], held["held"], edges_s)]
+        own = steps.filter(pl.col("type") == name)
+        levels = step_means(own["time_s"], own["step"].cum_sum(), edges_s)
+        values = [level / count if count else 0.0 for level in levels]
         series.append(over_time(name or "not stated", colour, values, edges_s))
     return Chart(
-        "types", "GPUs held by type", "Sampled every hour.", STEPS, clock_axis(run, edges_s[0], edges_s[-1]),
+        "types", "GPUs held by type", "Share of the type's GPUs that jobs held.", STEPS, clock_axis(run, edges_s[0], edges_s[-1]),
         share_axis("GPUs of the type", unit="% of them"), series,
     )  # fmt: skip
+
+
+def _steps_by_type(run: Record) -> pl.DataFrame:
+    """`time_s`, `type` and `step`: GPUs of the type that were taken or given back then."""
+    stays = Occupancy(run)
+    types = dict(zip(run.topology.names[0], run.topology.gpu_types, strict=True))
+    ends = stays.events.select(pl.col("row").alias("end"), pl.col("time_s").alias("end_s"))
+    parts = stays.placements.join(ends, on="end", how="left").select("time_s", "end_s", "machines", "machine_gpus")
+    parts = parts.explode("machines", "machine_gpus").with_columns(
+        pl.col("machines").cast(pl.String).replace_strict(types, return_dtype=pl.String).alias("type"),
+        pl.col("machine_gpus").cast(pl.Int64).alias("step"),
+    )
+    given = parts.filter(pl.col("end_s").is_not_null()).select(
+        pl.col("end_s").alias("time_s"), "type", -pl.col("step")
+    )
+    return pl.concat([parts.select("time_s", "type", "step"), given]).sort("time_s", maintain_order=True)
 
 
 def _add_users(page: Page, run: Record) -> None:
