@@ -10,12 +10,12 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Machine, Topology, grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.metrics.queue_summary import entitled_gpu_s, jain, summarize_sharing
+from dally.metrics.queue_summary import jain, summarize_sharing
 from dally.metrics.simulated import Simulated
 from dally.metrics.tables import SHARED
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
-from dally.policies.sharing.sharing_policy import Sample, SharingPolicy
+from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import QueueNode, QueueTree, Quota
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
@@ -52,6 +52,7 @@ def test_gpu_hours_held_borrowed_lent_and_taken_back(taken_back: Simulated) -> N
     assert (a["gpu_h"], b["gpu_h"]) == pytest.approx((4.0, 16.0 + restart_h))
     assert (a["borrowed_gpu_h"], b["borrowed_gpu_h"]) == pytest.approx((0.0, 16.0 + restart_h))
     assert (a["lent_gpu_h"], b["lent_gpu_h"]) == pytest.approx((8.0 + restart_h / 2, 0.0)), "4 of 8, both hours"
+    assert (a["entitled_gpu_h"], b["entitled_gpu_h"]) == pytest.approx((4.0, 20.0 + restart_h)), "b: 8, 4, 8 GPUs"
     assert (a["reclaimed"], b["stopped"], b["reclaimed"], a["stopped"]) == (1, 1, 0, 0)
     assert a["reclaimed_gpu_h"] == b["stopped_gpu_h"] == pytest.approx(8.0)
     assert (a["queue_mean_s"], b["queue_mean_s"]) == pytest.approx((0.0, 3600.0))
@@ -74,12 +75,6 @@ def test_queues_that_wait_side_by_side_are_compared_by_weight() -> None:
     assert summarize_sharing(shared([(0.0, 8, 60.0, "b")]))["jain"] is None, "nobody to compare with"
     assert jain([1.0, 1.0, 1.0]) == 1.0
     assert jain([1.0, 0.0]) == 0.5
-
-
-def test_what_is_due_holds_until_the_next_sample() -> None:
-    rows = [(0.0, "X", 2.0), (0.0, "Y", 1.0), (100.0, "X", 4.0)]
-    samples = [Sample(at_s, "a", kind, 0, 0, due, 0.0, 0.0) for at_s, kind, due in rows]
-    assert entitled_gpu_s(samples, 150.0) == {"a": 100 * 3.0 + 50 * 4.0}
 
 
 def test_types_of_gpu_are_told_apart_by_where_jobs_ran() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from dally.metrics.queue_books import Book, queue_books, queue_of
@@ -13,7 +12,7 @@ from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
-    from dally.policies.sharing.sharing_policy import Reclaimed, Sample, SharingPolicy
+    from dally.policies.sharing.sharing_policy import Reclaimed, SharingPolicy
 
 HOUR_S = 3600.0
 LEAST_VIED = 0.01  # of the longest time that a queue vied with others: less says nothing of its share
@@ -34,7 +33,7 @@ def summarize_sharing(record: Simulated) -> dict[str, Any]:
 
 
 def _by_queue(record: Simulated, sharing: SharingPolicy, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
-    entitled = entitled_gpu_s(sharing.samples, record.end_s)
+    entitled = sharing.due_gpu_s(record.end_s)
     taken = _reclaimed(sharing.reclaimed, "loser_queue", books)
     given = _reclaimed(sharing.reclaimed, "winner_queue", books)
     jct: dict[str, list[float]] = {path: [] for path in books}
@@ -81,16 +80,6 @@ def _reclaimed(rows: Iterable[Reclaimed], side: str, paths: Collection[str]) -> 
             queue = queue.rpartition("#")[0]
         count, gpu_s = found.get(queue, (0, 0.0))
         found[queue] = (count + 1, gpu_s + row.gpus * row.ran_s)
-    return found
-
-
-def entitled_gpu_s(samples: Sequence[Sample], end_s: float) -> dict[str, float]:
-    """By queue, what it was due over time, each sample holding until the next."""
-    times = sorted({sample.time_s for sample in samples})
-    lasts_s = {one: other - one for one, other in pairwise([*times, max([end_s, *times[-1:]])])}
-    found: dict[str, float] = {}
-    for sample in samples:
-        found[sample.queue] = found.get(sample.queue, 0.0) + sample.due * lasts_s[sample.time_s]
     return found
 
 

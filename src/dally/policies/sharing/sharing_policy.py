@@ -76,6 +76,9 @@ class SharingPolicy(Desks):
         self._vain: dict[int, tuple[int, float]] = {}  # by team: a claim that did not help, GPUs and until when
         self._known: dict[int, FairShares] = {}  # by pool, until anything changes
         self._sample_due_s = -INFINITY
+        self._dues: dict[int, float] = {}  # by team, GPUs it is due as of the latest pass
+        self._dues_s = 0.0  # and when that was
+        self._due_gpu_s: dict[int, float] = {}  # the same over time
         self._now = -INFINITY
         self._due_s = INFINITY
 
@@ -97,6 +100,7 @@ class SharingPolicy(Desks):
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._bring_up(now)
+        self._count_dues(now)
         self._due_s = INFINITY
         self._now = now
         for pool in self._pools:
@@ -105,6 +109,21 @@ class SharingPolicy(Desks):
         if now >= self._sample_due_s:
             self._take_samples(now)
         return self._pass(now)
+
+    def due_gpu_s(self, now: float) -> dict[str, float]:
+        """By queue, what it was due over time."""
+        self._count_dues(now)
+        return {team.path: self._due_gpu_s.get(team.number, 0.0) for team in self._teams}
+
+    def _count_dues(self, now: float) -> None:
+        for number, due in self._dues.items():
+            self._due_gpu_s[number] = self._due_gpu_s.get(number, 0.0) + due * (now - self._dues_s)
+        self._dues_s = now
+
+    def _note_dues(self) -> None:
+        """What everybody is due until the next pass."""
+        found = {pool.kind: self._shares(pool).due for pool in self._pools if pool.gpus > 0}
+        self._dues = {team.number: sum(due[team.number] for due in found.values()) for team in self._teams}
 
     def _take_samples(self, now: float) -> None:
         """At the first pass of every hour."""
@@ -135,6 +154,7 @@ class SharingPolicy(Desks):
         yield from self._ask_those_without_waiting_jobs(now)
         if len(self._pools) > 1 and self._sample.migrates():
             yield from self._move_up(now)
+        self._note_dues()
 
     def _ask_those_without_waiting_jobs(self, now: float) -> Iterator[Action]:
         """Their leases end, and are renewed as nobody waits; and their gangs may move to better places."""

@@ -21,7 +21,8 @@ from dally.report.text_table import TextTable, plain_table
 MOST_QUEUES = 8  # that get a chart
 MOST_USERS = 10  # that the page names: those worst off
 MEANINGS = (
-    "Due: what a queue's guarantee, weight and past use give it of what it holds and asks for, sampled every hour. "
+    "Due: what a queue's guarantee, weight and past use give it of what it holds and asks for; in charts sampled "
+    "every hour. "
     "Borrowed: held above its guarantee. Lent: of its guarantee, held by others. Stopped: jobs that gave way to "
     "another queue's share, with the GPU-hours that they had run."
 )
@@ -91,7 +92,8 @@ def types_chart(run: Record, edges_s: list[float]) -> Chart:
         values = [level / count if count else 0.0 for level in levels]
         series.append(over_time(name or "not stated", colour, values, edges_s))
     return Chart(
-        "types", "GPUs held by type", "Share of the type's GPUs that jobs held.", STEPS, clock_axis(run, edges_s[0], edges_s[-1]),
+        "types", "GPUs held by type", "Share of the type's GPUs that jobs held.", STEPS,
+        clock_axis(run, edges_s[0], edges_s[-1]),
         share_axis("GPUs of the type", unit="% of them"), series,
     )  # fmt: skip
 
