@@ -39,6 +39,7 @@ EXAMPLES = """Examples:
   dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
 SEEDS = 3
+SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current.")
 
 
 @takes_scenario(
@@ -58,9 +59,7 @@ def whatif(
         None, metavar="NAME",
         help="The policy in use, or the one closest to it.  [default: the one whose replay fits the record best]",
     ),
-    current_settings: list[str] = typer.Option(
-        [], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current."
-    ),
+    current_settings: list[str] = SET_CURRENT,
     calibrate: bool = typer.Option(
         True, "--calibrate/--no-calibrate",
         help="Search for the policy in use and its network, as far as they are not given.",
@@ -97,17 +96,15 @@ def whatif(
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
     base = in_use(given, current, current_settings)
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
-    settings_of_new = read_settings("--set-new-network", new_network_settings)
+    links = read_settings("--set-new-network", new_network_settings)
+    new = NewSide(new_topology, cluster_delta.strip(), new_network, links, new_queues, tuple(quotas))
     asked = Asked(
         base, bool(current) or given.start is not None, network or "",
         Chosen(policy or USUAL_POLICY, read_settings("--set", settings)),
-        given.seeds([base.seed + more for more in range(SEEDS)]),
-        NewSide(new_topology, cluster_delta.strip(), new_network, settings_of_new, new_queues, tuple(quotas)),
-        calibrate, same_policy=not policy and not settings and bool(new_queues or quotas),
+        given.seeds([base.seed + more for more in range(SEEDS)]), new, calibrate,
+        same_policy=not policy and not settings and new.changes_queues(),
     )  # fmt: skip
-    posed = pose(asked, history)
-
-    show(carried_out(posed, out, jobs, progress, top), top, out, as_json)
+    show(carried_out(pose(asked, history), out, jobs, progress, top), top, out, as_json)
 
 
 def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None, top: int) -> Told:
