@@ -53,10 +53,13 @@ class Service:
     def _begin(self) -> Scheduler:
         """A scheduler that goes on from what the store knows."""
         config = self.config
-        if self._generation != self.backend.generation:
-            self._generation = self.backend.generation
-            self.topology = _topology(config, self.backend)
+        generation = self.backend.generation
+        if self._generation != generation and not config.cluster:
+            self.topology = (
+                self.backend.topology()
+            )  # if it cannot be had, the turn fails and the next one asks again
             self._tell_store()
+            self._generation = generation
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
 
     def _tell_store(self) -> None:
