@@ -103,3 +103,9 @@ def test_what_if_a_team_were_guaranteed_more(tmp_path: Path) -> None:
     assert "limit = 16" in (out / "new-queues.toml").read_text()
     with pytest.raises(InputError, match=r"--quota students.limit=\+4: say whose"):
         dally.whatif(trace, "2x8", current="fifo", network="none", quotas=more)
+
+
+def test_a_job_says_that_its_queue_keeps_it_waiting(run: FolderRecord) -> None:
+    found = Stories(run).waits("b2", 120.0)
+    assert found is not None
+    assert "queue students is at its limit: it held 12 of 12 GPUs" in found.why

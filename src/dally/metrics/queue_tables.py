@@ -19,6 +19,12 @@ RECLAIMS = {
 }  # fmt: skip
 
 
+STALLS = {
+    "time_s": float, "queue": str, "gpu_type": str, "cause": str, "of": str, "most": float, "held": int,
+}  # fmt: skip
+ALL = {"shares": SHARES, "reclaims": RECLAIMS, "stalls": STALLS}
+
+
 def shares_frame(record: Simulated) -> pl.DataFrame:
     """A row for each hour, queue and type of GPU: held, asked for, due, guaranteed, and past use, decayed."""
     return _frame(list(record.sharing.samples) if record.sharing else [], SHARES)
@@ -29,9 +35,14 @@ def reclaims_frame(record: Simulated) -> pl.DataFrame:
     return _frame(list(record.sharing.reclaimed) if record.sharing else [], RECLAIMS)
 
 
+def stalls_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each change of what the first job of a queue waits for: its limit, budget or share."""
+    return _frame(list(record.sharing.stalls) if record.sharing else [], STALLS)
+
+
 def no_shares(name: str) -> pl.DataFrame:
     """The table of a run without queues."""
-    return _frame([], SHARES if name == "shares" else RECLAIMS)
+    return _frame([], ALL[name])
 
 
 def _frame(rows: list[tuple[object, ...]], columns: dict[str, type]) -> pl.DataFrame:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from dally.cluster.topology import Topology
 
-TABLES = ("jobs", "events", "decisions", "slots", "shares", "reclaims")
-OF_QUEUES = ("shares", "reclaims")  # of runs with queues or several types of GPU alone
+TABLES = ("jobs", "events", "decisions", "slots", "shares", "reclaims", "stalls")
+OF_QUEUES = ("shares", "reclaims", "stalls")  # of runs with queues or several types of GPU alone
 
 
 class Inputs(Protocol):
@@ -101,6 +101,11 @@ class Record(ABC):
     def reclaims(self) -> pl.DataFrame:
         """reclaims.parquet: who was stopped for whose share; empty in runs without queues."""
         return self.table("reclaims")
+
+    @cached_property
+    def stalls(self) -> pl.DataFrame:
+        """stalls.parquet: what the first job of a queue waits for; empty in runs without queues."""
+        return self.table("stalls")
 
     def job(self, job_id: str) -> dict[str, Any]:
         """The job's row of jobs.csv, or an InputError that suggests the nearest name."""

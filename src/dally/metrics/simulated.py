@@ -9,7 +9,7 @@ from dally.cluster.slots import gang_sizes
 from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.engine.simulate import Simulation
-from dally.metrics.queue_tables import reclaims_frame, shares_frame
+from dally.metrics.queue_tables import reclaims_frame, shares_frame, stalls_frame
 from dally.metrics.record import Inputs, Record
 from dally.metrics.slot_samples import slots_frame
 from dally.metrics.tables import decisions_frame, events_frame, jobs_frame
@@ -73,6 +73,6 @@ class Simulated(Record):
         """One of TABLES, made from the engine's own log."""
         makers = {
             "jobs": jobs_frame, "events": events_frame, "decisions": decisions_frame, "slots": slots_frame,
-            "shares": shares_frame, "reclaims": reclaims_frame,
+            "shares": shares_frame, "reclaims": reclaims_frame, "stalls": stalls_frame,
         }  # fmt: skip
         return makers[name](self)

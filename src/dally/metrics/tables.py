@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from dally.metrics.queue_books import queue_of
-from dally.metrics.queue_tables import RECLAIMS, SHARES
+from dally.metrics.queue_tables import ALL
 from dally.metrics.type_use import type_use
 from dally.model import (
     ACCEPT,
@@ -46,8 +46,7 @@ COLUMNS = {
         "winner", "timers_s", "prices",
     ),
     "slots": ("time_s", "free_gpus", "fragmentation", "gpus", "tier", "slots"),
-    "shares": tuple(SHARES),
-    "reclaims": tuple(RECLAIMS),
+    **{name: tuple(columns) for name, columns in ALL.items()},
 }  # fmt: skip
 SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
 ROWS_PER_PIECE = 10_000

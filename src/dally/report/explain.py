@@ -149,7 +149,7 @@ class Stories:
             return "lost its GPUs: one of its machines failed"
         lost = own.filter(pl.col("kind") == "lose", pl.col("time_s") == time_s)
         if lost.is_empty():
-            return "preempted; waits again"
+            return "preempted; waits again" + self._spent(job, time_s)
         winner = lost["winner"][0]
         shared = self._reclaimed(job["job_id"], time_s)
         if shared:
@@ -160,6 +160,13 @@ class Stories:
         if len(prices) > 0:
             return f"preempted in favour of {winner}: {_stop_price(prices)}; waits again"
         return f"preempted in favour of {winner}{self._against(job['job_id'], winner, time_s)}; waits again"
+
+    def _spent(self, job: dict[str, Any], time_s: float) -> str:
+        """Whether that was because a budget was used up."""
+        rows = self.run.stalls.filter(
+            pl.col("time_s") == time_s, pl.col("cause") == "budget", pl.col("queue") == job.get("queue", "")
+        )
+        return f": the budget of queue {rows['of'][0]} is used up" if not rows.is_empty() else ""
 
     def _reclaimed(self, loser: str, time_s: float) -> str:
         """For which queue's share the job was stopped; empty: for none."""

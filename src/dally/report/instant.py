@@ -135,7 +135,26 @@ class Instant:
         begin = f"{len(ahead)} ahead of it: {_names(ahead)}" if ahead else "first in line"
         return f"{begin}; {self._cause(job, declined)}"
 
+    def _stalled(self, job: dict[str, Any]) -> str:
+        """What its queue has to do with it; empty: nothing."""
+        if self.run.stalls.is_empty():
+            return ""
+        queue = self.run.job(job["job_id"])["queue"]
+        rows = self.run.stalls.filter(pl.col("queue") == queue, pl.col("time_s") <= self.at_s)
+        last = rows.tail(1).row(0, named=True) if not rows.is_empty() else {"cause": ""}
+        words = {
+            "hold": "queue {of} is on hold",
+            "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
+            "limit": "queue {of} is at its limit: it held {held} of {most:,.0f} GPUs",
+            "share": "queue {of} has its share: it held {held} GPUs and was due {most:.1f}",
+        }
+        return words[last["cause"]].format(**last) if last["cause"] else ""
+
     def _cause(self, job: dict[str, Any], declined: str) -> str:
+        stalled = self._stalled(job)
+        return f"{stalled}; {self._place_cause(job, declined)}" if stalled else self._place_cause(job, declined)
+
+    def _place_cause(self, job: dict[str, Any], declined: str) -> str:
         admitted = self.last("defer", "admit", job_id=job["job_id"])
         if admitted is not None and admitted["kind"] == "defer":
             return "not admitted yet: the policy's virtual machine still works on it"

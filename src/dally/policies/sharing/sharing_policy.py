@@ -16,6 +16,7 @@ from dally.policies.sharing.fair_shares import FairShares, fair_order
 from dally.policies.sharing.moves_up import MoveUp, best_move
 from dally.policies.sharing.pool import Pool
 from dally.policies.sharing.reclaim import claim
+from dally.policies.sharing.stalls import Stall, stall_of
 from dally.policies.sharing.teams import Team, below
 from dally.quotas.tree import QueueTree
 
@@ -70,6 +71,8 @@ class SharingPolicy(Desks):
         super().__init__(tree, build, topology, network, mixed)
         self.samples: list[Sample] = []
         self.reclaimed: list[Reclaimed] = []
+        self.stalls: list[Stall] = []
+        self._told: dict[int, tuple[str, str]] = {}  # by line, cause and queue of its latest stall
         self._by_kind = [pool for pool in self._pools if not pool.partition]
         self._kept: dict[tuple[int, int], tuple[int, float]] = {}  # by team and pool: GPUs for it, and until when
         self._stopped_for: dict[int, set[int]] = {}  # by job, those for whom it was stopped: it does not stop them
@@ -122,8 +125,19 @@ class SharingPolicy(Desks):
 
     def _note_dues(self) -> None:
         """What everybody is due until the next pass."""
-        found = {pool.kind: self._shares(pool).due for pool in self._pools if pool.gpus > 0}
+        found = {pool.kind: self._shares(pool).due for pool in self._by_kind if pool.gpus > 0}
         self._dues = {team.number: sum(due[team.number] for due in found.values()) for team in self._teams}
+
+    def _tell_stalls(self, now: float) -> None:
+        """What the first job of every line waits for, where that changed."""
+        for desk in self._desks.values():
+            job = desk.line.best(INFINITY) if len(desk.line) > 0 else None
+            if job is None or desk.pool.gpus == 0:
+                continue
+            found = stall_of(desk, job, self._due(desk), now)
+            if self._told.get(desk.number, ("", "")) != (found.cause, found.of):
+                self._told[desk.number] = (found.cause, found.of)
+                self.stalls.append(found)
 
     def _take_samples(self, now: float) -> None:
         """At the first pass of every hour."""
@@ -155,6 +169,7 @@ class SharingPolicy(Desks):
         if len(self._pools) > 1 and self._sample.migrates():
             yield from self._move_up(now)
         self._note_dues()
+        self._tell_stalls(now)
 
     def _ask_those_without_waiting_jobs(self, now: float) -> Iterator[Action]:
         """Their leases end, and are renewed as nobody waits; and their gangs may move to better places."""

@@ -12,7 +12,6 @@ from dally.report.html.axes import count_axis, share_axis
 from dally.report.html.charts import STEPS, Chart
 from dally.report.html.dated_axis import clock_axis
 from dally.report.html.page import Page
-from dally.report.html.page_tables import heading
 from dally.report.html.run_charts import SPANS, over_time
 from dally.report.instant import Occupancy
 from dally.report.share_tables import fairness_lines, queues_table, types_table
@@ -91,10 +90,11 @@ def types_chart(run: Record, edges_s: list[float]) -> Chart:
         levels = step_means(own["time_s"], own["step"].cum_sum(), edges_s)
         values = [level / count if count else 0.0 for level in levels]
         series.append(over_time(name or "not stated", colour, values, edges_s))
+    most = max(max(one.ys) for one in series)
     return Chart(
         "types", "GPUs held by type", "Share of the type's GPUs that jobs held.", STEPS,
         clock_axis(run, edges_s[0], edges_s[-1]),
-        share_axis("GPUs of the type", unit="% of them"), series,
+        share_axis("GPUs of the type", most or 1.0, "% of them"), series,
     )  # fmt: skip
 
 
@@ -126,12 +126,11 @@ def _add_users(page: Page, run: Record) -> None:
 
 
 def _html(table: TextTable) -> str:
-    head = "".join(heading(text, left=place == 0) for place, text in enumerate(table.headings))
+    head = "".join(map(_cell, table.headings, range(len(table.headings)), ["th"] * len(table.headings)))
     rows = "".join(f"<tr>{''.join(map(_cell, line, range(len(line))))}</tr>" for line in table.texts())
-    whole = f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="tablebox">{whole}</div>'
+    return f'<div class="tablebox"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _cell(text: str, place: int) -> str:
+def _cell(text: str, place: int, tag: str = "td") -> str:
     left = ' class="left"' if place == 0 else ""
-    return f"<td{left}>{escape(text)}</td>"
+    return f"<{tag}{left}>{escape(text)}</{tag}>"
