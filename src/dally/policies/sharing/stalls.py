@@ -32,7 +32,7 @@ def stall_of(desk: Desk, job: Job, due: float, now: float) -> Stall:
             return found._replace(cause="hold", of=team.path)
         if written.budget is not None and team.budget_left_gpu_s() <= 0.0:
             return found._replace(cause="budget", of=team.path, most=written.budget.gpu_hours)
-        if job.gpus > team.room(kind) + EPSILON:
+        if float(job.gpus) > team.room(kind) + EPSILON:
             own, over_all = team.quotas[kind].limit - team.held[kind], team.over_all.limit - sum(team.held)
             most = team.quotas[kind].limit if own <= over_all else team.over_all.limit
             held = team.held[kind] if own <= over_all else sum(team.held)
