@@ -28,9 +28,9 @@ def head(name: str, to: Path, rows: int) -> str:
 
 def test_philly_with_its_virtual_clusters_as_queues(tmp_path: Path) -> None:
     """The file has them in its column `user`."""
-    trace = head("philly_win14d.csv.gz", tmp_path / "jobs.csv", 400)
+    trace = head("philly_win14d.csv.gz", tmp_path / "jobs.csv", 250)
     (tmp_path / "queues.toml").write_text('[queues.11cb48]\nguarantee = 16\n[accounts]\nmake = "user"\n')
-    scenario = Scenario(trace, "2x4x8", "fifo-backfill", queues=str(tmp_path / "queues.toml"), skip_impossible=True)
+    scenario = Scenario(trace, "2x8x8", "fifo-backfill", queues=str(tmp_path / "queues.toml"), skip_impossible=True)
     summary = execute(scenario, out=tmp_path / "run").summary
     assert summary["finished"] == summary["jobs"] == sum(queue["jobs"] for queue in summary["queues"].values())
     held_h = sum(queue["gpu_h"] for queue in summary["queues"].values())
