@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def whatif(
     trace: TraceLike,
     cluster: ClusterLike,
-    policy: PolicyLike | None = None,
+    policy: PolicyLike = "",
     settings: Mapping[str, object] | None = None,
     *,
     current: PolicyLike | None = None,
@@ -75,10 +75,10 @@ def whatif(
     larger = cluster_text(kept, new_cluster, "new-topology.toml") if new_cluster else ""
     changes = settings_of("new_network_settings", new_network_settings)
     new = NewSide(larger, cluster_delta.strip(), new_network, changes, str(new_queues), tuple(quotas))
-    same_policy = policy is None and not settings and new.changes_queues()
+    same_policy = policy == "" and not settings and new.changes_queues()
     both = [
         (USUAL if current is None else current, settings_of("current_settings", current_settings)),
-        (USUAL_POLICY if policy is None else policy, settings_of("settings", settings)),
+        (USUAL_POLICY if policy == "" else policy, settings_of("settings", settings)),
     ]
     with known(both) as choice:
         now, then = choice.policies
