@@ -30,6 +30,7 @@ class KubeBench:
         self.store = open_store(f"sqlite:///{folder}/dally.db")
         self.clock = WallClock(time.time(), speed)
         self.submitted: list[str] = []
+        self._finished: set[str] = set()
         self.problems: list[str] = []
         self.recorder = Recorder(kube)
         self.begin()
@@ -81,9 +82,9 @@ class KubeBench:
         return self.states().get(job_id) == base.RUNNING
 
     def ended(self) -> bool:
-        """Every job has come to its own end."""
-        states = self.states()
-        return all(states.get(job_id) == base.FINISHED for job_id in self.submitted)
+        """Every job has come to its own end; it is told of for a minute."""
+        self._finished |= {job_id for job_id, state in self.states().items() if state == base.FINISHED}
+        return self._finished >= set(self.submitted)
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """What the store knows of these kinds, in order."""

@@ -90,6 +90,14 @@ def test_a_job_of_more_completions_than_pods_at_a_time() -> None:
     assert job_of_gang(found(*through, pod("p3"), pod("p4")), False, False, "").gpus == 16
 
 
+def test_a_job_that_ended_while_its_pods_were_evicted() -> None:
+    """Too few of its pods are left to tell, but its controller does."""
+    left = [pod("p0", node="n1", phase="Succeeded")]
+    for over, expected in (("", base.HELD), (base.FINISHED, base.FINISHED), (base.FAILED, base.FAILED)):
+        found = gang_of(left[0].key, left, Controller("uid", 0.0, 2, over=over), lambda _: False)
+        assert job_of_gang(found, False, False, "").state == expected
+
+
 def test_facts() -> None:
     notes = {"dally.io/model": "bert", "dally.io/expected": "1.5h", "dally.io/checkpoint": "never"}
     found = job_of_gang(gang(pod("p0", annotations=notes), pod("p1", annotations=notes)), False, False, "")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from dally.live.backends.base import BackendError, Placement
@@ -58,19 +57,18 @@ class Binder:
 
     def bind(self, seating: Seating) -> None:
         """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why."""
-        (problem,) = self.bind_all([seating])
+        problem = self.finish(seating, self.begin(seating))
         if problem:
             raise BackendError(problem)
 
-    def bind_all(self, seatings: Sequence[Seating]) -> list[str]:
-        """The same for several gangs at once; what went wrong with each, nothing where it is bound."""
-        tasks = [task for seating in seatings for task in seating.tasks()]
-        answers = self._pool.map(lambda task: self._bind(*task), tasks)
-        found = []
-        for seating in seatings:
-            problems = [problem for problem in islice(answers, len(seating.pods)) if problem]
-            found.append(self._take_back(seating, problems[0]) if problems else "")
-        return found
+    def begin(self, seating: Seating) -> list[Future[str]]:
+        """Have its pods bound as threads come free."""
+        return [self._pool.submit(self._bind, *task) for task in seating.tasks()]
+
+    def finish(self, seating: Seating, answers: Sequence[Future[str]]) -> str:
+        """Once all have answered: what went wrong, and nothing if the gang is bound whole."""
+        problems = [problem for problem in [answer.result() for answer in answers] if problem]
+        return self._take_back(seating, problems[0]) if problems else ""
 
     def _take_back(self, seating: Seating, problem: str) -> str:
         gang = self._book.gang(seating.pods[0].key)

@@ -16,6 +16,7 @@ from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 
 KEEP_ENDED_S: Final = 60.0
+ASK_EVERY_S: Final = 2.0
 
 
 class GangBook:
@@ -30,6 +31,7 @@ class GangBook:
         self._gangs: dict[GangKey, Gang] = {}
         self._jobs: dict[GangKey, ClusterJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
+        self._asked_s = 0.0
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
 
     def renew(self) -> None:
@@ -38,6 +40,7 @@ class GangBook:
             dirty, self._pods.dirty = self._pods.dirty, set()
             if self._nodes.take_changes():
                 dirty |= self._gangs.keys()
+        dirty |= self._unclear()
         found = {key: self._pods.gang(key) for key in dirty}
         try:
             self._owners.read((key, pods) for key, pods in found.items() if pods and self._ours(pods[0]))
@@ -54,6 +57,16 @@ class GangBook:
                 self._jobs[key] = job
                 self._keys[key.job_id] = key
         self._forget_ended()
+
+    def _unclear(self) -> set[GangKey]:
+        """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more."""
+        if time.monotonic() - self._asked_s < ASK_EVERY_S:
+            return set()
+        self._asked_s = time.monotonic()
+        found = {key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD}
+        for key in found:
+            self._owners.read_again(key)
+        return found
 
     def _forget(self, key: GangKey) -> None:
         for shelf in (self._gangs, self._jobs, self._ended_s):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -152,22 +152,22 @@ class KubernetesBackend(Backend):
     def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
         """The pods of all gangs at once: one gang of few would leave the server idle."""
         answers = [""] * len(orders)
-        seatings: dict[int, Seating] = {}
+        begun: dict[int, tuple[Seating, list[Future[str]]]] = {}
         with ExitStack() as kept:
             for place, (job_id, placement) in enumerate(orders):
                 try:
-                    seating = self._seating(job_id, placement)
-                    if seating is not None:
-                        kept.enter_context(self._room.reserved(seating.pods, seating.nodes))
-                        seatings[place] = seating
+                    seating = self._seating(job_id, placement, kept)
                 except BackendError as error:
                     answers[place] = str(error)
-            for place, problem in zip(seatings, self._binder.bind_all(list(seatings.values())), strict=True):
-                answers[place] = problem
+                else:
+                    if seating is not None:
+                        begun[place] = seating, self._binder.begin(seating)
+            for place, (seating, bound) in begun.items():
+                answers[place] = self._binder.finish(seating, bound)
         return answers
 
-    def _seating(self, job_id: str, placement: Placement) -> Seating | None:
-        """Who is to go where; None: they are there already."""
+    def _seating(self, job_id: str, placement: Placement, kept: ExitStack) -> Seating | None:
+        """Who is to go where, the room kept for them; None: they are there already."""
         gang = self._gangs.find(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._gangs.given_up:
             return None
@@ -179,7 +179,7 @@ class KubernetesBackend(Backend):
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
         self._lead()
-        self._room.check(pods, nodes)
+        kept.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
         self._gangs.given_up.discard(gang.key)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))

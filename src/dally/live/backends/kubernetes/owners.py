@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from dally.live.backends import base
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s, needs_of
 
@@ -21,6 +22,7 @@ class Controller(NamedTuple):
     size: int | None
     trouble: str = ""
     total: int | None = None  # pods that are to come to a good end, if more than run at a time
+    over: str = ""  # how it ended, if it has
 
 
 class Owners:
@@ -72,7 +74,16 @@ class Owners:
         size = size_of(owner.kind, entry.get("spec") or {})
         trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
         total = (entry.get("spec") or {}).get("completions") if owner.kind == "Job" else None
-        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total)
+        over = _over((entry.get("status") or {}).get("conditions") or ())
+        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total, over)
+
+
+def _over(conditions: Iterable[Entry]) -> str:
+    """How a controller says that it has ended; nothing if it does not."""
+    true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    if "Failed" in true:
+        return base.FAILED
+    return base.FINISHED if true & {"Complete", "Completed", "Succeeded"} else ""
 
 
 def owner_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:

@@ -161,6 +161,8 @@ def _state(gang: Gang, given_up: bool, foreign: bool) -> tuple[str, str, Placeme
         return base.STOPPING, "", placement_of_pods(gang.stopping)
     if gang.waiting:
         return *_waits(gang), {}
+    if gang.controller is not None and gang.controller.over:
+        return gang.controller.over, "", {}  # though pods of it may have been evicted in the moment they ended
     failed = [pod for pod in gang.ended if pod.phase == "Failed"]
     if failed:
         return base.FAILED, f"pod {failed[0].name} failed", {}
