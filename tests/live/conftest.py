@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,11 +36,17 @@ def slurm(slurm_of_session: SlurmCluster) -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture(scope="session")
-def kube_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeCluster]:
-    """16 nodes of 8 GPUs in 4 racks on a real API server, for all tests of a process."""
+def kube_of_session() -> Iterator[KubeCluster]:
+    """16 nodes of 8 GPUs in 4 racks on a real API server, for all tests of a process.
+
+    Not in a folder of pytest's: others clear those away, and then nobody would find the server to stop it.
+    """
     if not BUNDLE.exists():
         pytest.skip(f"{BUNDLE} is not here: no Kubernetes to test on")
-    with kube_cluster(tmp_path_factory.mktemp("kube")) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="dally-kube-", ignore_cleanup_errors=True) as folder,
+        kube_cluster(Path(folder)) as cluster,
+    ):
         yield cluster
 
 
