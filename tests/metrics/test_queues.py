@@ -15,12 +15,12 @@ from dally.metrics.simulated import Simulated
 from dally.metrics.tables import SHARED
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
+from dally.policies.registry import Built
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import QueueNode, QueueTree, Quota
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
-from dally.runs.team_setup import Built
 
 TREE = QueueTree([QueueNode("a", {"": Quota(4.0)}), QueueNode("b")])
 

@@ -13,8 +13,8 @@ from dally.model import Costs
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
-from dally.policies.registry import USUAL_POLICY
-from dally.runs.team_setup import Built, on_types, policy_for
+from dally.policies.registry import USUAL_POLICY, Built
+from dally.runs.team_setup import on_types, policy_for
 
 USUAL_MODEL = "resnet50"  # stands in where a job names no model: the commonest and a mild one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from dally.cluster.links import Network
@@ -145,3 +146,14 @@ def installed_code(name: str) -> str:
     if here is not None:
         return here.source
     return "" if name in POLICIES or policy_file(name) else code_digest(GROUP, name)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A policy of that name, as often as it is called."""
+
+    name: str
+    settings: dict[str, str]
+
+    def __call__(self) -> Policy:
+        return build(self.name, self.settings)

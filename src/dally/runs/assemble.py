@@ -20,11 +20,12 @@ from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
+from dally.policies.registry import Built
 from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
-from dally.runs.team_setup import Built, on_types, policy_for, possible
+from dally.runs.team_setup import on_types, policy_for, possible
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
 

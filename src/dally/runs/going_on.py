@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from dally.engine.simulate import Simulation
 from dally.engine.snapshot import load, note_of, save
 from dally.errors import InputError
-from dally.policies.registry import build
+from dally.policies.registry import Built, build
 from dally.runs.scenario import Scenario, parse_scenario
+from dally.runs.team_setup import policy_for
 from dally.traces import Trace
 
 MAY_DIFFER = (
@@ -56,7 +57,11 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     note = note_of(path)
     if not same:
         simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle
-        simulation.change_policy(build(scenario.policy, scenario.settings))
+        cluster = simulation.state.cluster
+        built = Built(scenario.policy, scenario.settings)
+        simulation.change_policy(
+            policy_for(built, scenario.queues, simulation.jobs, cluster.topology, cluster.network)
+        )
     simulation.state.costs = simulation.state.costs._replace(jitter=scenario.jitter)
     told: dict[str, Any] = note["trace"]
     trace = Trace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from dally.cluster.links import Network
@@ -14,7 +13,7 @@ from dally.perf.base import SpeedModel
 from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds, accepted, read_speeds
 from dally.perf.profiles import load_profiles
 from dally.policies.base import Policy
-from dally.policies.registry import build, build_over_types
+from dally.policies.registry import Built, build_over_types
 from dally.policies.sharing.pool import types_of
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.from_jobs import completed
@@ -22,17 +21,6 @@ from dally.quotas.known_formats import read_quotas
 from dally.quotas.tree import QueueTree
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
-
-
-@dataclass(frozen=True)
-class Built:
-    """A policy of that name, as often as it is called."""
-
-    name: str
-    settings: dict[str, str]
-
-    def __call__(self) -> Policy:
-        return build(self.name, self.settings)
 
 
 def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, network: Network | None) -> Policy:

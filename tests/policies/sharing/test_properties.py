@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +13,12 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.engine.snapshot import load, save
 from dally.model import FINISHED, INFINITY, Costs, Job
 from dally.perf.base import SpeedModel
-from dally.policies.registry import POLICIES
+from dally.policies.registry import POLICIES, Built
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
-from dally.runs.team_setup import Built
 from tests.policies.sharing.ledger import moments
 
 HOUR_S = 3600.0
@@ -190,7 +190,7 @@ def test_two_jobs_do_not_stop_each_other(case: Shared, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["dally", "srtf", "gavel"])
-def test_a_run_can_be_saved_in_the_middle(policy: str) -> None:
+def test_a_run_can_be_saved_in_the_middle(policy: str, tmp_path: Path) -> None:
     nodes = (QueueNode("a", {"": Quota(8.0)}), QueueNode("b", weight=3.0))
     jobs = tuple((60.0 * i, 1 << (i % 4), 500.0 + 70.0 * i, "ab"[i % 2]) for i in range(24))
     whole = Shared(nodes, jobs, (2, 2, 4)).run(policy)
@@ -202,6 +202,7 @@ def test_a_run_can_be_saved_in_the_middle(policy: str) -> None:
     shared = SharingPolicy(half.tree, Built(policy, {}), topology)
     simulation = Simulation(jobs_of, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
     simulation.go_on(1500.0)
-    again = pickle.loads(pickle.dumps(simulation))
+    save(simulation, tmp_path / "half")
+    again = load(tmp_path / "half", Simulation)
     again.run()
     assert [job.finish_s for job in again.jobs] == [job.finish_s for job in whole.jobs]

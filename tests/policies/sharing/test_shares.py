@@ -14,12 +14,12 @@ from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
+from dally.policies.registry import Built
 from dally.policies.sharing.fair_shares import fair_order, fill
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.policies.sharing.teams import make_teams
 from dally.quotas.fair_tree import fair_tree_of
 from dally.quotas.tree import QueueNode, QueueTree
-from dally.runs.team_setup import Built
 
 HALF_LIFE_S = 20_000.0
 

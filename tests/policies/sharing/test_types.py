@@ -17,10 +17,10 @@ from dally.engine.simulate import Simulation
 from dally.model import FINISHED, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds
-from dally.policies.registry import POLICIES
+from dally.policies.registry import POLICIES, Built
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
-from dally.runs.team_setup import Built, policy_for
+from dally.runs.team_setup import policy_for
 from tests.examples import many
 
 TYPES = ("H100", "A100", "V100")
