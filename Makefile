@@ -55,7 +55,7 @@ test: browser $(VENV)/packages
 	@echo "== the documentation's site"
 	$(MAKE) site
 	@echo "== compiled"
-	DALLY_EXPECT=compiled $(BIN)/pytest -n 2
+	DALLY_EXPECT=compiled $(BIN)/pytest -n 3  # some only wait, for Slurm or Kubernetes
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
 	$(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
 

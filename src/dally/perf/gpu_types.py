@@ -83,6 +83,10 @@ class TypedSpeed(SpeedModel):
         self.profiles = inner.profiles
         self._machine_types = machine_types
 
+    # What mypyc keeps for a pickle are the attributes of the compiled base alone.
+    def __reduce__(self) -> tuple[object, ...]:
+        return (TypedSpeed, (self.inner, self._machine_types, self.speeds))
+
     def anew(self, sharing: str) -> SpeedModel:
         return TypedSpeed(self.inner.anew(sharing), self._machine_types, self.speeds)
 
@@ -145,6 +149,9 @@ class OnOneType(SpeedModel):
         self._typed = typed
         self._gpu_type = gpu_type
         self.profiles = typed.profiles
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (OnOneType, (self._typed, self._gpu_type))
 
     def best(self, job: Job) -> float:
         return self._typed.best(job) / self._typed.speeds.factor(job, self._gpu_type)

@@ -23,6 +23,7 @@ from tests.policies.sharing.ledger import moments
 
 HOUR_S = 3600.0
 NAMES = sorted(POLICIES)
+pytestmark = pytest.mark.once  # what is compiled of it is the queue, and that has tests of its own
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def cases(draw: st.DrawFn, machines: tuple[int, int, int] = (2, 2, 4)) -> Shared
 
 
 @given(case=cases(), policy=st.sampled_from(NAMES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_no_limit_and_no_budget_is_exceeded(case: Shared, policy: str) -> None:
     simulation = case.run(policy)
     tree = case.tree
@@ -123,7 +124,7 @@ def _spend(
 
 
 @given(case=cases(), policy=st.sampled_from(NAMES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_who_is_stopped_held_too_much_and_had_run_long_enough(case: Shared, policy: str) -> None:
     simulation = case.run(policy)
     shared = simulation.state.policy
@@ -153,7 +154,7 @@ def guaranteed(draw: st.DrawFn) -> Shared:
 
 
 @given(case=guaranteed(), policy=st.sampled_from(NAMES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_nobody_within_its_guarantee_waits_for_a_borrower(case: Shared, policy: str) -> None:
     """Longer than the longest `min_runtime` and one restart."""
     simulation = case.run(policy)
@@ -176,7 +177,7 @@ def test_nobody_within_its_guarantee_waits_for_a_borrower(case: Shared, policy: 
 
 
 @given(case=guaranteed(), policy=st.sampled_from(NAMES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_two_jobs_do_not_stop_each_other(case: Shared, policy: str) -> None:
     """Where past use hardly fades and everybody is there from the start, nobody's due falls again."""
     nodes = tuple(
