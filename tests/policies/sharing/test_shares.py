@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import log
 
 import pytest
@@ -12,14 +13,14 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.model import Costs, Job
+from dally.model import CANCEL, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import Built
 from dally.policies.sharing.fair_shares import fair_order, fill
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.policies.sharing.teams import make_teams
 from dally.quotas.fair_tree import fair_tree_of
-from dally.quotas.tree import QueueNode, QueueTree
+from dally.quotas.tree import Budget, QueueNode, QueueTree
 
 HALF_LIFE_S = 20_000.0
 pytestmark = pytest.mark.once  # what is compiled of it is the queue, and that has tests of its own
@@ -94,6 +95,36 @@ def test_the_rest_is_offered_in_the_order_of_the_fair_tree(weights: list[float],
     factors = fair_tree_of(tree, by_leaf)
     found = [factors[team.path].factor for team in fair_order(root) if team.path in factors]
     assert found == sorted(found, reverse=True)
+
+
+def test_what_was_used_is_known_after_a_restart() -> None:
+    """Past use, and what is left of a budget in its window."""
+    node = QueueNode("a", budget=Budget(10.0, 1e6), half_life_s=HALF_LIFE_S)
+    jobs = [Job(0, "j0", 0.0, 8, 3600.0), Job(1, "j1", 0.0, 8, 3600.0)]
+    topology = grid(1, 1, 8)
+    first = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
+    for job in jobs:
+        job.queue = "a"
+    Simulation(jobs, Cluster(topology), first, SpeedModel(), Costs(0.0, 0.0), Failures()).run(3600.0)
+    second = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
+    second.begin(first.view)
+    second.load(json.loads(json.dumps(first.save())))
+    team = second.teams[0]
+    assert team.used_gpu_s == pytest.approx(first.teams[0].used_gpu_s)
+    team.bring_up(3600.0)
+    assert team.budget_left_gpu_s() == pytest.approx(2 * 3600.0, rel=1e-3)
+
+
+def test_a_cancelled_job_leaves_nothing_behind() -> None:
+    jobs = [Job(0, "j0", 0.0, 8, 3600.0), Job(1, "j1", 0.0, 8, 3600.0)]
+    topology = grid(1, 1, 8)
+    shared = SharingPolicy(QueueTree([QueueNode("a")]), Built("dally", {}), topology)
+    simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
+    simulation.go_on(1.0)
+    simulation.happen([Event(CANCEL, job) for job in jobs], 2.0)
+    assert not shared.knows(jobs[0])
+    assert not shared.knows(jobs[1])
+    assert [sum(team.asked) + sum(team.held) for team in shared.teams] == [0, 0]
 
 
 def test_priority_classes_within_a_queue() -> None:

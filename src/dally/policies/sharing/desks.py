@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
-from dally.model import Decision, Job
+from dally.model import CANCELLED, Decision, Job
 from dally.perf.gpu_types import accepted
 from dally.policies.base import Policy
 from dally.policies.queue import Queue
@@ -63,6 +63,10 @@ class Desks(Policy):
     def teams(self) -> list[Team]:
         """All queues, parents first, without the root."""
         return self._teams[1:]
+
+    def knows(self, job: Job) -> bool:
+        """Whether the job is one of a policy's here."""
+        return int(job.index) in self._desk_of
 
     def make_queue(self) -> Queue:
         return self._lines
@@ -180,6 +184,13 @@ class Desks(Policy):
         self._bring_up(now)
         self._waits(job, False)
         self._desk(job).policy.withdrawn(job, now)
+        if job.status == CANCELLED:
+            self._forget(job)
+
+    def _forget(self, job: Job) -> None:
+        """The job is gone for good."""
+        del self._desk_of[int(job.index)]
+        del self._team_of[int(job.index)]
 
     def started(self, job: Job, now: float) -> None:
         self._bring_up(now)
@@ -231,8 +242,7 @@ class Desks(Policy):
     def finished(self, job: Job, now: float) -> None:
         self._desk(job).policy.finished(job, now)
         self._lengths.learn(job)
-        del self._desk_of[int(job.index)]
-        del self._team_of[int(job.index)]
+        self._forget(job)
 
     def kept(self, job: Job, now: float) -> None:
         self._desk(job).policy.kept(job, now)
@@ -268,15 +278,15 @@ class Desks(Policy):
         return found
 
     def save(self) -> dict[str, Any]:
-        used = {team.path: team.used_gpu_s for team in self._teams}
-        learnt = {f"{desk.team.path}:{desk.pool.name}": desk.policy.save() for desk in self._desks.values()}
-        return {"used_gpu_s": used, "learnt": learnt}
+        learnt = {_key(desk.team, desk.pool): desk.policy.save() for desk in self._desks.values()}
+        return {"teams": {team.path: team.save() for team in self._teams}, "learnt": learnt}
 
     def load(self, saved: dict[str, Any]) -> None:
         for team in self._teams:
-            team.used_gpu_s = float(saved["used_gpu_s"].get(team.path, 0.0))
+            if team.path in saved["teams"]:
+                team.load(saved["teams"][team.path])
             for pool in self._pools:
-                learnt = saved["learnt"].get(f"{team.path}:{pool.name}")
+                learnt = saved["learnt"].get(_key(team, pool))
                 if learnt is not None:
                     self._desk_at(team, pool).policy.load(learnt)
 
@@ -311,3 +321,8 @@ class Desks(Policy):
         old.policy.left(job, now)
         self._sit(job, new)
         job.kind = new.policy.kind(job)
+
+
+def _key(team: Team, pool: Pool) -> str:
+    """What a desk is called where it is saved."""
+    return f"{team.path}:{pool.partition}:{pool.name}"

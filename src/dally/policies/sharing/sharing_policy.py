@@ -85,8 +85,8 @@ class SharingPolicy(Desks):
         self._now = -INFINITY
         self._due_s = INFINITY
 
-    def finished(self, job: Job, now: float) -> None:
-        super().finished(job, now)
+    def _forget(self, job: Job) -> None:
+        super()._forget(job)
         self._stopped_for.pop(int(job.index), None)
 
     def _bring_up(self, now: float) -> None:

@@ -82,6 +82,16 @@ class Team:
                 self.spent_gpu_s += held * passed_s
         self._now = now
 
+    def save(self) -> dict[str, float]:
+        """What it has used, as plain values."""
+        return {"used_gpu_s": self.used_gpu_s, "spent_gpu_s": self.spent_gpu_s, "window": self._window}
+
+    def load(self, saved: dict[str, float]) -> None:
+        """Go on with what `save` gave."""
+        self.used_gpu_s = float(saved["used_gpu_s"])
+        self.spent_gpu_s = float(saved["spent_gpu_s"])
+        self._window = int(saved["window"])
+
     def budget_left_gpu_s(self) -> float:
         """GPU-seconds it may still use in this window."""
         budget = self.written.budget
