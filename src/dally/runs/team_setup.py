@@ -16,8 +16,6 @@ from dally.policies.base import Policy
 from dally.policies.registry import Built, build_over_types
 from dally.policies.sharing.pool import types_of
 from dally.policies.sharing.sharing_policy import SharingPolicy
-from dally.quotas.from_jobs import completed
-from dally.quotas.known_formats import read_quotas
 from dally.quotas.tree import QueueTree
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
@@ -30,13 +28,20 @@ def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, n
     """
     if not queues and len(types_of(topology)) == 1 and not topology.partitions:
         return built()
-    tree = completed(read_quotas(Path(queues)), jobs) if queues else QueueTree([])
+    tree = _tree(queues, jobs) if queues else QueueTree([])
     mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
     if not queues and not topology.partitions:
         whole = build_over_types(built.name, built.settings, topology, network, sorted(mixed))
         if whole is not None:
             return whole
     return SharingPolicy(tree, built, topology, network, sorted(mixed))
+
+
+def _tree(queues: str, jobs: list[Job]) -> QueueTree:
+    from dally.quotas.from_jobs import completed  # most runs have no queues, and every command starts here
+    from dally.quotas.known_formats import read_quotas
+
+    return completed(read_quotas(Path(queues)), jobs)
 
 
 def on_types(

@@ -30,9 +30,6 @@ from dally.metrics.before_after import (
 from dally.metrics.row import Row
 from dally.metrics.summary import mean
 from dally.policies.registry import build
-from dally.quotas.known_formats import read_quotas
-from dally.quotas.queues_text import to_toml as queues_toml
-from dally.quotas.quota_changes import with_changes
 from dally.quotas.tree import QueueTree
 from dally.runs.assemble import assemble
 from dally.runs.folder import FolderRecord, prepare_folder
@@ -229,6 +226,9 @@ def both_sides(question: Question, topology: Topology, folder: Path) -> list[Run
 
 def new_tree(question: Question) -> QueueTree:
     """The queues of the new side."""
+    from dally.quotas.known_formats import read_quotas
+    from dally.quotas.quota_changes import with_changes
+
     source = question.new.queues or question.current.queues
     if not source:
         problem = "say whose with --queues FILE, today's queues, or with --new-queues FILE"
@@ -242,6 +242,8 @@ def _new_queues(question: Question, folder: Path) -> str:
         return question.new.queues
     prepare_folder(folder)
     path = folder / "new-queues.toml"
+    from dally.quotas.queues_text import to_toml as queues_toml
+
     write_whole(path, queues_toml(new_tree(question)).encode())
     return str(path)
 
