@@ -21,6 +21,7 @@ from dally.live.eta.outlook import Outlook
 from dally.live.lock import ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
 from dally.live.store import Store, open_store
+from dally.live.trend_sampler import TrendSampler
 from dally.live.wall_clock import WallClock
 
 # Facts of the store.
@@ -47,6 +48,7 @@ class Service:
         self._tell_store()
         self.daemon = Daemon(self.backend, self._begin)
         self.outlook = Outlook(self.store, self.daemon)
+        self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self._generation = self.backend.generation
         self.backend.foresee(lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock))
 

@@ -101,7 +101,7 @@ def fragmented_share(free_of_machines: Iterable[int], largest: int) -> float:
     """The share of the free GPUs that cannot serve a whole largest machine, as `cluster.slots` has it."""
     free = list(free_of_machines)
     whole = sum(gpus // largest for gpus in free) * largest
-    return 1.0 - whole / sum(free) if sum(free) > 0 else 0.0
+    return (sum(free) - whole) / sum(free) if sum(free) > 0 else 0.0
 
 
 def trends_of(

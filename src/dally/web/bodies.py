@@ -237,6 +237,24 @@ class Slots(Body):
     slots: dict[str, int] = Field(description="By tier, closest first.")
 
 
+class TrendSeries(Body):
+    """One thing that was measured, at the times of all."""
+
+    name: str
+    topic: str = Field(description="What belongs into one chart.")
+    label: Text
+    unit: str
+    values: list[float | None] = Field(description="Null: not known.")
+
+
+class TrendPage(Body):
+    """How the cluster fared. Each point stands for `every_s` seconds up to its time: means, but for counts."""
+
+    every_s: float
+    times_s: list[float]
+    series: list[TrendSeries]
+
+
 class Status(Body):
     """The scheduler."""
 

@@ -51,18 +51,18 @@ class Store:
 
     def keep(self, connection: Connection, name: str, value: Any) -> None:
         """Keep a plain value under that name."""
-        _replace(connection, FACTS, "name", [{"name": name, "value": value}])
+        replace_rows(connection, FACTS, "name", [{"name": name, "value": value}])
 
     # One turn of the daemon.
 
     def write_jobs(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """These jobs as they stand now."""
-        _replace(connection, JOBS, "number", rows)
+        replace_rows(connection, JOBS, "number", rows)
 
     def write_wanted(self, connection: Connection, wanted: Iterable[Wanted], gone: Iterable[str]) -> None:
         """These are wanted now; of those that are gone nothing is any more."""
         rows = [{"job_id": one.job_id, "placement": one.placement, "decided_s": one.decided_s} for one in wanted]
-        _replace(connection, WANTED, "job_id", rows)
+        replace_rows(connection, WANTED, "job_id", rows)
         for job_id in gone:
             connection.execute(delete(WANTED).where(WANTED.c.job_id == job_id))
 
@@ -136,7 +136,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _replace(connection: Connection, table: Table, key: str, rows: Sequence[dict[str, Any]]) -> None:
+def replace_rows(connection: Connection, table: Table, key: str, rows: Sequence[dict[str, Any]]) -> None:
     """Insert the rows, in place of those of the same key."""
     if not rows:
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, Float, Index, Integer, MetaData, String, Table, Text
 
+from dally.metrics.trends import GAUGES
+
 METADATA = MetaData()
 
 # Single values by name: the clock's origin, the policy and what it has learnt.
@@ -85,4 +87,15 @@ PREDICTIONS = Table(
     Column("wait_s", Float),  # until the job started; null: it waits
     Index("predictions_by_job", "job_id"),
     Index("predictions_by_time", "asked_s"),
+)
+
+# How the cluster fared, one row per minute of the wall clock: see trend_rows.py.
+TRENDS = Table(
+    "trends",
+    METADATA,
+    Column("minute", Integer, primary_key=True, autoincrement=False),  # since 1970
+    Column("at_s", Float, nullable=False),  # of the engine's clock
+    Column("timers", JSON, nullable=False),  # by GPUs, then by tier; null: for ever
+    *(Column(name, Float) for name, _, _ in GAUGES),
+    Index("trends_by_time", "at_s"),
 )

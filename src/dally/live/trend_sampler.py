@@ -1,0 +1,122 @@
+"""How the cluster fares, minute by minute: sampled after turns and kept in the store for a month."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import isinf
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from dally.live.backends.base import DOWN
+from dally.live.store.database import Store, StoreError
+from dally.live.store.trend_rows import MINUTE_S, prune_points, read_points, write_point
+from dally.metrics.trends import (
+    SIZE_CLASSES,
+    SLOT_SIZES,
+    Point,
+    Trends,
+    fragmented_share,
+    size_class,
+    slots_at,
+    trends_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dally.cluster.topology import Topology
+    from dally.live.board import Board
+    from dally.live.daemon import Daemon
+    from dally.live.scheduler import Turn
+
+KEEP_MINUTES: Final = 30 * 24 * 60
+PRUNE_EVERY: Final = 60  # minutes
+
+log = structlog.get_logger("dally")
+
+
+class TrendSampler:
+    """Watches turns: one sample a minute of the wall clock, with what happened since the one before."""
+
+    def __init__(self, store: Store, daemon: Daemon, topology: Callable[[], Topology]) -> None:
+        self._store = store
+        self._daemon = daemon
+        self._topology = topology
+        self._minute = -1  # of the latest sample
+        self._pruned = -PRUNE_EVERY
+        self._preemptions = 0
+        self._turns_s: list[float] = []  # CPU time
+        daemon.watchers.append(self.turned)
+
+    def turned(self, turn: Turn, cpu_s: float) -> None:
+        """After each turn. A sample that cannot be written is worth a line in the log and no more."""
+        self._preemptions += sum(row["kind"] == "preempt" for row in turn.log)
+        self._turns_s.append(cpu_s)
+        minute = int(self._daemon.board.wall_s // MINUTE_S)
+        if minute == self._minute:
+            return
+        point = self.now()
+        self._minute = minute
+        self._preemptions = 0
+        self._turns_s = []
+        try:
+            write_point(self._store, minute, turn.now, point)
+            if minute - self._pruned >= PRUNE_EVERY:
+                self._pruned = minute
+                prune_points(self._store, minute - KEEP_MINUTES)
+        except StoreError as error:
+            log.warning("trends_not_kept", why=str(error))
+
+    def now(self) -> Point:
+        """How things stand, and what happened since the latest sample."""
+        point = point_of(self._daemon.board, self._topology())
+        turns_s = self._turns_s or [0.0]
+        happened = {
+            "preemptions": float(self._preemptions),
+            "turn_ms": 1000.0 * sum(turns_s) / len(turns_s),
+            "longest_turn_ms": 1000.0 * max(turns_s),
+        }
+        return replace(point, values=point.values | happened)
+
+    def trends(self, from_s: float, to_s: float, most: int) -> Trends:
+        """What was sampled between two moments of the engine's clock, as at most so many points."""
+        at_s, minutes, width, points = read_points(self._store, from_s, to_s, most)
+        wall_s = [minute * MINUTE_S for minute in minutes]
+        return trends_of(at_s, wall_s, width * MINUTE_S, points, self._topology().tiers)
+
+
+def point_of(board: Board, topology: Topology) -> Point:
+    """How things stand on a board."""
+    placed = [line for line in board.jobs if line.tier]
+    values = {
+        "gpus_up": float(sum(node.gpus for node in board.nodes if node.state != DOWN)),
+        "gpus_used": float(sum(line.gpus for line in placed)),
+        "gpus_useful": sum(line.gpus / line.slowdown for line in placed if line.slowdown),
+        "fragmentation": 100.0 * fragmented_share(board.free[0], int(topology.largest[0])) if board.free else 0.0,
+    }
+    for gpus in SLOT_SIZES:
+        tier = int(topology.closest_tier(gpus))
+        if tier >= 0 and board.free:
+            values[f"slots_{gpus}"] = float(slots_at(board.free, tier, gpus))
+    jobs: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
+    for line in board.jobs:
+        if line.place is not None:
+            jobs[size_class(line.gpus)] += 1
+            wanted[size_class(line.gpus)] += line.gpus
+    for name in SIZE_CLASSES:
+        values[f"waiting_jobs_{name}"] = float(jobs[name])
+        values[f"waiting_gpus_{name}"] = float(wanted[name])
+    return Point(values, _timers(board))
+
+
+def _timers(board: Board) -> dict[int, tuple[float | None, ...]]:
+    """The tuner's where there is one, else what demands were last offered."""
+    found = dict(board.timers_s)
+    if not found:
+        found = {offer.gpus: offer.timers_s for offer in board.offers if not offer.job_id}
+    return {
+        gpus: tuple(None if isinf(timer_s) else timer_s for timer_s in timers_s) for gpus, timers_s in found.items()
+    }
