@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dally.engine.state import State
 from dally.live.backends import base
+from dally.live.operators_word import HOLD, Words
 from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.wall_clock import WallClock
@@ -40,6 +41,7 @@ class JobLine:
     why: str  # it waits
     reason: str  # of `why`, as why_waiting.py names them
     next_s: float | None  # when it takes a farther place
+    held_by: str = ""  # who put it on hold here; empty: nobody did
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,12 @@ def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) ->
         key=lambda job: (state.queue.key(job), state.queue.tie(job), job.index),
     )
     free = int(state.cluster.free_gpus)
-    lines = [_line(job, roster, clock, now, place, reasons, free) for place, job in enumerate(order, start=1)]
+    words = scheduler.words
+    lines = [
+        _line(job, roster, clock, now, place, reasons, free, words) for place, job in enumerate(order, start=1)
+    ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
-    lines += [_line(job, roster, clock, now, None, reasons, free) for job in others]
+    lines += [_line(job, roster, clock, now, None, reasons, free, words) for job in others]
     return Board(
         at_s=now,
         wall_s=clock.wall_s(now),
@@ -114,11 +119,22 @@ def _timers(state: State, sizes: set[int], now: float) -> dict[int, tuple[float,
 
 
 def _line(
-    job: Job, roster: Roster, clock: WallClock, now: float, place: int | None, reasons: Reasons, free: int
+    job: Job,
+    roster: Roster,
+    clock: WallClock,
+    now: float,
+    place: int | None,
+    reasons: Reasons,
+    free: int,
+    words: Words,
 ) -> JobLine:
     told = roster.told[job.job_id]
     running = job.status == RUNNING
-    why = reasons.why(job, place, free, now) if place is not None else Why(told.reason, "")
+    held = words.of(HOLD).get(job.job_id)
+    if held is not None:
+        why = Why(f"held {held.by()}", "")
+    else:
+        why = reasons.why(job, place, free, now) if place is not None else Why(told.reason, "")
     return JobLine(
         job_id=job.job_id,
         name=told.name,
@@ -142,6 +158,7 @@ def _line(
         why=why.text,
         reason=why.reason,
         next_s=None if why.next_s is None else clock.wall_s(why.next_s),
+        held_by="" if held is None else held.who,
     )
 
 

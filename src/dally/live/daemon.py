@@ -15,6 +15,7 @@ from dally.live.board import Board, board_of
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.store.database import StoreError
 from dally.live.why_waiting import Reasons
+from dally.report.by_hand import ACT
 
 PAUSE_S: Final = 1.0  # between two looks at the backend, of the wall clock
 PRUNE_EVERY_S: Final = 3600.0
@@ -84,7 +85,7 @@ class Daemon:
             self.turns += 1
             self._reasons.learn(turn.decisions)
             for row in turn.log:
-                if row["job_id"] and row["kind"] != "submit":
+                if row["job_id"] and row["kind"] not in ("submit", ACT):
                     self._reasons.forget(row["job_id"])
             self.board = board_of(scheduler, self._reasons, turn, self.turns)
             self._prune(scheduler, turn.now)

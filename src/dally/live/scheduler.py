@@ -12,6 +12,7 @@ from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
 from dally.live.facts import placement_of
+from dally.live.operators_word import FACT, HOLD, Words, read_words
 from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
@@ -20,7 +21,8 @@ from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
-from dally.model import FINISH, Job
+from dally.model import FINISH, RUNNING, Job, Preempt
+from dally.report.by_hand import BY_WORD, HOLDS
 
 LATEST = "latest_s"
 
@@ -58,9 +60,17 @@ class Scheduler:
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
         self.state = empty_state(setup, topology)
         self.orders = Orders(self.roster, dry_run)
+        self.words = read_words(store)
+        self._held = set(self.words.of(HOLD))  # as of the latest turn
+        self._news: list[dict[str, Any]] = []  # what was said since
         recovery.restore(store, self.state, self.roster, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._written: set[str] = set(self.roster.wanted)  # what is wanted, as the store knows it
+
+    def hear(self, words: Words | None, said: dict[str, Any]) -> None:
+        """Somebody has said something, which is in the store: what stands from now on (None: as before)."""
+        self.words = words or self.words
+        self._news.append(said)
 
     def turn(self) -> Turn:
         """Look at the backend, decide, write down what is to be done, do it."""
@@ -74,19 +84,40 @@ class Scheduler:
     def decide(self, found: ClusterState) -> Turn:
         """The engine's cycle on what the backend says; everything is on the disk when this returns."""
         now = self.clock.now()
-        seen = Comparison(self.state, self.roster, found, now, self.clock.speed)
+        seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        if self._stop_held(now):
+            turn.next_s = now  # their GPUs are for others
         turn.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
         self._write(turn, seen)
+        turn.log, self._news = self._news + turn.log, []
         for job_id in seen.ended:
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
         return turn
 
+    def _stop_held(self, now: float) -> bool:
+        """Stop jobs that run and are not to; whether there were any."""
+        running = [self.roster.jobs.get(job_id) for job_id in self.words.of(HOLD)]
+        stopped = 0
+        for job in running:
+            if job is None or job.status != RUNNING or self.orders.dry_run:
+                continue
+            action = Preempt(job)
+            if not self.orders.apply(action, now):
+                self.state.apply(action, now)
+                self.state.hold(job, now)
+                stopped += 1
+        return stopped > 0
+
     def _write(self, turn: Turn, seen: Comparison) -> None:
         topology, log = self.roster.topology, self.state.log
         turn.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
         turn.log += [would_row(turn.now, job_id, what) for job_id, what in self.orders.news()]
+        by_word = self._held | set(self.words.of(HOLD))
+        for row in turn.log:
+            if row["kind"] in HOLDS and row["job_id"] in by_word:
+                row["reason"] = BY_WORD
         turn.decisions = decision_rows(log, topology, self._name)
         turn.loads = {
             self.state.speed.link_name(int(link)): load
@@ -95,16 +126,20 @@ class Scheduler:
         rows = [self._row(job, seen) for job in self._touched(log)]
         rows += [ended_row(job, told, REPLACED, seen.now) for job, told in seen.replaced]
         wanted = self.roster.wanted
+        words = self.words.outlive(seen.ended)
         with self.store.transaction() as connection:
             self.store.write_jobs(connection, rows)
             self.store.write_wanted(connection, wanted.values(), self._written - set(wanted))
             self.store.write_log(connection, turn.log, turn.decisions)
             self.store.keep(connection, LATEST, turn.now)
+            if words is not self.words:
+                self.store.keep(connection, FACT, words.plain())
             if any(event.kind == FINISH for event in seen.events):
                 policy = self.state.policy
                 learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
                 self.store.keep(connection, recovery.LEARNT, learnt)
         self._written = set(wanted)
+        self.words, self._held = words, set(words.of(HOLD))
 
     def _touched(self, log: EventLog) -> Iterable[Job]:
         """Jobs of which something was logged or whose speed changed."""

@@ -11,7 +11,8 @@ import polars as pl
 
 from dally.errors import InputError
 from dally.metrics.record import Record
-from dally.report.instant import BEGINS_TO_WAIT, WAITS_ON, Instant, Occupancy
+from dally.report.by_hand import ACT, BY_WORD, HOLDS
+from dally.report.instant import ASIDE, BEGINS_TO_WAIT, WAITS_ON, Instant, Occupancy
 from dally.report.time_text import run_stamp, span
 from dally.runs.assemble import tier_slowdowns
 
@@ -95,12 +96,12 @@ class Stories:
             elif kind in BEGINS_TO_WAIT:
                 since_s = time_s
                 lines.append(Line(time_s, kind, self._stopped(kind, job, own, time_s)))
-            else:
+            elif kind not in HOLDS or row.get("reason") != BY_WORD:
                 lines.append(Line(time_s, kind, _meddled(kind, row.get("reason") or "")))
         lines += self._renewals(renewals)
         if rows.is_empty():
             return [Line(job["submit_s"], "pending", "is submitted only then")]
-        if rows["kind"][-1] in WAITS_ON:
+        if rows.filter(~pl.col("kind").is_in(ASIDE))["kind"].tail(1).is_in(WAITS_ON).any():
             lines += self._waited(job, own, since_s, nextafter(min(until_s, self.run.end_s), inf))
         return lines
 
@@ -363,6 +364,7 @@ def _meddled(kind: str, reason: str) -> str:
     """What others did, or did not let happen: this is of live clusters."""
     because = f": {reason}" if reason else ""
     said = {
+        ACT: reason,
         "hold": "put on hold; it is not offered GPUs",
         "release": "taken off hold",
         "cancel": "cancelled",

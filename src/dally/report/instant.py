@@ -8,10 +8,12 @@ from typing import Any
 import polars as pl
 
 from dally.metrics.record import Record
+from dally.report.by_hand import ACT
 from dally.report.time_text import run_stamp
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 WAITS_ON = (*BEGINS_TO_WAIT, "release", "start_failed")  # as long as nothing else happens
+ASIDE = ("renew", ACT)  # what changes nothing about that
 PLACED = ("start", "migrate", "adopt")
 ENDS = (*PLACED, "finish", "preempt", "evict", "cancel", "start_failed")  # of a placement
 NAMED = 3  # jobs that a sentence names
@@ -78,7 +80,7 @@ class Instant:
     def waiting(self) -> list[dict[str, Any]]:
         """The waiting jobs with their ranks, first in order first."""
         last = (
-            self.run.events.filter(pl.col("time_s") <= self.at_s, pl.col("kind") != "renew")
+            self.run.events.filter(pl.col("time_s") <= self.at_s, ~pl.col("kind").is_in(ASIDE))
             .group_by("job_id", maintain_order=True)
             .agg(
                 pl.col("kind").last(),

@@ -12,7 +12,15 @@ from starlette.exceptions import HTTPException
 
 from dally import __version__
 from dally.live.assembly import Service
-from dally.web import cluster_routes, health_routes, outlook_routes, queue_routes, story_routes, trend_routes
+from dally.web import (
+    act_routes,
+    cluster_routes,
+    health_routes,
+    outlook_routes,
+    queue_routes,
+    story_routes,
+    trend_routes,
+)
 from dally.web.docs_page import docs_page
 from dally.web.doorman import Doorman
 from dally.web.keys import Keys
@@ -21,7 +29,7 @@ from dally.web.site import Site
 
 LONGEST: Final = 500  # characters of a problem
 ABOUT: Final = (
-    "Who waits, why and until when; who runs where; submitting and cancelling. Times are seconds since 1970."
+    "Who waits, why and until when; who runs where; submitting, holding, cancelling. Times are seconds since 1970."
 )
 
 log = structlog.get_logger("dally")
@@ -31,7 +39,15 @@ def make_app(service: Service, keys: Keys) -> FastAPI:
     """The application over a daemon."""
     app = FastAPI(title="Dally", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.site = Site(service)
-    for module in (queue_routes, story_routes, outlook_routes, cluster_routes, trend_routes, health_routes):
+    for module in (
+        queue_routes,
+        act_routes,
+        story_routes,
+        outlook_routes,
+        cluster_routes,
+        trend_routes,
+        health_routes,
+    ):
         app.include_router(module.router)
     app.add_api_route("/docs", lambda: HTMLResponse(docs_page(app.openapi())), include_in_schema=False)
     app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)

@@ -68,6 +68,7 @@ class Job(Body):
         description="The same in a word: gpus, place, patience, turn, head; empty if it does not wait."
     )
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
+    held_by: Text = Field(default="", description="Who put it on hold here.")
 
 
 class JobPage(Body):
@@ -100,12 +101,6 @@ class Submission(Body):
 
 class Submitted(Body):
     """A job that was taken in."""
-
-    job_id: Text
-
-
-class Cancelled(Body):
-    """A job that was told to end; it has ended once its state says so."""
 
     job_id: Text
 

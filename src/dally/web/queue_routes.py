@@ -1,4 +1,4 @@
-"""Jobs: who waits and runs, one of them, submitting and cancelling."""
+"""Jobs: who waits and runs, one of them, and submitting."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import structlog
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
+from dally.live.acts import TURN_WITHIN_S
 from dally.live.backends.base import BackendError, SubmitRequest
 from dally.live.board import Board
 from dally.web.asking import BEARER, AnyActor, AnyCaller, AnySite, answers, json_of, scope_of, visible
-from dally.web.bodies import AnyState, Cancelled, EndState, Job, JobPage, Submission, Submitted
+from dally.web.bodies import AnyState, EndState, Job, JobPage, Submission, Submitted
 from dally.web.ended import ended_job, ended_jobs, whose
 from dally.web.site import Site
 from dally.web.tokens import USER, Caller
 
 ON_BOARD_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
-TURN_WITHIN_S: Final = 20.0  # the present turn ends; if not, the backend is slow and the client may ask again
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 log = structlog.get_logger("dally")
@@ -103,17 +103,6 @@ def request_of(site: Site, caller: Caller, asked: Submission) -> SubmitRequest:
         raise HTTPException(403, f"this token submits for {caller.user!r} only")
     fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
     return SubmitRequest(**fields)
-
-
-@router.delete("/jobs/{job_id}", status_code=202, response_model=Cancelled, responses=answers(404, 409))
-async def cancel(site: AnySite, caller: AnyActor, job_id: str) -> Cancelled:
-    """End a job, wherever it is. It has ended once its state says so."""
-    found = await find(site, caller, job_id)
-    if found.state in get_args(EndState):
-        raise HTTPException(409, f"job {job_id!r} has ended already: {found.state}")
-    await run_in_threadpool(_ask, site, lambda: site.service.backend.cancel(job_id))
-    log.info("cancel_asked", job_id=job_id, by=caller.name or "anybody")
-    return Cancelled(job_id=job_id)
 
 
 def _ask(site: Site, request: Callable[[], Found]) -> Found:

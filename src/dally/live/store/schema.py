@@ -64,6 +64,23 @@ DECISIONS = Table(
     Index("decisions_by_time", "time_s"),
 )
 
+# What people asked for: who, what of which job or machine, why, and what came of it.
+ACTIONS = Table(
+    "actions",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("time_s", Float, nullable=False),
+    Column("who", String, nullable=False),
+    Column("what", String, nullable=False),
+    Column("job_id", String),
+    Column("owner", String, nullable=False),  # whose job that is
+    Column("machine", String),
+    Column("told", Text, nullable=False),  # all of it in a sentence
+    Column("why", Text, nullable=False),
+    Column("outcome", Text, nullable=False),  # see action_rows.py
+    Index("actions_by_job", "job_id"),
+)
+
 TOKENS = Table(
     "tokens",
     METADATA,

@@ -1,0 +1,168 @@
+"""What people do to jobs: written down with who and why before it takes effect.
+
+What is ours (who runs when) stands from the next turn on. What is the cluster's is asked of its own software.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError
+from dally.live.operators_word import FACT, HOLD, Word, Words
+from dally.live.scheduler import Scheduler
+from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
+from dally.live.store.database import StoreError
+from dally.live.store.log_rows import act_row
+
+if TYPE_CHECKING:
+    from dally.live.assembly import Service
+
+# What is done, beside the kinds of word.
+RELEASE: Final = "release"
+CANCEL: Final = "cancel"
+
+TURN_WITHIN_S: Final = 20.0  # the present turn ends; if not, the backend is slow
+
+Found = TypeVar("Found")
+
+
+class ActRefused(Exception):  # noqa: N818 - an answer
+    """It makes no sense now, or the backend did not do it; says why in one line. Nothing has changed."""
+
+
+class Busy(Exception):  # noqa: N818 - an answer
+    """The turn takes its time, or the store cannot be written: ask again. Nothing has changed."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that somebody asked for."""
+
+    what: str
+    who: str
+    why: str
+    told: str  # in words, without who and why
+    job_id: str | None = None
+    owner: str = ""  # whose job that is
+    machine: str | None = None
+
+    def sentence(self) -> str:
+        """All of it."""
+        by = f"by {self.who}: {self.why}" if self.why else f"by {self.who}"
+        return f"{self.told} {by}"
+
+
+class Acts:
+    """Done between two turns of a daemon, one at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    # What is ours.
+
+    def hold(self, job_id: str, who: str, why: str) -> Act:
+        """The job is not offered GPUs until it is released; one that runs is stopped as if preempted."""
+        return self._between_turns(lambda: self._hold(job_id, who, why))
+
+    def _hold(self, job_id: str, who: str, why: str) -> Act:
+        scheduler = self._scheduler()
+        told = _told_of(scheduler, job_id)
+        word = scheduler.words.of(HOLD).get(job_id)
+        if word is not None:
+            raise ActRefused(f"job {job_id!r} is held already, {word.by()}")
+        if not told.managed:
+            raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
+        act = Act(HOLD, who, why, "put on hold", job_id, told.user)
+        new = Word(who, why, self._service.clock.now())
+        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, new))
+
+    def release(self, job_id: str, who: str, why: str) -> Act:
+        """Take a hold of ours back."""
+        return self._between_turns(lambda: self._release(job_id, who, why))
+
+    def _release(self, job_id: str, who: str, why: str) -> Act:
+        scheduler = self._scheduler()
+        told = _told_of(scheduler, job_id)
+        if job_id not in scheduler.words.of(HOLD):
+            if told.state == base.HELD:
+                by = f"{self._service.backend.name} holds it" + (f": {told.reason}" if told.reason else "")
+                raise ActRefused(f"job {job_id!r}: {by}; only its own tools release it")
+            raise ActRefused(f"job {job_id!r} is not on hold")
+        act = Act(RELEASE, who, why, "taken off hold", job_id, told.user)
+        return self._say(scheduler, act, scheduler.words.without(HOLD, job_id))
+
+    def _say(self, scheduler: Scheduler, act: Act, words: Words) -> Act:
+        """From here on these words stand, and the store says since when and why."""
+        now = self._service.clock.now()
+        event = act_row(now, act.job_id, act.machine, act.sentence())
+        store = self._service.store
+        with store.transaction() as connection:
+            add_action(connection, _row(act, now, DONE))
+            store.write_log(connection, [event], [])
+            store.keep(connection, FACT, words.plain())
+        scheduler.hear(words, event)
+        return act
+
+    # What is the cluster's.
+
+    def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
+        """End a job, wherever it is."""
+        act = Act(CANCEL, who, why, "told to end", job_id, owner)
+        return self._between_turns(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
+
+    def _ask(self, act: Act, order: Callable[[], None]) -> Act:
+        """Write it down, ask the backend, and write down what it says."""
+        service = self._service
+        now = service.clock.now()
+        with service.store.transaction() as connection:
+            number = add_action(connection, _row(act, now, ASKED))
+        try:
+            order()
+        except BackendError as error:
+            note_outcome(service.store, number, f"refused: {error}")
+            raise
+        event = act_row(now, act.job_id, act.machine, act.sentence())
+        with suppress(StoreError):  # it is done, whoever forgets that
+            with service.store.transaction() as connection:
+                service.store.write_log(connection, [event], [])
+            note_outcome(service.store, number, DONE)
+        if service.daemon.scheduler is not None:
+            service.daemon.scheduler.hear(None, event)
+        return act
+
+    def _scheduler(self) -> Scheduler:
+        found = self._service.daemon.scheduler
+        if found is None:
+            raise Busy("the scheduler is not ready; ask again")
+        return found
+
+    def _between_turns(self, act: Callable[[], Found]) -> Found:
+        lock = self._service.daemon.lock
+        if not lock.acquire(timeout=TURN_WITHIN_S):
+            raise Busy("the scheduler is busy; ask again")
+        try:
+            return act()
+        except BackendError as error:
+            raise ActRefused(str(error)) from None
+        except StoreError as error:
+            raise Busy(f"the store cannot be written: {error}; ask again") from None
+        finally:
+            lock.release()
+
+
+def _told_of(scheduler: Scheduler, job_id: str) -> base.ClusterJob:
+    told = scheduler.roster.told.get(job_id)
+    if told is None:
+        raise ActRefused(f"job {job_id!r} has ended, or the scheduler does not know it yet")
+    return told
+
+
+def _row(act: Act, now: float, outcome: str) -> dict[str, Any]:
+    return {
+        "time_s": now, "who": act.who, "what": act.what, "job_id": act.job_id, "owner": act.owner,
+        "machine": act.machine, "told": act.told, "why": act.why, "outcome": outcome,
+    }  # fmt: skip

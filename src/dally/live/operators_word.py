@@ -1,0 +1,80 @@
+"""What people said that is to hold until they take it back: who is not to run, who comes first.
+
+It is ours, not the cluster's: the same on every backend, and known after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from dally.live.backends import base
+from dally.live.backends.base import ClusterState
+from dally.live.store import Store
+
+FACT: Final = "operators_word"  # of the store
+
+# Kinds of word.
+HOLD: Final = "hold"
+KINDS: Final = (HOLD,)
+
+
+@dataclass(frozen=True)
+class Word:
+    """Who said so, why, and when on the engine's clock."""
+
+    who: str
+    why: str
+    at_s: float
+
+    def by(self) -> str:
+        """By whom and why, to end a sentence with."""
+        return f"by {self.who}: {self.why}" if self.why else f"by {self.who}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """All that stands, by kind and then by whom it is about. Never changed: `saying` and `without` give others."""
+
+    said: dict[str, dict[str, Word]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> dict[str, Word]:
+        """What stands of a kind."""
+        return self.said.get(kind, {})
+
+    def saying(self, kind: str, about: str, word: Word) -> Words:
+        """With this."""
+        return Words({**self.said, kind: {**self.of(kind), about: word}})
+
+    def without(self, kind: str, about: str) -> Words:
+        """With that taken back."""
+        return Words({**self.said, kind: {name: word for name, word in self.of(kind).items() if name != about}})
+
+    def outlive(self, ended: dict[str, Any]) -> Words:
+        """Without what was said of jobs that ended; the same if nothing was."""
+        found = self
+        for kind in KINDS:
+            for job_id in [name for name in self.of(kind) if name in ended]:
+                found = found.without(kind, job_id)
+        return found
+
+    def over(self, found: ClusterState) -> ClusterState:
+        """What the backend tells, with our own holds: a job that waits is held if somebody said so."""
+        held = self.of(HOLD)
+        if not held:
+            return found
+        jobs = [
+            replace(job, state=base.HELD) if job.job_id in held and job.state == base.QUEUED else job
+            for job in found.jobs
+        ]
+        return replace(found, jobs=tuple(jobs))
+
+    def plain(self) -> dict[str, Any]:
+        """For the store."""
+        return {kind: {about: asdict(word) for about, word in rows.items()} for kind, rows in self.said.items()}
+
+
+def read_words(store: Store) -> Words:
+    """As the store knows them."""
+    kept: dict[str, dict[str, Any]] = store.fact(FACT) or {}
+    return Words({kind: {about: Word(**row) for about, row in rows.items()} for kind, rows in kept.items()})

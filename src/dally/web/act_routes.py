@@ -1,0 +1,107 @@
+"""Doing something to jobs: holding, releasing, cancelling; and the log of who did what and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, get_args
+
+from fastapi import APIRouter, HTTPException, Query
+from fastapi.concurrency import run_in_threadpool
+
+from dally.live.acts import Act, ActRefused, Acts, Busy
+from dally.live.store.action_rows import actions
+from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Reasoned, Why
+from dally.web.asking import BEARER, AnyActor, AnyCaller, AnySite, answers, is_operator
+from dally.web.bodies import EndState, Job
+from dally.web.ended import whose
+from dally.web.queue_routes import find
+from dally.web.site import Site
+from dally.web.tokens import Caller
+
+router = APIRouter(prefix="/api/v1", tags=["actions"], dependencies=[BEARER])
+
+
+@router.post("/jobs/{job_id}/hold", response_model=Acted, responses=answers(400, 404, 409))
+async def hold(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) -> Acted:
+    """Keep a job from running until it is released; one that runs is stopped as if preempted."""
+    await live_job(site, caller, job_id)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).hold(job_id, who(caller), why))
+
+
+@router.post("/jobs/{job_id}/release", response_model=Acted, responses=answers(400, 404, 409))
+async def release(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) -> Acted:
+    """Let a job run again that was held here."""
+    await live_job(site, caller, job_id)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).release(job_id, who(caller), why))
+
+
+@router.delete("/jobs/{job_id}", status_code=202, response_model=Acted, responses=answers(404, 409))
+async def cancel(
+    site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query(max_length=LONGEST_WHY)] = ""
+) -> Acted:
+    """End a job, wherever it is. It has ended once its state says so."""
+    found = await live_job(site, caller, job_id)
+    return await done(lambda: Acts(site.service).cancel(job_id, found.user, who(caller), why))
+
+
+@router.get("/actions", response_model=ActionPage, responses=answers())
+async def log(
+    site: AnySite,
+    caller: AnyCaller,
+    job_id: Annotated[str | None, Query(max_length=200, description="Only on this job.")] = None,
+    machine: Annotated[str | None, Query(max_length=200, description="Only on this machine.")] = None,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ActionPage:
+    """Who did what and why, the latest first; users see what was done to their own jobs."""
+    return await run_in_threadpool(action_page, site, caller, job_id, machine, offset, limit)
+
+
+def action_page(
+    site: Site, caller: Caller, job_id: str | None, machine: str | None, offset: int, limit: int
+) -> ActionPage:
+    """A page of the log as the caller may see it."""
+    service = site.service
+    total, rows = actions(service.store, whose(caller, None), job_id, machine, offset, limit)
+    shown = [
+        Action(
+            id=row["id"], at_s=service.clock.wall_s(row["time_s"]), who=row["who"], what=row["what"],
+            job_id=row["job_id"] or "", machine=row["machine"] or "", told=row["told"], why=row["why"],
+            outcome=row["outcome"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    return ActionPage(total=total, offset=offset, actions=shown)
+
+
+async def live_job(site: Site, caller: Caller, job_id: str) -> Job:
+    """The job, if the caller may see it and it has not ended."""
+    found = await find(site, caller, job_id)
+    if found.state in get_args(EndState):
+        raise HTTPException(409, f"job {job_id!r} has ended already: {found.state}")
+    return found
+
+
+def who(caller: Caller) -> str:
+    """As the log is to call them; where no token is needed nobody has a name."""
+    return caller.name or "somebody"
+
+
+def reason_of(caller: Caller, why: str) -> str:
+    """Why; operators must say it."""
+    if is_operator(caller) and not why:
+        raise HTTPException(422, "why: must be given: the log and the job's story tell it")
+    return why
+
+
+async def done(act: Callable[[], Act]) -> Acted:
+    """What was done, or why not."""
+    try:
+        found = await run_in_threadpool(act)
+    except ActRefused as refused:
+        raise HTTPException(409, str(refused)) from None
+    except Busy as busy:
+        raise HTTPException(503, str(busy)) from None
+    return Acted(job_id=found.job_id or "", machine=found.machine or "", what=found.what, text=found.sentence())

@@ -1,0 +1,160 @@
+"""What people do to jobs and machines: it works, it is written down with who and why, and stories tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError
+from dally.live.store.database import StoreError
+from dally.live.store.schema import ACTIONS
+from tests.web.conftest import Desk
+
+WHY = {"why": "maintenance of rack 3"}
+
+
+def act(desk: Desk, path: str, status: int = 200, **body: Any) -> Any:
+    """Do it, with a reason unless there is one."""
+    headers = body.pop("headers", {})
+    answer = desk.client.post(f"/api/v1/{path}", json=WHY | body, headers=headers)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def story(desk: Desk, job: str) -> list[str]:
+    return [line["text"] for line in desk.get(f"jobs/{job}/explanation")["story"]]
+
+
+def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
+    op = desk.token("alice", "operator")
+    job = desk.submit(8)
+    act(desk, f"jobs/{job}/hold", 404, headers=op)  # no turn has seen it yet
+    desk.backend.refusing.add(job)
+    desk.turn()
+    done = act(desk, f"jobs/{job}/hold", headers=op)
+    assert done["text"] == "put on hold by alice: maintenance of rack 3"
+    desk.backend.refusing.clear()
+    for _ in range(50):
+        desk.turn(10.0)
+    found = desk.get(f"jobs/{job}", headers=op)
+    assert (found["state"], found["why"], found["held_by"]) == ("held", f"held by alice: {WHY['why']}", "alice")
+    assert desk.backend.starts == []
+    again = act(desk, f"jobs/{job}/hold", 409, headers=op)
+    assert again["detail"] == f"job '{job}' is held already, by alice: maintenance of rack 3"
+    act(desk, f"jobs/{job}/release", why="done", headers=op)
+    for _ in range(5):
+        desk.turn()
+    assert desk.backend.jobs[job].state == base.RUNNING
+    told = [line["text"] for line in desk.get(f"jobs/{job}/explanation", headers=op)["story"]]
+    assert "put on hold by alice: maintenance of rack 3" in told
+    assert "taken off hold by alice: done" in told
+    assert not any(line.startswith("put on hold;") or line == "taken off hold" for line in told)
+    rows = desk.get("actions", headers=op)["actions"]
+    assert [(row["who"], row["what"], row["job_id"], row["outcome"]) for row in rows] == [
+        ("alice", "release", job, "done"), ("alice", "hold", job, "done"),
+    ]  # fmt: skip
+
+
+def test_a_running_job_that_is_held_gives_its_gpus_back(desk: Desk) -> None:
+    job, other = desk.submit(32), desk.submit(32)
+    desk.turn()
+    assert desk.backend.jobs[job].state == base.RUNNING
+    act(desk, f"jobs/{job}/hold")
+    for _ in range(3):
+        desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "held"
+    assert {name: told.state for name, told in desk.backend.jobs.items()} == {job: base.QUEUED, other: base.RUNNING}
+    assert story(desk, job)[-2:] == [f"put on hold by somebody: {WHY['why']}", "preempted; waits again"]
+    act(desk, f"jobs/{job}/release")
+    desk.backend.cancel(other)
+    for _ in range(3):
+        desk.turn()
+    assert desk.backend.jobs[job].state == base.RUNNING
+
+
+def test_a_hold_of_the_cluster_is_not_ours_to_release(desk: Desk) -> None:
+    job = desk.submit(8)
+    desk.backend.hold(job)
+    desk.turn()
+    assert act(desk, f"jobs/{job}/release", 409)["detail"] == (
+        f"job '{job}': fake holds it; only its own tools release it"
+    )
+    act(desk, f"jobs/{job}/hold")
+    desk.backend.release(job)
+    desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "held"
+
+
+def test_a_restart_forgets_nothing_and_the_end_everything(desk: Desk) -> None:
+    job = desk.submit(32)
+    desk.turn()
+    act(desk, f"jobs/{job}/hold")
+    desk.service.daemon._scheduler = None  # it dies before it could act on it
+    for _ in range(3):
+        desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "held"
+    assert desk.client.delete(f"/api/v1/jobs/{job}?why=no+longer+needed").json()["text"] == (
+        "told to end by somebody: no longer needed"
+    )
+    desk.turn()
+    scheduler = desk.service.daemon.scheduler
+    assert scheduler is not None
+    assert scheduler.words.of("hold") == {}
+    assert story(desk, job)[-2:] == ["told to end by somebody: no longer needed", "cancelled"]
+    assert act(desk, f"jobs/{job}/hold", 409)["detail"] == f"job '{job}' has ended already: cancelled"
+
+
+def test_who_may(desk: Desk) -> None:
+    hers, his = desk.submit(8, user="ann"), desk.submit(8, user="bob")
+    desk.turn()
+    ann, op, viewer = desk.token("ann", "user", "ann"), desk.token("op", "operator"), desk.token("v", "viewer")
+    assert act(desk, f"jobs/{hers}/hold", headers=ann, why="")["text"] == "put on hold by ann"
+    act(desk, f"jobs/{his}/hold", 404, headers=ann)
+    act(desk, f"jobs/{his}/hold", 403, headers=viewer)
+    assert act(desk, f"jobs/{his}/hold", 422, headers=op, why=" ")["detail"].startswith("why: must be given")
+    act(desk, f"jobs/{his}/hold", 422, headers=op, why="x" * 501)
+    act(desk, f"jobs/{his}/hold", headers=op)
+    act(desk, f"jobs/{hers}/release", headers=op)
+    mine = desk.get("actions", headers=ann)
+    assert (mine["total"], {row["job_id"] for row in mine["actions"]}) == (2, {hers})
+    assert desk.get(f"actions?job_id={his}", headers=ann)["total"] == 0
+    assert desk.get("actions?limit=1&offset=1", headers=viewer)["total"] == 3
+
+
+def test_written_before_it_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the backend refuses is in the log; what cannot be written does not happen."""
+    job = desk.submit(8)
+    desk.turn()
+
+    def refuse(_job: str) -> None:
+        assert desk.service.store.rows(select(ACTIONS))[0]["outcome"] == "asked"
+        raise BackendError("not today")
+
+    monkeypatch.setattr(desk.backend, "cancel", refuse)
+    assert desk.client.delete(f"/api/v1/jobs/{job}").json() == {"detail": "not today"}
+    assert desk.get("actions")["actions"][0]["outcome"] == "refused: not today"
+
+    def broken() -> Any:
+        raise StoreError("disk full")
+
+    monkeypatch.setattr(desk.service.store, "transaction", broken)
+    assert act(desk, f"jobs/{job}/hold", 503)["detail"] == "the store cannot be written: disk full; ask again"
+    monkeypatch.undo()
+    desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] != "held"
+
+
+def test_names_of_others_stay_theirs(desks: Callable[..., Desk]) -> None:
+    desk = desks("srtf")
+    job = desk.submit(8, user="ann")
+    desk.turn()
+    op, ann = desk.token("op", "operator"), desk.token("ann", "user", "ann")
+    nasty = "<b>\N{RIGHT-TO-LEFT OVERRIDE}&"
+    act(desk, f"jobs/{job}/hold", headers=op, why=nasty)
+    desk.turn()
+    assert desk.get(f"jobs/{job}", headers=ann)["why"] == f"held by op: {nasty}"
+    act(desk, f"jobs/{job}/release", 422, headers=op, why="a\nb")
