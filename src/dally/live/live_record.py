@@ -62,11 +62,7 @@ class LiveRecord(Record):
     @cached_property
     def scenario(self) -> Scenario:
         """As far as a daemon has one."""
-        setup = self._setup
-        return Scenario(
-            "", "", setup.policy, setup.settings, network=setup.network, network_settings=setup.network_settings,
-            congestion=setup.congestion, gpu=setup.gpu, profiles=setup.profiles,
-        )  # fmt: skip
+        return scenario_of(self._setup)
 
     @property
     def topology(self) -> Topology:
@@ -198,6 +194,14 @@ class LiveRecord(Record):
         if job_id is None or self._shown(job_id):
             return job_id
         return self._strangers.setdefault(job_id, f"another{len(self._strangers) + 1}")
+
+
+def scenario_of(setup: Setup) -> Scenario:
+    """A daemon's set-up as far as it is one of a run."""
+    return Scenario(
+        "", "", setup.policy, setup.settings, network=setup.network, network_settings=setup.network_settings,
+        congestion=setup.congestion, gpu=setup.gpu, profiles=setup.profiles,
+    )  # fmt: skip
 
 
 def _frame(rows: list[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from dally import __version__
@@ -21,6 +21,9 @@ from dally.web import (
     story_routes,
     trend_routes,
 )
+from dally.web.dashboard import login
+from dally.web.dashboard.live_scene import LiveScene
+from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.docs_page import docs_page
 from dally.web.doorman import Doorman
 from dally.web.keys import Keys
@@ -50,7 +53,9 @@ def make_app(service: Service, keys: Keys) -> FastAPI:
     ):
         app.include_router(module.router)
     app.add_api_route("/docs", lambda: HTMLResponse(docs_page(app.openapi())), include_in_schema=False)
-    app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
+    app.state.keys = keys
+    add_pages(app, LiveScene(app.state.site))
+    app.include_router(login.router)
     app.add_middleware(Doorman, keys=keys, rate=Rate(service.config.requests_per_s))
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -63,8 +68,10 @@ def _problem(status: int, detail: str, headers: Any = None) -> JSONResponse:
     return JSONResponse({"detail": text[:LONGEST]}, status, headers)
 
 
-async def _refused(_request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if is_page(request):
+        return problem_page(request, error.status_code, error.detail)
     return _problem(error.status_code, error.detail, error.headers)
 
 

@@ -113,12 +113,22 @@ class StoryLine(Body):
     text: Text
 
 
+class Spent(Body):
+    """Where a job's time went so far; together that is all since it was submitted."""
+
+    waiting_s: float
+    useful_s: float = Field(description="Work done, at full speed.")
+    network_s: float = Field(description="Lost to the network, against the closest place alone.")
+    other_s: float = Field(description="Restarts, checkpoints, and work that was done twice.")
+
+
 class Explanation(Body):
     """What happened to a job, and what it waits for."""
 
     job: Job
     story: list[StoryLine]
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
+    spent: Spent
 
 
 class TierChance(Body):

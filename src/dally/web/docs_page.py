@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any, Final
+from typing import Any
 
-STYLE: Final = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-h2{font:600 1rem/1.5 ui-monospace,monospace;margin:2rem 0 .2rem;border-top:1px solid #ddd;padding-top:1rem}
-table{border-collapse:collapse;margin:.5rem 0}td{padding:.1rem 1rem .1rem 0;vertical-align:top}
-code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{background:#f4f4f4;padding:.6rem;overflow-x:auto}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#222}h2{border-color:#444}
-a{color:#8ab4f8}}
-"""
+from dally.web.dashboard.templating import asset_url
 
 
 def docs_page(schema: dict[str, Any]) -> str:
@@ -27,7 +20,8 @@ def docs_page(schema: dict[str, Any]) -> str:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             body.extend(_operation(path, method, operation, parts))
-    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>Dally API</title><style>{STYLE}</style>"
+    style = f"<link rel=stylesheet href={asset_url('docs.css')}>"
+    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>Dally API</title>{style}"
     return f"{head}{''.join(body)}</html>\n"
 
 

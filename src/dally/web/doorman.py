@@ -7,21 +7,27 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from math import ceil
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dally.web.keys import Keys
 from dally.web.rate import Rate
 
 MOST_BYTES: Final = 1 << 20  # of a request's body
 READ_WITHIN_S: Final = 10.0
-OPEN_PATHS: Final = frozenset(
-    ("/", "/healthz", "/readyz", "/docs", "/openapi.json")
-)  # they tell nothing of the cluster
+OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/docs", "/openapi.json", "/login", "/logout"))
+OPEN_BELOW: Final = "/assets/"  # these tell nothing of the cluster either
+SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+COOKIE: Final = "dally_token"  # as a browser keeps it
 LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+FRESH: Final = (b"cache-control", b"no-store")
 HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"same-origin"),
+    (b"content-security-policy", POLICY),
 ]
 
 Scope = MutableMapping[str, Any]
@@ -55,7 +61,9 @@ class Doorman:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+                given = message.get("headers", [])
+                fresh = [] if any(name == FRESH[0] for name, _ in given) else [FRESH]
+                message["headers"] = [*given, *HEADERS, *fresh]
             await send(message)
 
         try:
@@ -68,7 +76,7 @@ class Doorman:
         await self._app(scope, _again(body, receive), with_headers)
 
     async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
-        text = _bearer(headers)
+        text, by_cookie = _token(headers)
         if self._keys.stale(text):
             await asyncio.to_thread(self._keys.read)
         caller = self._keys.caller(text)
@@ -76,18 +84,37 @@ class Doorman:
         wait_s = self._rate.take(caller.name if caller and caller.name else str(client[0] if client else ""))
         if wait_s > 0.0:
             raise Refused(429, "too many requests", {"retry-after": str(ceil(wait_s))})
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_BELOW):
             return
         if caller is None:
-            problem = "this needs a token" if text is None else "this token is not known here"
-            raise Refused(401, f"{problem}: Authorization: Bearer …", {"www-authenticate": "Bearer"})
+            raise _unknown(scope, headers, text is None)
+        if by_cookie and scope["method"] not in SAFE and "origin" not in headers:
+            raise Refused(403, "browsers say which page asks, and this request does not")
         _check_origin(headers, self._keys.open)
         scope.setdefault("state", {})["caller"] = caller
 
 
-def _bearer(headers: dict[str, str]) -> str | None:
+def _token(headers: dict[str, str]) -> tuple[str | None, bool]:
+    """The token that came along, and whether it is a browser's cookie."""
     kind, _, text = headers.get("authorization", "").partition(" ")
-    return text.strip() if kind.lower() == "bearer" and text.strip() else None
+    if kind.lower() == "bearer" and text.strip():
+        return text.strip(), False
+    for one in headers.get("cookie", "").split(";"):
+        name, _, value = one.strip().partition("=")
+        if name == COOKIE and value:
+            return value, True
+    return None, False
+
+
+def _unknown(scope: Scope, headers: dict[str, str], nothing_came: bool) -> Refused:
+    """Programs are told what is missing, people are asked for it."""
+    back = quote(scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""))
+    if "hx-request" in headers:
+        return Refused(401, "sign in again", {"hx-redirect": "/login"})
+    if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+        return Refused(303, "sign in first", {"location": f"/login?next={back}"})
+    problem = "this needs a token" if nothing_came else "this token is not known here"
+    return Refused(401, f"{problem}: Authorization: Bearer …", {"www-authenticate": "Bearer"})
 
 
 def _check_origin(headers: dict[str, str], is_open: bool) -> None:

@@ -24,8 +24,8 @@ def ended_job(store: Store, clock: WallClock, tiers: list[str], job_id: str) -> 
 def ended_jobs(
     store: Store, clock: WallClock, tiers: list[str], state: str, user: str | None, offset: int, limit: int
 ) -> tuple[int, list[Job]]:
-    """How many ended so, and some of them, the latest first."""
-    chosen = [JOBS.c.outcome == state]
+    """How many ended so, and some of them, the latest first; no state: however they ended."""
+    chosen = [JOBS.c.outcome == state if state else JOBS.c.outcome.not_in(("", REPLACED))]
     if user is not None:
         chosen.append(JOBS.c.told["user"].as_string() == user)
     total = store.rows(select(func.count().label("jobs")).select_from(JOBS).where(*chosen))[0]["jobs"]

@@ -39,7 +39,8 @@ class ApiServer:
                 "make one with `dally token add NAME --role operator`"
             )
         self._socket = _listen(host, port, config)
-        self._server = uvicorn.Server(_uvicorn(config, make_app(service, self.keys)))
+        self._app = make_app(service, self.keys)
+        self._server = uvicorn.Server(_uvicorn(config, self._app))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
         shown = f"[{host}]" if ":" in host else host
         scheme = "https" if config.tls_certificate else "http"
@@ -58,7 +59,8 @@ class ApiServer:
             raise InputError(f"{self.url}: the API did not start; the log says why")
 
     def stop(self) -> None:
-        """Finish what is being answered."""
+        """Finish what is being answered, but for streams, which would never end."""
+        self._app.state.streams.close()
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(STOPS_WITHIN_S)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import polars as pl
 from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.facts import known_model
 from dally.live.live_record import LiveRecord
+from dally.metrics.record import Record
 from dally.report.explain import Stories
 from dally.runs.assemble import tier_slowdowns
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
-from dally.web.bodies import Explanation, Job, StoryLine
+from dally.web.bodies import Explanation, Job, Spent, StoryLine
 from dally.web.queue_routes import find
 from dally.web.site import Site
 from dally.web.tokens import USER, Caller
@@ -41,7 +43,22 @@ def explain(site: Site, caller: Caller, job: Job) -> Explanation:
         record.hide(lambda job_id: job_id == job.job_id)
     lines = Stories(record).story(job.job_id)
     story = [StoryLine(at_s=service.clock.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
-    return Explanation(job=job, story=story, slowdowns=_slowdowns(record, job, service.config.setup.usual_model))
+    slowdowns = _slowdowns(record, job, service.config.setup.usual_model)
+    return Explanation(job=job, story=story, slowdowns=slowdowns, spent=spent_of(record, job))
+
+
+def spent_of(record: Record, job: Job) -> Spent:
+    """Where the job's time went. Its clocks stand at the last change of its speed: since then it went on at it."""
+    row = record.jobs.row(by_predicate=pl.col("job_id") == job.job_id, named=True)
+    settled_s = row["compute_s"] + row["comm_s"]
+    more_s = max(0.0, job.work_s - (settled_s / row["slowdown"] if row["slowdown"] else 0.0))
+    worked_s = settled_s + more_s * (job.slowdown or 1.0)
+    return Spent(
+        waiting_s=row["queue_s"],
+        useful_s=job.work_s,
+        network_s=max(0.0, worked_s - job.work_s),
+        other_s=max(0.0, row["run_s"] - worked_s),
+    )
 
 
 def _slowdowns(record: LiveRecord, job: Job, usual_model: str) -> dict[str, float]:

@@ -73,7 +73,7 @@ class Page:
         parts = {
             "TITLE": escape(self.title),
             "FACTS": escape(self.facts),
-            "STYLE": asset("page.css"),
+            "STYLE": asset("colours.css") + asset("page.css"),
             "LINKS": "".join(self._links),
             "BODY": "\n".join(self._body),
             "VERSION": escape(__version__),

@@ -1,0 +1,115 @@
+"""The daemon's cluster, now."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from dally.cluster.topology import Topology
+from dally.live.board import Board
+from dally.live.facts import known_model
+from dally.live.live_record import scenario_of
+from dally.live.scheduler import Turn
+from dally.runs.assemble import tier_slowdowns
+from dally.web.bodies import Eta, Explanation, Job
+from dally.web.dashboard.scene import Moved
+from dally.web.ended import ended_job, ended_jobs, whose
+from dally.web.outlook_routes import eta_of
+from dally.web.site import Site
+from dally.web.story_routes import explain
+from dally.web.tokens import Caller
+
+
+class LiveScene:
+    """A Scene over a daemon: it knows only the present."""
+
+    is_live = True
+
+    def __init__(self, site: Site) -> None:
+        self.boot = secrets.token_hex(8)
+        self._site = site
+        self._loads: dict[str, float] = {}
+        self._slowdowns: dict[tuple[str, int], dict[str, float]] = {}
+        self._told: list[Callable[[Moved], None]] = []
+        site.service.daemon.watchers.append(self._turned)
+
+    @property
+    def title(self) -> str:
+        """Which cluster."""
+        return f"{self._site.service.config.backend} cluster"
+
+    @property
+    def policy(self) -> str:
+        """Who decides."""
+        return self._site.service.config.setup.policy
+
+    @property
+    def topology(self) -> Topology:
+        """The daemon's, which may get another one."""
+        return self._site.service.topology
+
+    def span(self) -> tuple[float, float]:
+        """Now."""
+        now = self._site.board.at_s
+        return now, now
+
+    def board(self, at_s: float | None) -> Board:
+        """The daemon's."""
+        return self._site.board
+
+    def loads(self, at_s: float | None) -> dict[str, float]:
+        """As turns told of them."""
+        return self._loads
+
+    def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
+        """On the board, or in the store."""
+        line, service = self._site.board.by_id.get(job_id), self._site.service
+        if line is not None:
+            found: Job | None = Job.model_validate(line)
+        else:
+            found = ended_job(service.store, service.clock, service.topology.tiers, job_id)
+        return found if found is not None and caller.sees(found.user) else None
+
+    def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
+        """As the API tells it."""
+        with self._site.one_at_a_time:
+            return explain(self._site, caller, job)
+
+    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+        """Worked out once per model and size."""
+        setup = self._site.service.config.setup
+        key = (known_model(model, setup.usual_model), gpus)
+        if key not in self._slowdowns:
+            found = tier_slowdowns(scenario_of(setup), *key, self.topology)
+            pairs = zip(self.topology.tiers, found, strict=False)
+            self._slowdowns[key] = {tier: value for tier, value in pairs if value > 0.0}
+        return self._slowdowns[key]
+
+    def eta(self, job_id: str) -> Eta | None:
+        """As of the last look at the whole queue."""
+        found = self._site.service.outlook.queue.get(job_id)
+        return None if found is None else eta_of(job_id, found, self._site.service.clock)
+
+    def ended(
+        self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
+    ) -> tuple[int, list[Job]]:
+        """From the store."""
+        service = self._site.service
+        return ended_jobs(
+            service.store, service.clock, service.topology.tiers, "", whose(caller, user or None), offset, limit
+        )
+
+    def moment(self, wall_s: float) -> str:
+        """The browser puts it into its own zone."""
+        return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def watch(self, told: Callable[[Moved], None]) -> None:
+        """After every turn."""
+        self._told.append(told)
+
+    def _turned(self, turn: Turn, _cpu_s: float) -> None:
+        self._loads = {**self._loads, **turn.loads} if turn.loads else self._loads
+        touched = {row["job_id"] for row in turn.log if row["job_id"]}
+        for told in self._told:
+            told(Moved(tuple(sorted(touched))))

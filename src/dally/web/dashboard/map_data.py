@@ -1,0 +1,129 @@
+"""The map as JSON: the cluster's tree once, who sits where, and what changed between two moments."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dally.cluster.topology import Topology
+from dally.live.board import Board, JobLine
+from dally.web.dashboard.scene import Scene
+from dally.web.tokens import Caller
+
+STATES: Final = {"up": 0, "draining": 1, "down": 2}
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MapState:
+    """Jobs with GPUs, machines by number as [state, [job, GPUs, …]], uplinks by tier, and counts of everything."""
+
+    turn: int
+    at_s: float
+    wall_s: float
+    jobs: dict[str, Row]
+    machines: list[list[Any]]
+    links: list[list[float | None]]
+    counts: dict[str, int]
+
+    def to_json(self, boot: str) -> Row:
+        """All of it."""
+        return {"boot": boot, **vars(self)}
+
+
+def tree(scene: Scene) -> Row:
+    """What hangs under what; it stays as long as `boot` does."""
+    topology = scene.topology
+    levels = range(len(topology.tiers))
+    return {
+        "boot": scene.boot,
+        "title": scene.title,
+        "tiers": list(topology.tiers),
+        "names": [list(topology.names[tier]) for tier in levels],
+        "first": [[int(one) for one in topology.first_children[tier]] if tier else [] for tier in levels],
+        "count": [[int(one) for one in topology.child_counts[tier]] if tier else [] for tier in levels],
+        "gpus": [int(gpus) for gpus in topology.gpus[0]],
+    }
+
+
+def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapState:
+    """The map of a moment, as the caller may see it."""
+    board, topology = scene.board(at_s), scene.topology
+    numbers = {name: number for number, name in enumerate(topology.names[0])}
+    machines: list[list[Any]] = [[STATES["down"], []] for _ in numbers]
+    for node in board.nodes:
+        if node.name in numbers:
+            machines[numbers[node.name]][0] = STATES[node.state]
+    jobs: dict[str, Row] = {}
+    for line in board.jobs:
+        if not line.placement:
+            continue
+        shown = caller.sees(line.user)
+        name = line.job_id if shown else stranger(scene.boot, line.job_id)
+        jobs[name] = _job(line, board, shown)
+        for machine, gpus in line.placement.items():
+            if machine in numbers:
+                machines[numbers[machine]][1] += [name, gpus]
+    return MapState(
+        board.turn, board.at_s, board.wall_s, jobs, machines, _links(topology, scene.loads(at_s)),
+        _counts(board, caller),
+    )  # fmt: skip
+
+
+def stranger(boot: str, job_id: str) -> str:
+    """A name for a job that is not the reader's business: the same from turn to turn, and it tells nothing."""
+    return f"another-{hashlib.sha256(f'{boot} {job_id}'.encode()).hexdigest()[:8]}"
+
+
+def change(before: MapState, after: MapState) -> Row:
+    """What of `after` is not as it was."""
+    jobs: dict[str, Row | None] = {name: job for name, job in after.jobs.items() if before.jobs.get(name) != job}
+    jobs.update({name: None for name in before.jobs if name not in after.jobs})
+    machines = {
+        str(number): now
+        for number, (then, now) in enumerate(zip(before.machines, after.machines, strict=True))
+        if then != now
+    }
+    links = [
+        [tier, place, load]
+        for tier, (then, now) in enumerate(zip(before.links, after.links, strict=True))
+        for place, load in enumerate(now)
+        if then[place] != load
+    ]
+    return {"jobs": jobs, "machines": machines, "links": links}
+
+
+def _job(line: JobLine, board: Board, shown: bool) -> Row:
+    return {
+        "name": line.name if shown else "",
+        "user": line.user if shown else "",
+        "model": line.model if shown else "",
+        "gpus": line.gpus,
+        "state": line.state,
+        "tier": board.tiers.index(line.tier) if line.tier else -1,
+        "slowdown": None if line.slowdown is None else round(line.slowdown, 3),
+        "since_s": round(line.since_s, 3),
+    }
+
+
+def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | None]]:
+    """Loads of the links from each domain up, by tier; of machines there would be too many."""
+    found: list[list[float | None]] = [[]]
+    for tier in range(1, len(topology.tiers) - 1):
+        kind = topology.tiers[tier]
+        rows = (loads.get(f"{kind} {name}") for name in topology.names[tier])
+        found.append([None if load is None else round(load, 3) for load in rows])
+    found.append([])
+    return found
+
+
+def _counts(board: Board, caller: Caller) -> dict[str, int]:
+    found = {"gpus": board.gpus, "free": board.free_gpus, "running": 0, "waiting": 0, "held": 0}
+    for line in board.jobs:
+        if caller.sees(line.user):
+            kind = "running" if line.placement else line.state
+            if kind in found:
+                found[kind] += 1
+    return found

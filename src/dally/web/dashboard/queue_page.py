@@ -1,0 +1,110 @@
+"""Who waits, who runs and who has ended, with filters; rows are made by the server and put in place by htmx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+
+from dally.live.board import Board, JobLine
+from dally.web.asking import AnyCaller, visible
+from dally.web.bodies import Job
+from dally.web.dashboard.scene import Scene
+from dally.web.dashboard.templating import moment_of, page, scene_of
+from dally.web.tokens import Caller
+
+ROWS: Final = 50  # on one page
+MOST_ENDED: Final = 2000  # that are looked through
+TABS: Final = ("waiting", "running", "held", "ended")
+SIZES: Final = {"": (1, 1 << 40), "1": (1, 1), "2-8": (2, 8), "9-32": (9, 32), "33-": (33, 1 << 40)}
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the reader asked for."""
+
+    tab: str = "waiting"
+    search: str = ""
+    user: str = ""
+    model: str = ""
+    size: str = ""
+    page: int = 1
+
+    def fits(self, line: JobLine | Job) -> bool:
+        """Whether the job is to be shown."""
+        least, most = SIZES[self.size]
+        words = f"{line.job_id} {line.name} {line.user} {line.model} {line.account}".lower()
+        return (
+            least <= line.gpus <= most
+            and (not self.user or line.user == self.user)
+            and (not self.model or line.model == self.model)
+            and all(word in words for word in self.search.lower().split())
+        )
+
+
+@router.get("/queue")
+async def queue_page(
+    request: Request, caller: AnyCaller, tab: str = "waiting", q: Annotated[str, Query(max_length=200)] = "",
+    user: str = "", model: str = "", size: str = "", page_number: Annotated[int, Query(alias="page")] = 1,
+) -> HTMLResponse:  # fmt: skip
+    """The page; when htmx asks, its rows alone."""
+    asked = Filters(
+        tab if tab in TABS else TABS[0], q, user, model, size if size in SIZES else "", max(1, page_number)
+    )
+    scene, at_s = scene_of(request), moment_of(request)
+    found = await run_in_threadpool(_rows, scene, caller, asked, at_s)
+    template = "_queue_rows.html" if "hx-request" in request.headers else "queue.html"
+    return page(request, caller, template, filters=asked, sizes=SIZES, tabs=TABS, **found)
+
+
+def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> dict[str, Any]:
+    board = scene.board(at_s)
+    lines = visible(board.jobs, caller)
+    offset = (asked.page - 1) * ROWS
+    if asked.tab == "ended":
+        total, jobs = _ended(scene, caller, asked, at_s)
+        rows: list[dict[str, Any]] = [{"job": job} for job in jobs]
+    else:
+        fitting = [line for line in lines if tab_of(line) == asked.tab and asked.fits(line)]
+        total = len(fitting)
+        rows = [_row(scene, board, line) for line in fitting[offset : offset + ROWS]]
+    tallies = {tab: sum(tab_of(line) == tab for line in lines) for tab in TABS if tab != "ended"}
+    return {
+        "board": board,
+        "rows": rows,
+        "total": total,
+        "first": offset + 1,
+        "pages": max(1, -(-total // ROWS)),
+        "tallies": tallies,
+        "users": sorted({line.user for line in lines if line.user}),
+        "models": sorted({line.model for line in lines if line.model}),
+    }
+
+
+def _ended(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> tuple[int, list[Job]]:
+    """How many fit, and a page of them; filters but the user's look at the latest only."""
+    offset = (asked.page - 1) * ROWS
+    if not (asked.search or asked.model or asked.size):
+        return scene.ended(caller, asked.user, offset, ROWS, at_s)
+    _, jobs = scene.ended(caller, asked.user, 0, MOST_ENDED, at_s)
+    fitting = [job for job in jobs if asked.fits(job)]
+    return len(fitting), fitting[offset : offset + ROWS]
+
+
+def tab_of(line: JobLine) -> str:
+    """Where the job is shown."""
+    return "running" if line.placement or line.state in ("starting", "stopping") else line.state
+
+
+def _row(scene: Scene, board: Board, line: JobLine) -> dict[str, Any]:
+    return {
+        "job": line,
+        "waited_s": max(0.0, board.wall_s - line.since_s),
+        "slowdowns": scene.slowdowns(line.model, line.gpus),
+        "eta": scene.eta(line.job_id) if line.place is not None else None,
+    }

@@ -1,0 +1,72 @@
+"""What pages are made from: a cluster at some moment, be it now, or when a simulation was there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dally.cluster.topology import Topology
+    from dally.live.board import Board
+    from dally.web.bodies import Eta, Explanation, Job
+    from dally.web.tokens import Caller
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Who was touched by one turn: jobs of which something was logged."""
+
+    touched: tuple[str, ...] = ()
+
+
+class Scene(Protocol):
+    """A cluster. Moments are seconds of the engine's clock; None is now, or the end of a simulation."""
+
+    is_live: bool
+    boot: str  # another one: whatever a browser knows of us is void
+
+    @property
+    def title(self) -> str:
+        """Which cluster, or which run."""
+
+    @property
+    def policy(self) -> str:
+        """Who decides."""
+
+    @property
+    def topology(self) -> Topology:
+        """What hangs under what."""
+
+    def span(self) -> tuple[float, float]:
+        """The moments that can be shown."""
+
+    def board(self, at_s: float | None) -> Board:
+        """How things stand."""
+
+    def loads(self, at_s: float | None) -> dict[str, float]:
+        """Share of time that links are busy, by their names."""
+
+    def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
+        """A job that the caller may see, ended or not."""
+
+    def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
+        """Its story, and what to expect where."""
+
+    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+        """What a gang is to expect at each tier, alone; {} without a network."""
+
+    def eta(self, job_id: str) -> Eta | None:
+        """When a job that waits is expected to start, as far as that was worked out."""
+
+    def ended(
+        self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
+    ) -> tuple[int, list[Job]]:
+        """How many jobs have ended, and some of them, the latest first."""
+
+    def moment(self, wall_s: float) -> str:
+        """A time of a board in words."""
+
+    def watch(self, told: Callable[[Moved], None]) -> None:
+        """Be told of each turn, in whatever thread it comes about."""

@@ -1,0 +1,164 @@
+"""Server-sent events: what a turn changed, worked out once for all who see the same, and sent to each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Hashable
+from typing import Any, Final
+
+import structlog
+from fastapi.concurrency import run_in_threadpool
+
+from dally.live.board import Board
+from dally.web.asking import scope_of, visible
+from dally.web.dashboard.map_data import MapState, change, map_state
+from dally.web.dashboard.scene import Moved, Scene
+from dally.web.tokens import Caller
+
+AWAKE_S: Final = 15.0  # after so long without a word a comment is sent: proxies end what seems dead
+MOST_BEHIND: Final = 30  # messages; a browser that lags further is told to begin anew
+
+log = structlog.get_logger("dally")
+
+
+class Channel:
+    """Those who see the same, and what they were last told."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.listeners: set[asyncio.Queue[bytes]] = set()
+        self.state: MapState | None = None
+        self.queue: tuple[Any, ...] = ()
+
+    def message(self, scene: Scene, touched: set[str]) -> bytes | None:
+        """What is new since the last one; None: nothing."""
+        board, before = scene.board(None), self.state
+        after, queue = map_state(scene, self.caller), waiting_lines(board, self.caller)
+        moved = queue != self.queue
+        self.state, self.queue = after, queue
+        if before is None or len(before.machines) != len(after.machines):
+            return hello(scene, after)
+        changed = change(before, after)
+        known = {line.job_id for line in visible(board.jobs, self.caller)} if self.caller.user else touched
+        news = sorted(touched & known)
+        if not (moved or news or before.counts != after.counts or any(changed.values())):
+            self.state = before  # so that the next message says after which one it comes
+            return None
+        head = {"turn": after.turn, "after": before.turn, "at_s": after.at_s, "wall_s": after.wall_s}
+        return event("turn", {**head, "counts": after.counts, "queue": moved, "touched": news, **changed})
+
+    def send(self, message: bytes) -> None:
+        """To everybody; who is too far behind begins anew."""
+        for listener in self.listeners:
+            if listener.full():
+                while not listener.empty():
+                    listener.get_nowait()
+                listener.put_nowait(event("behind", {}))
+            else:
+                listener.put_nowait(message)
+
+
+class Streams:
+    """All event streams of one server."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._channels: dict[Hashable, Channel] = {}
+        self._touched: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turned: asyncio.Event | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._closed = False
+        scene.watch(self._watched)
+
+    def _watched(self, moved: Moved) -> None:
+        """A turn came about, in the daemon's thread."""
+        if self._loop is not None and not self._closed:
+            self._loop.call_soon_threadsafe(self._wake, moved)
+
+    def _wake(self, moved: Moved) -> None:
+        self._touched.update(moved.touched)
+        if self._turned is not None:
+            self._turned.set()
+
+    async def listen(self, caller: Caller) -> AsyncIterator[bytes]:
+        """The events of one browser, until it leaves or we do."""
+        channel = await self._enter(caller)
+        inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
+        channel.listeners.add(inbox)
+        try:
+            assert channel.state is not None
+            yield b"retry: 1000\n" + hello(self._scene, channel.state)
+            while not self._closed:
+                try:
+                    async with asyncio.timeout(AWAKE_S):
+                        message = await inbox.get()
+                except TimeoutError:
+                    message = b": awake\n\n"
+                if not message:
+                    return
+                yield message
+        finally:
+            self._leave(channel, inbox)
+
+    async def _enter(self, caller: Caller) -> Channel:
+        if self._pump is None:
+            self._loop = asyncio.get_running_loop()
+            self._turned = asyncio.Event()
+            self._pump = asyncio.create_task(self._send_all(self._turned))
+        channel = self._channels.setdefault(scope_of(caller), Channel(caller))
+        if channel.state is None:
+            await run_in_threadpool(channel.message, self._scene, set())
+        return channel
+
+    def _leave(self, channel: Channel, inbox: asyncio.Queue[bytes]) -> None:
+        channel.listeners.discard(inbox)
+        if not channel.listeners:
+            self._channels.pop(scope_of(channel.caller), None)
+
+    async def _send_all(self, turned: asyncio.Event) -> None:
+        """Turn after turn, each message made once per channel."""
+        while True:
+            await turned.wait()
+            turned.clear()
+            touched, self._touched = self._touched, set()
+            for channel in list(self._channels.values()):
+                try:
+                    message = await run_in_threadpool(channel.message, self._scene, touched)
+                except Exception as error:  # a bug of ours must not end everybody's stream
+                    log.error("stream_failed", why=repr(error))
+                    continue
+                if message is not None:
+                    channel.send(message)
+
+    def close(self) -> None:
+        """End all streams, from another thread."""
+        if self._loop is not None and not self._closed:
+            self._closed = True
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+        for channel in self._channels.values():
+            channel.send(b"")
+
+
+def waiting_lines(board: Board, caller: Caller) -> tuple[Any, ...]:
+    """What the page of the queue shows of those who wait: another value, another page."""
+    return tuple(
+        (line.job_id, line.state, line.place, line.reason, line.next_s)
+        for line in visible(board.jobs, caller)
+        if not line.placement
+    )
+
+
+def hello(scene: Scene, state: MapState) -> bytes:
+    """The first message: from which turn on the others tell."""
+    return event("hello", {"boot": scene.boot, "turn": state.turn, "wall_s": state.wall_s, "counts": state.counts})
+
+
+def event(kind: str, body: dict[str, Any]) -> bytes:
+    """One event as it goes over the wire."""
+    return f"event: {kind}\ndata: {json.dumps(body, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,106 @@
+"""Jinja's environment: templates, the words that filters make, and what every page knows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dally import __version__
+from dally.report.time_text import brief
+from dally.web.dashboard.scene import Scene
+from dally.web.tokens import OPERATOR, Caller
+
+
+@cache
+def environment() -> Environment:
+    """One for all."""
+    made = Environment(
+        loader=PackageLoader("dally.web.dashboard"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )  # fmt: skip
+    made.filters.update(brief=brief, when=when, path=lambda text: quote(str(text), safe=""))
+    made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages)
+    return made
+
+
+def more_pages(scene: Scene) -> list[tuple[str, str]]:
+    """Addresses and names of the pages besides the map and the jobs."""
+    return []
+
+
+def page(request: Request, caller: Caller, template: str, **values: Any) -> HTMLResponse:
+    """A page, or a piece of one, as the caller may see it."""
+    found = scene_of(request)
+    text = environment().get_template(template).render(
+        scene=found, caller=caller, may_act=found.is_live and caller.role == OPERATOR, at=moment_of(request),
+        path=request.url.path, signed_in=bool(caller.name), **values,
+    )  # fmt: skip
+    return HTMLResponse(text)
+
+
+def scene_of(request: Request) -> Scene:
+    """What pages are made from."""
+    found: Scene = request.app.state.scene
+    return found
+
+
+def moment_of(request: Request) -> float | None:
+    """The moment that the address names; a live cluster has but one."""
+    text = request.query_params.get("at", "")
+    scene = scene_of(request)
+    if scene.is_live or not text:
+        return None
+    try:
+        first_s, last_s = scene.span()
+        return min(max(float(text), first_s), last_s)  # nan comes out as the last
+    except ValueError:
+        return None
+
+
+def when(scene: Scene, wall_s: float | None) -> Markup:
+    """A time that the browser puts into its own zone, where it is one of a calendar."""
+    if wall_s is None:
+        return Markup("–")
+    if not scene.is_live:
+        return Markup("<time>{}</time>").format(scene.moment(wall_s))
+    stamp = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}">{}</time>').format(stamp, scene.moment(wall_s))
+
+
+@cache
+def asset(name: str) -> bytes | None:
+    """A file that pages ask for; None if there is no such one."""
+    if name == "colours.css":  # the reports' own
+        return (files("dally") / "report" / "html" / "assets" / name).read_bytes()
+    return _asset_files().get(name)
+
+
+@cache
+def _asset_files() -> dict[str, bytes]:
+    root = files("dally") / "web" / "dashboard" / "assets"
+    found = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+    found.update({f"vendor/{one.name}": one.read_bytes() for one in (root / "vendor").iterdir() if one.is_file()})
+    return found
+
+
+def asset_url(name: str) -> str:
+    """Its address, another one whenever the files are others, so that browsers may keep it for ever."""
+    return f"/assets/{assets_version()}/{name}"
+
+
+@cache
+def assets_version() -> str:
+    """Of all files together, as scripts name each other."""
+    found = sha256()
+    for name, content in sorted(_asset_files().items()):
+        found.update(name.encode() + content)
+    return found.hexdigest()[:12]
