@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from dally.web.asking import AnyCaller, json_of
 from dally.web.dashboard.map_data import map_state, tree
-from dally.web.dashboard.stream import Streams
 from dally.web.dashboard.templating import moment_of, page, scene_of
+from dally.web.dashboard.turn_streams import Streams
 
 router = APIRouter(include_in_schema=False)
 

@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse
 from dally.web.asking import caller_of
 from dally.web.dashboard import asset_routes, job_page, map_page, queue_page
 from dally.web.dashboard.scene import Scene
-from dally.web.dashboard.stream import Streams
 from dally.web.dashboard.templating import page
+from dally.web.dashboard.turn_streams import Streams
 
 
 def add_pages(app: FastAPI, scene: Scene) -> None:
