@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from dally.model import INFINITY, Job
+from dally.model import INFINITY
 
 # Why.reason
 GPUS: Final = "gpus"  # too few are free
@@ -13,6 +13,29 @@ PATIENCE: Final = "patience"  # it holds out for a closer place
 TURN: Final = "turn"  # others are first
 HEAD: Final = "head"  # nobody behind the first in line is offered GPUs, and that one does not fit
 REASONS: Final = (GPUS, PLACE, PATIENCE, TURN, HEAD)
+
+
+class Waiter(Protocol):
+    """What of a job that waits is asked for; a Job is one."""
+
+    @property
+    def job_id(self) -> str: ...
+    @property
+    def gpus(self) -> int: ...
+    @property
+    def group(self) -> int:
+        """GPUs that must share a machine."""
+        ...
+
+    @property
+    def kind(self) -> int:
+        """What else the policy tells apart among jobs of one size."""
+        ...
+
+    @property
+    def lost_s(self) -> float:
+        """Since when it waits."""
+        ...
 
 
 class Why(NamedTuple):
@@ -70,7 +93,7 @@ class Reasons:
             found.append(Offer(name, told["gpus"], told["group"], told["tier"] or "", timers_s))
         return sorted(found, key=lambda offer: (offer.job_id, offer.gpus, offer.group))
 
-    def why(self, job: Job, place: int, free_gpus: int, now: float) -> Why:
+    def why(self, job: Waiter, place: int, free_gpus: int, now: float) -> Why:
         """Why the job at that place of the order waits. It names no other job: not everybody may see those."""
         ahead = "first in line" if place == 1 else f"{place - 1} ahead of it"
         if self._first and self._first != job.job_id and self._first_from_s is None and free_gpus >= job.gpus:
@@ -82,7 +105,7 @@ class Reasons:
             return Why(f"{ahead}; {free_gpus} GPUs free, but not where it takes them", PLACE)
         return self._declined(job, offer, ahead, now)
 
-    def _declined(self, job: Job, offer: dict[str, Any], ahead: str, now: float) -> Why:
+    def _declined(self, job: Waiter, offer: dict[str, Any], ahead: str, now: float) -> Why:
         if offer["tier"] is None:
             return Why(f"{ahead}; its GPUs are not free in one place", PLACE)
         timers_s = [float(seconds) for seconds in offer["timers_s"]]

@@ -144,13 +144,7 @@ class Instant:
         queue = self.run.job(job["job_id"])["queue"]
         rows = self.run.stalls.filter(pl.col("queue") == queue, pl.col("time_s") <= self.at_s)
         last = rows.tail(1).row(0, named=True) if not rows.is_empty() else {"cause": ""}
-        words = {
-            "hold": "queue {of} is on hold",
-            "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
-            "limit": "queue {of} is at its limit: it held {held} of {most:,.0f} GPUs",
-            "share": "queue {of} has its share: it held {held} GPUs and was due {most:.1f}",
-        }
-        return words[last["cause"]].format(**last) if last["cause"] else ""
+        return stall_words(last)
 
     def _cause(self, job: dict[str, Any], declined: str) -> str:
         stalled = self._stalled(job)
@@ -185,6 +179,17 @@ class Instant:
         if self.round_s is not None:
             text += f"; shared out next at {run_stamp(self.run, self.round_s)}"
         return text
+
+
+def stall_words(stall: dict[str, Any]) -> str:
+    """What keeps the first job of a queue waiting, from a row of stalls.parquet; empty: nothing of the queue."""
+    words = {
+        "hold": "queue {of} is on hold",
+        "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
+        "limit": "queue {of} is at its limit: it held {held} of {most:,.0f} GPUs",
+        "share": "queue {of} has its share: it held {held} GPUs and was due {most:.1f}",
+    }
+    return words[stall["cause"]].format(**stall) if stall["cause"] else ""
 
 
 def _free(gpus: int) -> str:

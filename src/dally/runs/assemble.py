@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from dally.cluster.capacity import Cluster
@@ -133,20 +134,43 @@ def _failures(scenario: Scenario, topology: Topology) -> Failures:
 
 def tier_slowdowns(inputs: Inputs, model: str, gpus: int, topology: Topology | None = None) -> list[float]:
     """How much slower such a gang runs at each tier, alone; 0 where it cannot be; [] without a network."""
-    topology = read_topology(inputs.cluster) if topology is None else topology
-    network = connect_topology(topology, inputs.network, inputs.network_settings, inputs.congestion)
-    still = quiet(topology, inputs.network, inputs.network_settings)
-    if network is None or still is None or not model:
-        return []
-    profile = profiles_of(inputs)(model, gpus)
-    best = demand_of(still, closest_placement(still, gpus), profile)
-    best_s = best.iteration_s(best.alone_s)
-    found: list[float] = []
-    for tier in range(len(topology.tiers)):
-        gang = placement_at(network, gpus, tier)
-        if gang is None:
-            found.append(0.0)
-            continue
-        here = demand_of(network, gang, profile)
-        found.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
-    return found
+    return TierSlowdowns(inputs, read_topology(inputs.cluster) if topology is None else topology)(model, gpus)
+
+
+class TierSlowdowns:
+    """The same for many gangs: the network is put together once, and each kind of gang worked out once."""
+
+    def __init__(self, inputs: Inputs, topology: Topology) -> None:
+        self._network = connect_topology(topology, inputs.network, inputs.network_settings, inputs.congestion)
+        self._still = quiet(topology, inputs.network, inputs.network_settings)
+        self._tiers = len(topology.tiers)
+        self._inputs = inputs
+        self._known: dict[tuple[str, int], list[float]] = {}
+
+    def __call__(self, model: str, gpus: int) -> list[float]:
+        """By tier."""
+        found = self._known.get((model, gpus))
+        if found is None:
+            found = self._known[model, gpus] = self._worked_out(model, gpus)
+        return found
+
+    def _worked_out(self, model: str, gpus: int) -> list[float]:
+        network, still = self._network, self._still
+        if network is None or still is None or not model:
+            return []
+        profile = self._profiles(model, gpus)
+        best = demand_of(still, closest_placement(still, gpus), profile)
+        best_s = best.iteration_s(best.alone_s)
+        found: list[float] = []
+        for tier in range(self._tiers):
+            gang = placement_at(network, gpus, tier)
+            if gang is None:
+                found.append(0.0)
+                continue
+            here = demand_of(network, gang, profile)
+            found.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
+        return found
+
+    @cached_property
+    def _profiles(self) -> Profiles:
+        return profiles_of(self._inputs)

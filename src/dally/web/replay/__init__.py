@@ -1,0 +1,1 @@
+"""A finished simulation at any moment, as the dashboard's pages ask for it."""

@@ -1,0 +1,162 @@
+"""A finished simulation as pages see it: a Scene that knows every moment of its span."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from dally.cluster.topology import Topology
+from dally.live.board import Board
+from dally.live.why_waiting import Why
+from dally.metrics.over_time import held_gpus, step_means, time_edges
+from dally.metrics.record import Record
+from dally.metrics.trends import Trends
+from dally.report.explain import Stories
+from dally.report.time_text import run_stamp
+from dally.web.bodies import Eta, Explanation, Job, StoryLine
+from dally.web.dashboard.scene import Moved
+from dally.web.replay.course import GONE
+from dally.web.replay.history import NONE, History
+from dally.web.replay.replay_board import Boards
+from dally.web.replay.run_trends import RunTrends
+from dally.web.tokens import Caller
+
+BOARDS_KEPT: Final = 8  # a page asks for the same moment several times
+
+
+class ReplayScene:
+    """Boards, stories and trends of a run."""
+
+    is_live = False
+
+    def __init__(self, run: Record, title: str) -> None:
+        self.run = run
+        self.title = title
+        self.policy = str(run.summary["policy"])
+        self.boot = secrets.token_hex(8)
+        self.topology: Topology = run.topology
+        self.boards = Boards(run)
+        self._kept: OrderedDict[float, Board] = OrderedDict()
+        self._lock = threading.Lock()
+        self._one_at_a_time = threading.Lock()  # of stories
+        self._stories = Stories(run)
+        self._numbers = {facts.job_id: number for number, facts in enumerate(self.boards.jobs)}
+        loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")
+        self._loads = History(loads, "link", "load")
+
+    def span(self) -> tuple[float, float]:
+        """From the first event to the last."""
+        times = self.boards.course.times
+        return (times[0] if times else 0.0), self.run.end_s
+
+    def _moment(self, at_s: float | None) -> float:
+        first_s, last_s = self.span()
+        return last_s if at_s is None else min(max(at_s, first_s), last_s)
+
+    def board(self, at_s: float | None) -> Board:
+        """How things stood then."""
+        moment_s = self._moment(at_s)
+        with self._lock:
+            found = self._kept.pop(moment_s, None) or self.boards.at(moment_s)
+            self._kept[moment_s] = found
+            if len(self._kept) > BOARDS_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def loads(self, at_s: float | None) -> dict[str, float]:
+        """As the log last told of each link."""
+        moment_s, loads = self._moment(at_s), self._loads.values["load"]
+        rows = ((name, self._loads.last(name, moment_s)) for name in self._loads.keys())
+        return {name: loads[row] for name, row in rows if row != NONE}
+
+    def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
+        """On the board, or ended by then; None: not submitted yet, or never."""
+        moment_s = self._moment(at_s)
+        line = self.board(moment_s).by_id.get(job_id)
+        if line is not None:
+            found = Job.model_validate(line)
+        else:
+            act = self.boards.course.act_of(self._numbers.get(job_id, -1), moment_s)
+            if act is None:
+                return None
+            found = self._ended(act)
+        return found if caller.sees(found.user) else None
+
+    def _ended(self, act: int) -> Job:
+        course = self.boards.course
+        line = self.boards.line(act, course.times[act], None, Why("", ""))
+        state = "finished" if self._row(course.jobs[act])["status"] == "finished" else "cancelled"
+        tier = self._row(course.jobs[act])["tier"] or ""
+        return Job.model_validate(line).model_copy(update={"state": state, "tier": tier})
+
+    def _row(self, number: int) -> dict[str, object]:
+        return self.run.jobs.row(number, named=True)
+
+    def ended(
+        self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
+    ) -> tuple[int, list[Job]]:
+        """Those who had ended by then, the latest first."""
+        times, acts = self._ends
+        found = [
+            act for act in reversed(acts[: bisect_right(times, self._moment(at_s))])
+            if self._shows(caller, user, self.boards.jobs[self.boards.course.jobs[act]].user)
+        ]  # fmt: skip
+        return len(found), [self._ended(act) for act in found[offset : offset + limit]]
+
+    @staticmethod
+    def _shows(caller: Caller, wanted: str, owner: str) -> bool:
+        return caller.sees(owner) and wanted in ("", owner)
+
+    @cached_property
+    def _ends(self) -> tuple[list[float], list[int]]:
+        course = self.boards.course
+        acts = sorted(act for act in course.last.values() if course.makes[act] == GONE)
+        return [course.times[act] for act in acts], acts
+
+    def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
+        """Its story up to that moment: what is to come is not told."""
+        moment_s = self._moment(at_s)
+        with self._one_at_a_time:
+            lines = self._stories.story(job.job_id, moment_s)
+        story = [StoryLine(at_s=self.boards.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
+        act = self.boards.course.act_of(self._numbers[job.job_id], moment_s)
+        assert act is not None  # it was found at that moment
+        spent = self.boards.progress.spent(act, moment_s)
+        return Explanation(job=job, story=story, slowdowns=self.slowdowns(job.model, job.gpus), spent=spent)
+
+    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+        """Worked out once per model and size."""
+        found = self.boards.progress.slowdowns(model, gpus)
+        return {tier: value for tier, value in zip(self.run.tiers, found, strict=False) if value > 0.0}
+
+    def eta(self, job_id: str) -> Eta | None:
+        """Nobody foresaw it, and what came is not told."""
+        return None
+
+    def moment(self, wall_s: float) -> str:
+        """With the trace's date if it has dates; else the day and the time of it."""
+        return run_stamp(self.run, wall_s - self.boards.epoch_s).partition(" (")[0]
+
+    def watch(self, told: Callable[[Moved], None]) -> None:
+        """Nothing happens any more."""
+
+    @cached_property
+    def _trends(self) -> RunTrends:
+        return RunTrends(self.run, self.boards)
+
+    def trends(self, from_s: float, to_s: float, most: int) -> Trends:
+        """How it fared in between."""
+        return self._trends.between(self._moment(from_s), self._moment(to_s), most)
+
+    def profile(self, spans: int) -> list[float]:
+        """The mean share of the GPUs that were held, over so many equal spans of the run."""
+        levels = held_gpus(self.run.events, self.run.jobs)
+        means = step_means(levels["time_s"], levels["level"], time_edges(*self.span(), spans))
+        return [min(1.0, max(0.0, mean / self.topology.total_gpus())) for mean in means]
