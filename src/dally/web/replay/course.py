@@ -113,6 +113,8 @@ class Course:
         """(machine, GPUs) pairs that the act gave."""
         first = self.part_ends[act - 1] if act else 0
         end = self.part_ends[act]
+        if first == end:
+            return []
         return list(zip(self.part_machines[first:end], self.part_gpus[first:end], strict=True))
 
     def held_s(self, act: int, at_s: float) -> float:

@@ -70,9 +70,11 @@ class Progress:
 
     def work_s(self, act: int, at_s: float) -> float:
         """Done at a moment by the job whose last act that was, in seconds at full speed."""
+        done = self._done_at(act, at_s)
+        if done <= 0.0:
+            return 0.0
         job = self._course.jobs[act]
-        whole = self._whole[job]
-        return self._work_s(job) * self._done_at(act, at_s) / whole if whole > 0.0 else 0.0
+        return self._work_s(job) * done / self._whole[job]
 
     def slowdown(self, act: int) -> float:
         """Of a job that runs since that act, restarts aside, against the closest place alone."""

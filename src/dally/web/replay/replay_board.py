@@ -104,11 +104,12 @@ class Boards:
         for job, act in there.items():
             if self._waits(act):
                 facts = self.jobs[job]
-                group, kind = self.told.demand(facts.job_id, at_s)
-                one = Waiting(facts.job_id, facts.gpus, group, kind, self.course.since[act], act)
-                ranked.append((self.told.rank(facts.job_id, at_s), job, one))
-        ranked.sort(key=lambda row: row[:2])
-        return [one for _, _, one in ranked]
+                asked = self.told.asked(facts.job_id, at_s)
+                since_s = self.course.since[act]
+                one = Waiting(facts.job_id, facts.gpus, asked.group, asked.demand_kind, since_s, act)
+                ranked.append((asked.rank, asked.tie, job, one))
+        ranked.sort()
+        return [one for *_, one in ranked]
 
     def _machines_at(self, there: dict[int, int], at_s: float) -> tuple[list[int], set[int], dict[int, list[str]]]:
         """Free GPUs of every machine, machines that are down, and who is on which."""
@@ -159,7 +160,7 @@ class Boards:
             submit_s=self.wall_s(facts.submit_s),
             since_s=self.wall_s(course.since[act]),
             place=place,
-            placement={self._machines[machine]: gpus for machine, gpus in course.parts(act)},
+            placement={self._machines[machine]: gpus for machine, gpus in course.parts(act)} if runs else {},
             tier=self._tiers[course.tiers[act]] if runs else "",
             work_s=self.progress.work_s(act, at_s),
             expected_s=self.progress.whole_s(job),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -17,13 +17,26 @@ OFFERED: Final = (*DEMAND, "tier", "timers_s")
 NOT_YET: Final = "not admitted yet: the policy's virtual machine still works on it"
 
 
+class Asked(NamedTuple):
+    """How a job waits: its rank, what breaks equal ones, and what tells its demand from others of its size."""
+
+    rank: float
+    tie: float
+    group: int  # GPUs that must share a machine
+    demand_kind: int
+
+
+NOT_ASKED: Final = Asked(INFINITY, INFINITY, 1, 0)
+
+
 class Told:
     """The decisions of a run, by what they are about."""
 
     def __init__(self, run: Record) -> None:
         decisions = run.decisions
         self._tiers = run.tiers
-        self._ranks = History(decisions.filter(pl.col("rank").is_not_null()), "job_id", "rank", "tie", *DEMAND[1:])
+        self._ranks = History(decisions.filter(pl.col("rank").is_not_null()), "job_id", *Asked._fields)
+        self._asked = list(map(Asked, *(self._ranks.values[name] for name in Asked._fields)))
         offers = decisions.filter(pl.col("kind") == "offer").with_columns(
             demand=pl.concat_str([pl.col(name) for name in DEMAND], separator=" ")
         )
@@ -34,17 +47,10 @@ class Told:
         self._admitted = History(decisions.filter(pl.col("kind").is_in(["defer", "admit"])), "job_id", "kind")
         self._stalls = History(run.stalls, "queue", *run.stalls.columns[3:])
 
-    def rank(self, job_id: str, at_s: float) -> tuple[float, float]:
-        """What the order goes by; those without a rank come last."""
+    def asked(self, job_id: str, at_s: float) -> Asked:
+        """What the order and offers to the job go by; those without a rank come last."""
         row = self._ranks.last(job_id, at_s)
-        values = self._ranks.values
-        return (values["rank"][row], values["tie"][row]) if row != NONE else (INFINITY, INFINITY)
-
-    def demand(self, job_id: str, at_s: float) -> tuple[int, int]:
-        """GPUs of the job that must share a machine, and what else tells its demand from others of its size."""
-        row = self._ranks.last(job_id, at_s)
-        values = self._ranks.values
-        return (values["group"][row], values["demand_kind"][row]) if row != NONE else (1, 0)
+        return self._asked[row] if row != NONE else NOT_ASKED
 
     def reasons(self, waiting: list[str], at_s: float) -> Reasons:
         """Why these wait, as a daemon would know it at that moment."""
