@@ -28,6 +28,7 @@ from dally.web.replay.replay_board import Boards
 from dally.web.replay.run_trends import RunTrends
 from dally.web.tokens import Caller
 
+PROFILE: Final = 240  # spans of the whole run
 BOARDS_KEPT: Final = 8  # a page asks for the same moment several times
 
 
@@ -36,7 +37,8 @@ class ReplayScene:
 
     is_live = False
 
-    def __init__(self, run: Record, title: str) -> None:
+    def __init__(self, run: Record, title: str, opening_s: float | None = None) -> None:
+        """`opening_s`: the moment that pages show if nobody asked for one; None: when most jobs waited."""
         self.run = run
         self.title = title
         self.policy = str(run.summary["policy"])
@@ -50,6 +52,12 @@ class ReplayScene:
         self._numbers = {facts.job_id: number for number, facts in enumerate(self.boards.jobs)}
         loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")
         self._loads = History(loads, "link", "load")
+        self.epoch_s: float | None = run.summary.get("epoch_s")
+        self.zone = run.scenario.zone
+        self.opening_s = self._moment(self._busiest_s() if opening_s is None else opening_s)
+
+    def _busiest_s(self) -> float:
+        return self._stories.busiest_s() if self.boards.course.times else 0.0
 
     def span(self) -> tuple[float, float]:
         """From the first event to the last."""
@@ -155,8 +163,9 @@ class ReplayScene:
         """How it fared in between."""
         return self._trends.between(self._moment(from_s), self._moment(to_s), most)
 
-    def profile(self, spans: int) -> list[float]:
-        """The mean share of the GPUs that were held, over so many equal spans of the run."""
+    @cached_property
+    def profile(self) -> list[float]:
+        """The mean share of the GPUs that were held, over equal spans of the run."""
         levels = held_gpus(self.run.events, self.run.jobs)
-        means = step_means(levels["time_s"], levels["level"], time_edges(*self.span(), spans))
-        return [min(1.0, max(0.0, mean / self.topology.total_gpus())) for mean in means]
+        means = step_means(levels["time_s"], levels["level"], time_edges(*self.span(), PROFILE))
+        return [round(min(1.0, max(0.0, mean / self.topology.total_gpus())), 3) for mean in means]
