@@ -21,8 +21,8 @@ LONGEST_MESSAGE = 1000  # characters
 GROUPS = ("topology", "trace", "token", "slurm")
 ALL = (
     "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "cancel", "nodes", "timers", "slots",
-    "shadow", "sweep", "benchmark", "reproduce", "explain", "report", "policies", "networks", "models", "queues",
-    *GROUPS, "profile", "collective", "predict", "learn", "demo",
+    "shadow", "sweep", "benchmark", "reproduce", "explain", "report", "view", "policies", "networks", "models",
+    "queues", *GROUPS, "profile", "collective", "predict", "learn", "demo",
 )  # fmt: skip
 
 

@@ -71,5 +71,7 @@ def chosen(folder: Path) -> Path:
 
 def has_screen() -> bool:
     """Whether a browser could be seen: not in a pipe, nor on a machine that one is logged in to from afar."""
-    shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    shown = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
     return sys.stdout.isatty() and shown

@@ -57,10 +57,15 @@ def make_app(service: Service, keys: Keys) -> FastAPI:
     add_pages(app, LiveScene(app.state.site))
     app.include_router(login.router)
     app.add_middleware(Doorman, keys=keys, rate=Rate(service.config.requests_per_s))
+    handle_problems(app)
+    return app
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Say what is wrong: to people on a page, to programs as JSON."""
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _failed)
-    return app
 
 
 def _problem(status: int, detail: str, headers: Any = None) -> JSONResponse:

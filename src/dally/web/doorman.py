@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlsplit
 
-from dally.web.keys import Keys
 from dally.web.rate import Rate
+from dally.web.tokens import Caller
 
 MOST_BYTES: Final = 1 << 20  # of a request's body
 READ_WITHIN_S: Final = 10.0
@@ -45,10 +45,30 @@ class Refused(Exception):  # noqa: N818 - an answer
         self.headers = headers or {}
 
 
+class KeyRing(Protocol):
+    """Who is let in; Keys are one."""
+
+    @property
+    def open(self) -> bool:
+        """Whether no token is needed."""
+        ...
+
+    def stale(self, text: str | None) -> bool:
+        """Whether to `read` before `caller` is asked."""
+        ...
+
+    def read(self) -> None:
+        """Read the tokens anew."""
+
+    def caller(self, text: str | None) -> Caller | None:
+        """Who asks; None: nobody we know."""
+        ...
+
+
 class Doorman:
     """In front of the application; `scope["state"]["caller"]` says who asks."""
 
-    def __init__(self, app: Any, keys: Keys, rate: Rate) -> None:
+    def __init__(self, app: Any, keys: KeyRing, rate: Rate) -> None:
         self._app = app
         self._keys = keys
         self._rate = rate

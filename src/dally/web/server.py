@@ -42,9 +42,7 @@ class ApiServer:
         self._app = make_app(service, self.keys)
         self._server = uvicorn.Server(_uvicorn(config, self._app))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
-        shown = f"[{host}]" if ":" in host else host
-        scheme = "https" if config.tls_certificate else "http"
-        self.url = f"{scheme}://{shown}:{self._socket.getsockname()[1]}"
+        self.url = _url(host, self._socket, config)
 
     def start(self) -> None:
         """Return once it answers."""
@@ -67,6 +65,28 @@ class ApiServer:
         self._socket.close()
 
 
+class LocalServer:
+    """An application for the readers of this machine; it runs in the thread that asks for it."""
+
+    def __init__(self, app: object, listen: str) -> None:
+        """InputError if others could reach it there, or it cannot listen."""
+        config = Config(listen=listen)
+        host, port = config.address()
+        if not is_loopback(host):
+            raise InputError(
+                f"--listen {listen}: others could read it there; give an address of this machine alone"
+            )
+        self._socket = _listen(host, port, config)
+        self._server = uvicorn.Server(_uvicorn(config, app))
+        self.url = _url(host, self._socket, config)
+
+    def run(self) -> None:
+        """Until SIGINT or SIGTERM."""
+        gc.collect()
+        gc.freeze()
+        self._server.run([self._socket])
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach that."""
     if host == "localhost":
@@ -75,6 +95,12 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _url(host: str, bound: socket.socket, config: Config) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if config.tls_certificate else "http"
+    return f"{scheme}://{shown}:{bound.getsockname()[1]}"
 
 
 def _listen(host: str, port: int, config: Config) -> socket.socket:
@@ -88,7 +114,7 @@ def _listen(host: str, port: int, config: Config) -> socket.socket:
             made.close()
             raise
     except OSError as error:
-        hint = "; is another `dally serve` running? --listen names another port" if error.errno == 98 else ""
+        hint = "; is another one running? --listen names another port" if error.errno == 98 else ""
         raise InputError(f"--listen {config.listen}: {error.strerror or error}{hint}") from None
     return made
 

@@ -39,7 +39,8 @@ class Walk:
         elif kind in ("start", "migrate"):
             self.waiting.pop(job, None)
             machines, gpus = row["machines"], row["machine_gpus"]
-            assert isinstance(machines, list) and isinstance(gpus, list)
+            assert isinstance(machines, list)
+            assert isinstance(gpus, list)
             self.placements[job] = dict(zip(machines, gpus, strict=True))
             self.moved[job] = self.moved.get(job, 0) + (kind == "migrate")
         elif kind in ("preempt", "evict"):

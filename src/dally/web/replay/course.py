@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from dally.metrics.record import Record
-from dally.web.replay.history import NONE, History
+from dally.web.replay.latest import NONE, Latest
 
 # What an act makes of a job.
 WAITS: Final = 0
@@ -59,7 +59,7 @@ class Course:
         self._marks: list[dict[int, int]] = [{}]
         self._mark()
         failing = run.all_events.filter(pl.col("kind").is_in(["fail", "repair"]))
-        self._machines = History(failing.with_columns(pl.col("machine").cast(pl.String)), "machine", "kind")
+        self._machines = Latest(failing.with_columns(pl.col("machine").cast(pl.String)), "machine", "kind")
         self._numbers = numbers
 
     def _link(self, kinds: list[str]) -> None:
@@ -123,7 +123,7 @@ class Course:
 
     def down(self, at_s: float) -> set[int]:
         """The machines that were down."""
-        found = {name: self._machines.last(name, at_s) for name in self._machines.keys()}
+        found = {name: self._machines.last(name, at_s) for name in self._machines}
         kinds = self._machines.values["kind"]
         return {self._numbers[name] for name, row in found.items() if row != NONE and kinds[row] == "fail"}
 

@@ -51,7 +51,9 @@ def replay_app(scene: ReplayScene) -> FastAPI:
         """Every page is of a moment that its address names, so that it can be shared."""
         asked = request.query_params
         if request.url.path in PAGES and "at" not in asked and "hx-request" not in request.headers:
-            return RedirectResponse(f"{request.url.path}?{urlencode([*asked.multi_items(), ('at', scene.opening_s)])}")
+            return RedirectResponse(
+                f"{request.url.path}?{urlencode([*asked.multi_items(), ('at', scene.opening_s)])}"
+            )
         answer: Response = await call_next(request)  # type: ignore[operator]
         return answer
 

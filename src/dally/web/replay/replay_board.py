@@ -10,7 +10,7 @@ from dally.live.why_waiting import Why
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.web.replay.course import HELD, RUNS, WAITS, Course
-from dally.web.replay.progress import Progress
+from dally.web.replay.job_progress import Progress
 from dally.web.replay.told import Told
 
 
@@ -96,7 +96,7 @@ class Boards:
         return self.epoch_s + at_s
 
     def _waits(self, act: int) -> bool:
-        return self.course.makes[act] == WAITS
+        return int(self.course.makes[act]) == WAITS
 
     def _in_order(self, there: dict[int, int], at_s: float) -> list[Waiting]:
         """Those who wait, first in order first."""

@@ -23,7 +23,7 @@ from dally.report.time_text import run_stamp
 from dally.web.bodies import Eta, Explanation, Job, StoryLine
 from dally.web.dashboard.scene import Moved
 from dally.web.replay.course import GONE
-from dally.web.replay.history import NONE, History
+from dally.web.replay.latest import NONE, Latest
 from dally.web.replay.replay_board import Boards
 from dally.web.replay.run_trends import RunTrends
 from dally.web.tokens import Caller
@@ -51,7 +51,7 @@ class ReplayScene:
         self._stories = Stories(run)
         self._numbers = {facts.job_id: number for number, facts in enumerate(self.boards.jobs)}
         loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")
-        self._loads = History(loads, "link", "load")
+        self._loads = Latest(loads, "link", "load")
         self.epoch_s: float | None = run.summary.get("epoch_s")
         self.zone = run.scenario.zone
         self.opening_s = self._moment(self._busiest_s() if opening_s is None else opening_s)
@@ -81,7 +81,7 @@ class ReplayScene:
     def loads(self, at_s: float | None) -> dict[str, float]:
         """As the log last told of each link."""
         moment_s, loads = self._moment(at_s), self._loads.values["load"]
-        rows = ((name, self._loads.last(name, moment_s)) for name in self._loads.keys())
+        rows = ((name, self._loads.last(name, moment_s)) for name in self._loads)
         return {name: loads[row] for name, row in rows if row != NONE}
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 import polars as pl
 
@@ -39,7 +40,7 @@ class RunTrends:
         }
         means["preemptions"] = [
             float(bisect_right(self._preempted_s, to) - bisect_right(self._preempted_s, since))
-            for since, to in zip(edges, edges[1:], strict=False)
+            for since, to in pairwise(edges)
         ]
         sizes = {facts.gpus for facts in self._boards.jobs}
         points = [

@@ -10,7 +10,7 @@ from dally.live.why_waiting import TURN, Reasons, Waiter, Why
 from dally.metrics.record import Record
 from dally.model import INFINITY
 from dally.report.instant import stall_words
-from dally.web.replay.history import NONE, History
+from dally.web.replay.latest import NONE, Latest
 
 DEMAND: Final = ["gpus", "group", "demand_kind"]
 OFFERED: Final = (*DEMAND, "tier", "timers_s")
@@ -35,17 +35,17 @@ class Told:
     def __init__(self, run: Record) -> None:
         decisions = run.decisions
         self._tiers = run.tiers
-        self._ranks = History(decisions.filter(pl.col("rank").is_not_null()), "job_id", *Asked._fields)
+        self._ranks = Latest(decisions.filter(pl.col("rank").is_not_null()), "job_id", *Asked._fields)
         self._asked = list(map(Asked, *(self._ranks.values[name] for name in Asked._fields)))
         offers = decisions.filter(pl.col("kind") == "offer").with_columns(
             demand=pl.concat_str([pl.col(name) for name in DEMAND], separator=" ")
         )
-        self._to_all = History(offers.filter(pl.col("job_id").is_null()), "demand", *OFFERED)
-        self._to_one = History(offers.filter(pl.col("job_id").is_not_null()), "job_id", *OFFERED)
+        self._to_all = Latest(offers.filter(pl.col("job_id").is_null()), "demand", *OFFERED)
+        self._to_one = Latest(offers.filter(pl.col("job_id").is_not_null()), "job_id", *OFFERED)
         firsts = decisions.filter(pl.col("kind").is_in(["head", "reserve"])).with_columns(line=0)
-        self._firsts = History(firsts, "line", "kind", "job_id", "until_s")
-        self._admitted = History(decisions.filter(pl.col("kind").is_in(["defer", "admit"])), "job_id", "kind")
-        self._stalls = History(run.stalls, "queue", *run.stalls.columns[3:])
+        self._firsts = Latest(firsts, "line", "kind", "job_id", "until_s")
+        self._admitted = Latest(decisions.filter(pl.col("kind").is_in(["defer", "admit"])), "job_id", "kind")
+        self._stalls = Latest(run.stalls, "queue", *run.stalls.columns[3:])
 
     def asked(self, job_id: str, at_s: float) -> Asked:
         """What the order and offers to the job go by; those without a rank come last."""
@@ -55,8 +55,8 @@ class Told:
     def reasons(self, waiting: list[str], at_s: float) -> Reasons:
         """Why these wait, as a daemon would know it at that moment."""
         found = Reasons(self._tiers)
-        found.learn([row for key in self._to_all.keys() if (row := self._offer(self._to_all, key, None, at_s))])
-        if self._to_one.keys():
+        found.learn([row for key in self._to_all if (row := self._offer(self._to_all, key, None, at_s))])
+        if len(self._to_one):
             found.learn([row for name in waiting if (row := self._offer(self._to_one, name, name, at_s))])
         first = self._firsts.last(0, at_s)
         values = self._firsts.values
@@ -66,7 +66,7 @@ class Told:
             found.learn([{"kind": kind, "job_id": values["job_id"][first], "told": told}])
         return found
 
-    def _offer(self, offers: History, key: str, job_id: str | None, at_s: float) -> dict[str, Any] | None:
+    def _offer(self, offers: Latest, key: str, job_id: str | None, at_s: float) -> dict[str, Any] | None:
         row = offers.last(key, at_s)
         if row == NONE:
             return None
@@ -89,7 +89,7 @@ class Told:
 
     def timers_s(self, sizes: set[int], at_s: float) -> dict[int, tuple[float, ...]]:
         """How long gangs of each size hold out for closer than each tier above the machine, as last told to all."""
-        rows = [row for key in self._to_all.keys() if (row := self._to_all.last(key, at_s)) != NONE]
+        rows = [row for key in self._to_all if (row := self._to_all.last(key, at_s)) != NONE]
         values = self._to_all.values
         found = {values["gpus"][row]: tuple(values["timers_s"][row]) for row in rows if values["timers_s"][row]}
         return {gpus: found[gpus] for gpus in sorted(sizes & set(found))}

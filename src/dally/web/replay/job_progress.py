@@ -82,7 +82,8 @@ class Progress:
         row, pace, whole = self._jobs[job], self._pace(act), self._whole[job]
         if not row["slowdown"] or whole <= 0.0 or row["run_s"] <= 0.0:
             return 1.0 / pace
-        return max(1.0, row["worked_s"] / row["run_s"] * whole / (self._work_s(job) * pace))
+        share = float(row["worked_s"] / row["run_s"])
+        return max(1.0, share * whole / (self._work_s(job) * pace))
 
     def spent(self, act: int, at_s: float) -> Spent:
         """Where the job's time went up to a moment; restarts are spread over all of it."""

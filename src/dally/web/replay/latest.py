@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, Final
 
 import polars as pl
@@ -11,7 +12,7 @@ import polars as pl
 NONE: Final = -1
 
 
-class History:
+class Latest:
     """Rows of a table by the value of one column, each value's in the order of time."""
 
     def __init__(self, rows: pl.DataFrame, key: str, *values: str) -> None:
@@ -25,9 +26,12 @@ class History:
             self._bounds[name] = (first, first + count)
             first += count
 
-    def keys(self) -> list[Any]:
+    def __iter__(self) -> Iterator[Any]:
         """Everything of which anything was ever told."""
-        return list(self._bounds)
+        return iter(self._bounds)
+
+    def __len__(self) -> int:
+        return len(self._bounds)
 
     def last(self, key: Any, at_s: float) -> int:
         """The number of the last row of that key up to a moment; NONE: there is none."""
