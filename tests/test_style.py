@@ -12,7 +12,8 @@ LONGEST_FILE = 500
 # Files of one name in different folders that are about the same thing, or that a command is named after.
 SAME_NAME = {
     "__init__", "base", "benchmark", "explain", "formats", "local", "network", "policies", "queue", "report",
-    "simulate", "slots", "submit", "sweep", "slurm", "tiresias", "toml_file", "topology", "whatif",
+    "simulate", "slots", "submit", "sweep", "slurm", "tiresias", "toml_file", "topology", "view",
+    "whatif",
 }  # fmt: skip
 
 
