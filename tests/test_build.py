@@ -24,7 +24,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def test_mypyc_needs_no_package_that_an_isolated_build_lacks() -> None:
     setup = runpy.run_path(str(ROOT / "setup.py"))
-    words = [sys.executable, "-m", "mypy", *setup["MYPY"], "--no-site-packages", *setup["sources"]()]
+    words = [sys.executable, "-m", "mypy", *setup["MYPY"], *setup["sources"]()]
+    assert "--no-site-packages" in words
     done = subprocess.run(
         words, cwd=ROOT, env={**os.environ, "MYPYPATH": "src"}, capture_output=True, text=True, check=False
     )
