@@ -1,0 +1,379 @@
+// The cluster map: fetches the tree and the state, keeps both layers drawn, and answers pointer, keys and search.
+
+import { Card } from "./map_card.js";
+import { Colouring, MODES } from "./map_colours.js";
+import { drawBase } from "./map_draw.js";
+import { el } from "./map_dom.js";
+import { listenToKeys } from "./map_keys.js";
+import { Layout } from "./map_layout.js";
+import { Legend } from "./map_legend.js";
+import { drawTop } from "./map_overlay.js";
+import { atLevel, beside, boxOf, jobAt, pickAt, samePlace } from "./map_pick.js";
+import { Pointer } from "./map_pointer.js";
+import { find, suggestions } from "./map_search.js";
+import { Shares } from "./map_shares.js";
+import { Occupancy } from "./map_state.js";
+import { MachineTable } from "./map_table.js";
+import { readTheme } from "./map_theme.js";
+import { Tree } from "./map_tree.js";
+import { EDGE, View } from "./map_view.js";
+import { about, aboutJob, jobHref, sentence } from "./map_words.js";
+
+const FLASH_MS = 1000;
+const FLASHES = 200;
+const NARROW = 640;  // pixels: the card goes to the bottom
+const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+
+export class ClusterMap {
+  constructor(box) {
+    this.box = box;
+    const one = (query) => box.querySelector(query);
+    Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top"), said: one(".map-said") });
+    Object.assign(this, { hovered: null, focus: null, pinned: null, shown: null, at: null, flashes: new Map(), due: { base: false, top: false } });
+    Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: MODES[0] });
+    this.view = new View(() => this.redraw());
+    this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), (what) => (what === "zoom" ? this.toPinned() : this.choose(null)));
+    this.legend = new Legend(one(".map-legend"), this);
+    this.table = new MachineTable(one(".map-machines"), () => this);
+    this.pointer = new Pointer(this.top, this);
+    listenToKeys(this.top, this);
+    this.#controls(one);
+    this.#follow();
+  }
+
+  #controls(one) {
+    for (const radio of this.box.querySelectorAll("input[name=map-by]")) {
+      radio.addEventListener("change", () => this.colourBy(radio.value));
+      if (radio.checked) this.mode = radio.value;
+    }
+    one(".map-in").addEventListener("click", () => this.zoom(1.6));
+    one(".map-out").addEventListener("click", () => this.zoom(1 / 1.6));
+    one(".map-fit").addEventListener("click", () => this.view.fit());
+    const search = one(".map-find");
+    search.addEventListener("submit", (event) => { event.preventDefault(); this.search(search.elements.q.value); });
+    search.elements.q.addEventListener("search", () => { if (!search.elements.q.value) this.search(""); });
+    search.elements.q.addEventListener("focus", () => one("datalist").replaceChildren(...suggestions(this).map((value) => el("option", { value }))));
+  }
+
+  #follow() {
+    const on = (kind, act) => document.body.addEventListener(kind, act);
+    on("dally:turn", (event) => this.take("change", event.detail));
+    on("dally:state", (event) => this.take("replace", event.detail));
+    on("dally:reset", () => this.load());
+    on("dally:theme", () => this.retheme());
+    new ResizeObserver(() => { if (this.tree) this.resize(); }).observe(this.stage.parentElement);
+  }
+
+  // Fetches everything anew.
+  async load() {
+    const at = new URLSearchParams(window.location.search).get("at");
+    const [tree, state] = await Promise.all(["/map/tree.json", `/map/state.json${at ? `?at=${encodeURIComponent(at)}` : ""}`].map(fetchJson));
+    this.start(tree, state);
+  }
+
+  start(tree, state) {
+    const fresh = !this.tree || this.tree.boot !== tree.boot;
+    if (fresh) {
+      this.tree = new Tree(tree);
+      this.occupancy = new Occupancy(this.tree);
+      this.shares = new Shares(this.tree);
+      Object.assign(this, { hovered: null, focus: null });
+    }
+    this.occupancy.replace(state);
+    this.theme = readTheme(this.box);
+    this.recolour();
+    if (fresh) { this.layout = null; this.resize(); this.table.clear(); }
+    else this.table.refresh(this.tree.names[0].keys());
+    this.#tell();
+    this.ready = true;
+  }
+
+  // A turn's changes, or a whole state.
+  take(how, told) {
+    if (!this.tree) return;
+    const began = performance.now();
+    const { machines, jobs, started } = this.occupancy[how](told);
+    for (const id of jobs) this.colouring.paint(this.occupancy.job(id));
+    if (jobs.length) this.shares.clear();
+    else this.shares.touch(machines);
+    this.#flash(started);
+    this.table.refresh(machines);
+    this.#tell();
+    this.drawNow();
+    this.lastUpdateMs = performance.now() - began;
+  }
+
+  #tell() {
+    this.legend.show(this.colouring, this.theme);
+    this.#card();
+  }
+
+  #flash(started) {
+    if (calm.matches) return;
+    const now = performance.now();
+    for (const id of started.slice(0, FLASHES)) this.flashes.set(id, now);
+  }
+
+  colourBy(mode) {
+    this.mode = mode;
+    this.recolour();
+    this.legend.show(this.colouring, this.theme);
+  }
+
+  recolour() {
+    this.colouring = new Colouring(this.theme, this.occupancy, this.mode);
+    this.shares.clear();
+    this.redraw();
+  }
+
+  retheme() {
+    if (!this.tree) return;
+    this.theme = readTheme(this.box);
+    this.recolour();
+    this.legend.show(this.colouring, this.theme);
+  }
+
+  // The stage is as wide as the page lets it be and as high as the map then needs, within the window.
+  resize() {
+    const width = this.stage.clientWidth;
+    const most = parseFloat(getComputedStyle(this.stage).maxHeight) || 700;
+    if (this.layout && width === this.view.width && most === this.most) return;
+    this.most = most;
+    const layout = new Layout(this.tree, width - 2 * EDGE, most - 2 * EDGE);
+    const height = Math.round(Math.min(most, layout.height * (width - 2 * EDGE) / layout.width + 2 * EDGE));
+    this.stage.style.height = `${height}px`;
+    if (this.layout && String(layout.columns) !== String(this.layout.columns)) this.view.touched = false;
+    this.layout = layout;
+    const ratio = window.devicePixelRatio || 1;
+    for (const canvas of [this.base, this.top]) [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    this.view.show(layout, width, height);
+    this.drawNow();
+  }
+
+  redraw(base = true) {
+    this.due.base ||= base;
+    this.due.top = true;
+    this.frame ||= requestAnimationFrame((now) => this.#frame(now));
+  }
+
+  #frame(now) {
+    this.frame = 0;
+    if (!this.layout) return;
+    this.view.step(now);
+    this.drawNow();
+    if (this.view.aim || this.flashes.size) this.redraw(Boolean(this.view.aim));
+  }
+
+  drawNow() {
+    if (!this.layout) return;
+    const began = performance.now();
+    if (this.due.base || !this.frame) drawBase(this.#pen(this.base), this);
+    drawTop(this.#pen(this.top), this, this.#marks());
+    this.due = { base: false, top: false };
+    this.lastDrawMs = performance.now() - began;
+  }
+
+  #pen(canvas) {
+    const pen = canvas.getContext("2d");
+    const ratio = window.devicePixelRatio || 1;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return pen;
+  }
+
+  // What the upper layer shows.
+  #marks() {
+    const rings = [];
+    if (this.pinned && this.pinned.place) rings.push([this.pinned.place, 2]);
+    if (this.hovered && !jobAt(this, this.hovered)) rings.push([this.hovered, 1.5]);
+    if (this.focus) rings.push([this.focus, 3]);
+    return { jobs: this.marked(), rings, flashes: this.#burning() };
+  }
+
+  // Jobs that are pointed at or pinned; null: none.
+  marked() {
+    const job = jobAt(this, this.hovered) || (this.hovered ? null : jobAt(this, this.focus));
+    if (job) return [job];
+    const chosen = this.shown || this.pinned;
+    return chosen && chosen.holds ? this.occupancy.jobs.filter((one) => one && chosen.holds(one)) : null;
+  }
+
+  #burning() {
+    const now = performance.now();
+    const found = [];
+    for (const [id, since] of this.flashes) {
+      const job = this.occupancy.job(id);
+      const left = 1 - (now - since) / FLASH_MS;
+      if (left <= 0 || !job) this.flashes.delete(id);
+      else found.push([job, left]);
+    }
+    if (this.flashes.size) this.redraw(false);
+    return found;
+  }
+
+  // The pointer is there; null: it left.
+  point(at) {
+    if (!this.tree) return;
+    const place = at && pickAt(this, at.x, at.y);
+    const same = samePlace(place, this.hovered) || (!place && !this.hovered);
+    Object.assign(this, { hovered: place, at });
+    this.#card();
+    if (!same) this.redraw(false);
+  }
+
+  // A click: pins what is there, or lets go.
+  press(at) {
+    const place = pickAt(this, at.x, at.y);
+    this.at = at;
+    this.hovered = null;
+    this.choose(place ? this.#chosenAt(place) : null);
+  }
+
+  #chosenAt(place) {
+    const job = jobAt(this, place);
+    return job ? { holds: (one) => one.id === job.id, id: job.id } : { place };
+  }
+
+  // {holds(job)} or {place} stays shown until something else is chosen.
+  choose(chosen) {
+    this.pinned = chosen;
+    this.#card();
+    this.redraw(false);
+  }
+
+  // As long as a legend's entry is pointed at.
+  preview(chosen) {
+    this.shown = chosen;
+    this.redraw(false);
+  }
+
+  #card() {
+    const hovered = this.hovered && this.at ? about(this, this.hovered) : null;
+    const pinned = this.#pinnedWords();
+    if (pinned) this.card.show(pinned, true);
+    else if (hovered && window.innerWidth >= NARROW) this.card.show(hovered, false, this.at);
+    else if (this.focus) this.card.show(about(this, this.focus), false, this.#corner(this.focus));
+    else this.card.hide();
+  }
+
+  #pinnedWords() {
+    if (!this.pinned) return null;
+    if (this.pinned.place) return about(this, this.pinned.place);
+    const job = this.pinned.id && this.occupancy.job(this.pinned.id);
+    return job ? aboutJob(this, job) : null;
+  }
+
+  #corner(place) {
+    const box = boxOf(this, place);
+    return { x: this.view.px(box.x + box.w), y: this.view.py(box.y + box.h) };
+  }
+
+  // Double click: goes into what is there.
+  into(at) {
+    const place = pickAt(this, at.x, at.y);
+    if (!place || place.kind === "gpu") return this.view.zoom(2, at.x, at.y, true);
+    return this.goTo(place);
+  }
+
+  // So close that what is within it is drawn.
+  goTo(place) {
+    const box = boxOf(this, place);
+    const inner = place.tier ? 0 : 12;
+    this.view.reach(box, inner);
+  }
+
+  toPinned() {
+    if (!this.pinned) return;
+    if (this.pinned.place) this.goTo(this.pinned.place);
+    else this.#toJobs(this.occupancy.jobs.filter((job) => job && this.pinned.holds(job)));
+  }
+
+  #toJobs(jobs) {
+    const machines = jobs.flatMap((job) => [...job.on.keys()]);
+    if (!machines.length) return;
+    const sides = machines.map((machine) => this.layout.box(0, machine));
+    const [x, y] = [Math.min(...sides.map((box) => box.x)), Math.min(...sides.map((box) => box.y))];
+    const [right, bottom] = [Math.max(...sides.map((box) => box.x + box.w)), Math.max(...sides.map((box) => box.y + box.h))];
+    this.view.reach({ x, y, w: right - x, h: bottom - y }, 0, 0.7);
+  }
+
+  zoom(factor) {
+    this.view.zoom(factor, undefined, undefined, true);
+  }
+
+  search(text) {
+    const found = this.tree && find(this, text);
+    const output = this.box.querySelector(".map-found");
+    output.textContent = found ? found.words : text.trim() && `no job with GPUs, user, model or machine “${text.trim()}”`;
+    this.choose(found && found.job ? { ...found, id: found.job.id } : found || null);
+    if (found) this.toPinned();
+    else if (!text.trim()) this.view.fit();
+  }
+
+  // By keyboard: one step in a direction; (0, 0) says where one is.
+  walk(dx, dy) {
+    if (!this.tree) return;
+    const from = this.focus ? atLevel(this, this.focus) : atLevel(this, pickAt(this, this.view.width / 2, this.view.height / 2) || { kind: "domain", tier: this.view.tier, domain: 0 });
+    const stepped = this.focus && (dx || dy) ? beside(this, from, dx, dy) : null;
+    this.#focusOn(stepped || from);
+  }
+
+  #focusOn(place) {
+    this.focus = place;
+    this.hovered = null;
+    this.view.bring(boxOf(this, place));
+    this.said.textContent = sentence(this, place);
+    this.#card();
+    this.redraw(false);
+  }
+
+  leave() {
+    this.focus = null;
+    this.#card();
+    this.redraw(false);
+  }
+
+  enter() {
+    if (!this.focus) return this.walk(0, 0);
+    const job = jobAt(this, this.focus);
+    if (job && jobHref(job)) { window.location.assign(jobHref(job)); return undefined; }
+    if (this.focus.kind !== "gpu") this.#inside(this.focus);
+    return undefined;
+  }
+
+  #inside(place) {
+    this.goTo(place);
+    const { tier, domain } = place;
+    const number = tier ? undefined : 0;
+    this.#focusOn(tier ? { kind: "domain", tier: tier - 1, domain: this.tree.first[tier][domain] } : { kind: "gpu", tier: 0, domain, number });
+  }
+
+  pinFocus() {
+    if (this.focus) this.choose(this.#chosenAt(this.focus));
+  }
+
+  // Escape: lets go of what is pinned, then goes up one level.
+  out() {
+    if (this.pinned) return this.choose(null);
+    if (!this.focus) return this.view.fit();
+    const { tier, domain, kind } = this.focus;
+    if (kind === "gpu") return this.#focusOn({ kind: "domain", tier: 0, domain });
+    if (tier + 1 >= this.tree.root) return this.view.fit();
+    const above = { kind: "domain", tier: tier + 1, domain: this.tree.parent[tier][domain] };
+    this.view.reach(boxOf(this, { ...above, tier: Math.min(tier + 2, this.tree.root), domain: this.tree.over(tier, domain, Math.min(tier + 2, this.tree.root)) }));
+    this.#focusOn(above);
+    return undefined;
+  }
+}
+
+async function fetchJson(path) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+const box = document.querySelector(".map");
+if (box) {
+  const map = new ClusterMap(box);
+  window.dally = Object.assign(window.dally || {}, { map });
+  map.load();
+}

@@ -1,0 +1,78 @@
+// The card beside the pointer that says what is there; pinned, it stays and can be used.
+
+import { el } from "./map_dom.js";
+import { jobHref, jobTitle } from "./map_words.js";
+
+const BESIDE = 16;  // pixels from the pointer
+
+export class Card {
+  // `ask` is called with "close" or "zoom".
+  constructor(box, mayAct, ask) {
+    Object.assign(this, { box, mayAct, ask, pinned: false, key: "" });
+    box.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-ask]");
+      if (button) ask(button.dataset.ask);
+    });
+  }
+
+  // Shows what `about` of map_words.js told, at a point of the stage.
+  show(told, pinned, at) {
+    const key = JSON.stringify([told.title, told.at, told.rows, told.more, told.jobs.map(({ job, gpus }) => [job.id, gpus]), pinned]);
+    if (key !== this.key) this.#fill(told, pinned);
+    Object.assign(this, { key, pinned });
+    this.box.hidden = false;
+    this.box.classList.toggle("pinned", pinned);
+    this.#place(pinned ? null : at);
+  }
+
+  hide() {
+    this.box.hidden = true;
+    this.key = "";
+  }
+
+  #fill(told, pinned) {
+    const title = told.href ? el("a", { href: told.href }, told.title) : told.title;
+    this.box.replaceChildren(
+      el("p", { class: "kind" }, told.at ? `${told.kind} · ${told.at}` : told.kind),
+      el("h3", {}, title),
+      el("dl", {}, ...told.rows.flatMap(([label, value]) => [el("dt", {}, label), el("dd", {}, value)])),
+      told.jobs.length ? jobList(told) : "",
+      pinned ? this.#buttons(told) : el("p", { class: "hint" }, "Click to pin"),
+    );
+    if (pinned && window.htmx) window.htmx.process(this.box);
+  }
+
+  #buttons(told) {
+    return el(
+      "div", { class: "tools" },
+      el("button", { type: "button", "data-ask": "zoom" }, "Zoom to it"),
+      el("button", { type: "button", "data-ask": "close" }, "Unpin"),
+      ...(this.mayAct && told.node ? nodeActs(told.node) : []),
+    );
+  }
+
+  #place(at) {
+    const { style } = this.box;
+    if (!at) { style.left = style.top = ""; return; }
+    const stage = this.box.parentElement.getBoundingClientRect();
+    const [wide, high] = [this.box.offsetWidth, this.box.offsetHeight];
+    const left = at.x + BESIDE + wide > stage.width ? at.x - BESIDE - wide : at.x + BESIDE;
+    style.left = `${Math.max(4, left)}px`;
+    style.top = `${Math.max(4, Math.min(at.y + BESIDE, stage.height - high - 4))}px`;
+  }
+}
+
+function jobList(told) {
+  const items = told.jobs.map(({ job, gpus }) => {
+    const href = jobHref(job);
+    const name = href ? el("a", { href }, jobTitle(job)) : jobTitle(job);
+    return el("li", {}, name, ` ${gpus === job.gpus ? gpus : `${gpus} of ${job.gpus}`} GPUs`);
+  });
+  if (told.more) items.push(el("li", {}, `and ${told.more} more`));
+  return el("ul", {}, ...items);
+}
+
+// Where an operator acts on a machine: the dialogs come from /act.
+function nodeActs(name) {
+  return ["drain", "resume"].map((what) => el("a", { class: "act", href: "#", "hx-get": `/act/${what}/${encodeURIComponent(name)}`, "hx-target": "#dialogs" }, what));
+}

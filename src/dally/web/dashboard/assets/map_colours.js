@@ -1,0 +1,93 @@
+// What a job's GPUs are coloured by, and the legend that goes with it.
+
+import { Assigner, ramp, steps } from "./map_palette.js";
+import { FREE } from "./map_state.js";
+
+const BOUNDS = [1.05, 1.25, 1.5, 2, 2.5, 3];
+const NAMED = 12;  // names that a legend lists
+const LOOKED_AT = 12;  // machines of a job whose other jobs count as neighbours
+
+const times = (value) => `${value}×`;
+const slowStep = (slowdown) => BOUNDS.filter((bound) => slowdown >= bound).length;
+
+export const MODES = ["job", "slowdown", "tier", "user", "model"];
+
+export class Colouring {
+  constructor(theme, occupancy, mode) {
+    Object.assign(this, { theme, occupancy, mode });
+    this.fill = [];  // by slot
+    this.group = [];  // by slot: GPUs of one group are one band of a tile
+    this.assigner = new Assigner(theme.palette);
+    this.ramp = ramp(theme.kind, BOUNDS.length + 1);
+    this.tiers = steps(theme.kind, occupancy.tree.tiers.length);
+    occupancy.jobs.forEach((job) => { if (job) this.paint(job); });
+  }
+
+  paint(job) {
+    this.group[job.slot] = this.#group(job);
+    this.fill[job.slot] = this.#colour(job);
+  }
+
+  #group(job) {
+    if (this.mode === "slowdown") return job.slowdown ? slowStep(job.slowdown) : "?";
+    if (this.mode === "job") return job.slot;
+    return job[this.mode];
+  }
+
+  #colour(job) {
+    const { mode, theme } = this;
+    if (mode === "slowdown") return job.slowdown ? this.ramp[slowStep(job.slowdown)] : theme.unknown;
+    if (mode === "tier") return job.tier < 0 ? theme.unknown : this.tiers[job.tier];
+    if (mode === "job") return theme.palette.colours[this.assigner.of(job.id, () => this.#near(job))];
+    if (!job[mode]) return theme.unknown;
+    return theme.palette.colours[this.assigner.of(job[mode], () => [...this.assigner.given.values()])];
+  }
+
+  // Colours of the jobs on this job's machines and on those beside them.
+  #near(job) {
+    const { seats, tree, jobs } = this.occupancy;
+    const found = new Set();
+    for (const machine of [...job.on.keys()].slice(0, LOOKED_AT)) {
+      const [from, to] = [tree.seat[Math.max(0, machine - 1)], tree.seat[Math.min(tree.machines, machine + 2)]];
+      for (let seat = from; seat < to; seat += 1) {
+        const other = seats[seat] === FREE ? null : jobs[seats[seat]];
+        const colour = other && other !== job ? this.assigner.given.get(other.id) : undefined;
+        if (colour !== undefined) found.add(colour);
+      }
+    }
+    return [...found];
+  }
+
+  // Entries {label, colour, holds(job)}: what is there now, the most GPUs first where there is no order.
+  legend() {
+    if (this.mode === "slowdown") return this.#slowLegend();
+    if (this.mode === "tier") return this.#tierLegend();
+    return this.mode === "job" ? [] : this.#nameLegend();
+  }
+
+  #slowLegend() {
+    return this.ramp.map((colour, step) => {
+      const [low, high] = [step ? BOUNDS[step - 1] : 1, BOUNDS[step]];
+      const label = high ? `${low}–${times(high)}` : `${times(low)} or more`;
+      return { label, colour, holds: (job) => job.slowdown && slowStep(job.slowdown) === step };
+    });
+  }
+
+  #tierLegend() {
+    const { tiers } = this.occupancy.tree;
+    return tiers.map((label, tier) => ({ label: `within one ${label}`, colour: this.tiers[tier], holds: (job) => job.tier === tier }))
+      .map((entry, tier) => (tier && tier === tiers.length - 1 ? { ...entry, label: `across the ${tiers[tier]}` } : entry));
+  }
+
+  #nameLegend() {
+    const gpus = new Map();
+    for (const job of this.occupancy.jobs) if (job && job[this.mode]) gpus.set(job[this.mode], (gpus.get(job[this.mode]) || 0) + job.gpus);
+    const names = [...gpus].sort((one, two) => two[1] - one[1] || (one[0] < two[0] ? -1 : 1)).map(([name]) => name);
+    const listed = names.slice(0, NAMED).map((name) => (
+      { label: name, colour: this.theme.palette.colours[this.assigner.given.get(name)], holds: (job) => job[this.mode] === name }
+    ));
+    const rest = new Set(names.slice(NAMED));
+    if (rest.size) listed.push({ label: `and ${rest.size} more`, colour: null, holds: (job) => rest.has(job[this.mode]) });
+    return listed;
+  }
+}
