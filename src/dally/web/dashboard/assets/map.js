@@ -17,7 +17,7 @@ import { MachineTable } from "./map_table.js";
 import { readTheme } from "./map_theme.js";
 import { Tree } from "./map_tree.js";
 import { EDGE, View } from "./map_view.js";
-import { about, aboutJob, jobHref, sentence } from "./map_words.js";
+import { about, aboutJob, sentence } from "./map_words.js";
 
 const FLASH_MS = 1000;
 const FLASHES = 200;
@@ -49,6 +49,7 @@ export class ClusterMap {
     one(".map-in").addEventListener("click", () => this.zoom(1.6));
     one(".map-out").addEventListener("click", () => this.zoom(1 / 1.6));
     one(".map-fit").addEventListener("click", () => this.view.fit());
+    one(".map-full").addEventListener("click", () => this.stage.parentElement.requestFullscreen());
     const search = one(".map-find");
     search.addEventListener("submit", (event) => { event.preventDefault(); this.search(search.elements.q.value); });
     search.elements.q.addEventListener("search", () => { if (!search.elements.q.value) this.search(""); });
@@ -85,7 +86,7 @@ export class ClusterMap {
     if (fresh) { this.layout = null; this.resize(); this.table.clear(); }
     else this.table.refresh(this.tree.names[0].keys());
     this.#tell();
-    this.ready = true;
+    this.box.dataset.ready = "yes";
   }
 
   // A turn's changes, or a whole state.
@@ -335,7 +336,7 @@ export class ClusterMap {
   enter() {
     if (!this.focus) return this.walk(0, 0);
     const job = jobAt(this, this.focus);
-    if (job && jobHref(job)) { window.location.assign(jobHref(job)); return undefined; }
+    if (job) return this.card.open();
     if (this.focus.kind !== "gpu") this.#inside(this.focus);
     return undefined;
   }

@@ -25,6 +25,12 @@ export class Card {
     this.#place(pinned ? null : at);
   }
 
+  // Goes to the page it is about: by its link, to which a replay adds the moment.
+  open() {
+    const link = this.box.querySelector("h3 a");
+    if (link) link.click();
+  }
+
   hide() {
     this.box.hidden = true;
     this.key = "";

@@ -9,6 +9,7 @@ export function listenToKeys(canvas, map) {
     const act = actOf(event, map);
     if (!act) return;
     event.preventDefault();
+    event.stopPropagation();  // a replay has keys of its own
     act();
   });
   canvas.addEventListener("focus", () => { if (canvas.matches(":focus-visible")) map.walk(0, 0); });
