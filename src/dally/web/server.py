@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import socket
 import ssl
 import sys
@@ -66,7 +67,7 @@ class ApiServer:
 
 
 class LocalServer:
-    """An application for the readers of this machine; it runs in the thread that asks for it."""
+    """An application for the readers of this machine."""
 
     def __init__(self, app: object, listen: str) -> None:
         """InputError if others could reach it there, or it cannot listen."""
@@ -81,10 +82,17 @@ class LocalServer:
         self.url = _url(host, self._socket, config)
 
     def run(self) -> None:
-        """Until SIGINT or SIGTERM."""
+        """Until SIGINT or SIGTERM, which are the way to end it."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
         gc.collect()
         gc.freeze()
-        self._server.run([self._socket])
+        thread = threading.Thread(target=self._server.run, args=([self._socket],), name="pages", daemon=True)
+        thread.start()
+        thread.join()
+
+    def _stop(self, *_signal: object) -> None:
+        self._server.should_exit = True
 
 
 def is_loopback(host: str) -> bool:
