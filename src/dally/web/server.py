@@ -79,19 +79,24 @@ class LocalServer:
             )
         self._socket = _listen(host, port, config)
         self._server = uvicorn.Server(_uvicorn(config, app))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="pages", daemon=True)
         self.url = _url(host, self._socket, config)
 
     def run(self) -> None:
         """Until SIGINT or SIGTERM, which are the way to end it."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
+            signal.signal(number, lambda *_: self.stop())
         gc.collect()
         gc.freeze()
-        thread = threading.Thread(target=self._server.run, args=([self._socket],), name="pages", daemon=True)
-        thread.start()
-        thread.join()
+        self.start()
+        self._thread.join()
 
-    def _stop(self, *_signal: object) -> None:
+    def start(self) -> None:
+        """Answer, in a thread beside."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is being answered."""
         self._server.should_exit = True
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.live.board import Board
+from dally.metrics.record import Record
 from dally.metrics.simulated import Simulated
 from dally.policies.registry import build
 from dally.runs.scenario import Scenario
@@ -51,7 +52,7 @@ class Walk:
             del self.placements[job]
 
 
-def walked(run: Simulated, at_s: float) -> Walk:
+def walked(run: Record, at_s: float) -> Walk:
     """Everything up to a moment."""
     found = Walk()
     for row in run.all_events.iter_rows(named=True):

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from dally.web.asking import AnyCaller
 from dally.web.dashboard.templating import moment_of, page, scene_of
+from dally.web.tokens import Caller
 
 router = APIRouter(include_in_schema=False)
 
@@ -18,10 +19,21 @@ async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResp
     scene, at_s = scene_of(request), moment_of(request)
     job = await run_in_threadpool(scene.find, caller, job_id, at_s)
     if job is None:
-        raise HTTPException(404, f"job {job_id!r}: there is no such job")
+        return _later(request, caller, job_id)
     told = await run_in_threadpool(scene.explanation, caller, job, at_s)
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
         request, caller, template, job=job, told=told, eta=scene.eta(job_id), board=scene.board(at_s),
         spent=told.spent,
     )  # fmt: skip
+
+
+def _later(request: Request, caller: Caller, job_id: str) -> HTMLResponse:
+    """In a replay a job that is submitted after the moment shown; else there is none."""
+    scene = scene_of(request)
+    submit_s = scene.submitted_s(job_id)
+    if submit_s is None:
+        raise HTTPException(404, f"job {job_id!r}: there is no such job")
+    template = "_job_later.html" if "hx-request" in request.headers else "job_later.html"
+    submitted = scene.moment(scene.board(submit_s).wall_s)
+    return page(request, caller, template, job_id=job_id, submit_s=submit_s, submitted=submitted)

@@ -76,6 +76,10 @@ class LiveScene:
         with self._site.one_at_a_time:
             return explain(self._site, caller, job)
 
+    def submitted_s(self, job_id: str) -> float | None:
+        """Nobody knows."""
+        return None
+
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """Worked out once per model and size."""
         setup = self._site.service.config.setup

@@ -54,6 +54,9 @@ class Scene(Protocol):
     def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
         """Its story, and what to expect where."""
 
+    def submitted_s(self, job_id: str) -> float | None:
+        """When a job comes that is not there yet at every moment of the span; None: nothing is known to come."""
+
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """What a gang is to expect at each tier, alone; {} without a network."""
 

@@ -139,6 +139,11 @@ class ReplayScene:
         spent = self.boards.progress.spent(act, moment_s)
         return Explanation(job=job, story=story, slowdowns=self.slowdowns(job.model, job.gpus), spent=spent)
 
+    def submitted_s(self, job_id: str) -> float | None:
+        """As jobs.csv says, of jobs that the run came to."""
+        number = self._numbers.get(job_id, -1)
+        return self.boards.jobs[number].submit_s if number in self.boards.course.last else None
+
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """Worked out once per model and size."""
         found = self.boards.progress.slowdowns(model, gpus)

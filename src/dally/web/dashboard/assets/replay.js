@@ -180,7 +180,7 @@ function withMoment(address) {
 }
 
 function isOurs(link) {
-  return link && link.origin === location.origin && !link.pathname.startsWith("/assets/") && !link.hash;
+  return link && link.origin === location.origin && !link.pathname.startsWith("/assets/") && !link.hash && !("fixed" in link.dataset);
 }
 
 for (const name of ["pointerdown", "click", "auxclick", "keydown", "contextmenu"]) {

@@ -1,0 +1,105 @@
+"""A simulated day in a browser: played, paused, scrubbed, stepped, and true at every moment."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from dally.runs.folder import FolderRecord
+from tests.report.conftest import ARTIFACTS
+from tests.web.replay.conftest import DAY_S, Read
+from tests.web.replay.test_boards import walked
+
+HOURS = (3.0, 9.5, 14.25, 24.0)
+
+
+def told(day: FolderRecord, at_s: float) -> dict[str, int]:
+    """What the page is to count at a moment."""
+    log = walked(day, at_s)
+    held = sum(sum(placement.values()) for placement in log.placements.values())
+    down = 8 * len(log.down)
+    return {"busy": held + down, "gpus": 64, "running": len(log.placements), "waiting": len(log.waiting), "held": 0}
+
+
+def test_plays_pauses_and_keeps_up(read: Read, day: FolderRecord) -> None:
+    reader = read("/?at=3600")
+    page = reader.page
+    page.locator("#speed").select_option("86400")
+    page.locator("#play").click()
+    reader.until("dally.replay.at_s >= 7200")
+    page.locator("#speed").select_option("3600")
+    page.keyboard.press("Escape")
+    page.locator("main").focus()
+    asked = reader.state()["asked"]
+    from_s = reader.state()["at_s"]
+    page.wait_for_timeout(1000)
+    played = reader.state()
+    assert 1000 < played["at_s"] - from_s < 15_000, "an hour a second, however slow the machine is"
+    assert played["asked"] > asked + 1
+    page.keyboard.press("Space")
+    reader.until("dally.replay.settled")
+    stopped = reader.state()
+    assert not stopped["playing"]
+    page.wait_for_timeout(600)
+    assert reader.state()["at_s"] == stopped["at_s"]
+    assert reader.counts() == told(day, stopped["at_s"])
+    assert parse_qs(urlsplit(page.url).query)["at"] == [f"{stopped['at_s']:.3f}".rstrip("0").rstrip(".")]
+    assert page.locator("#replay-clock").inner_text().startswith("day 0, ")
+    assert max(reader.at_once) <= 2, "the map's own question when it opens, and one of the bar's"
+
+
+def test_scrubs_to_any_moment(read: Read, day: FolderRecord) -> None:
+    reader = read("/queue?at=0")
+    for hour in HOURS:
+        reader.page.locator("#scrub").fill(str(hour * 3600.0))
+        reader.until("dally.replay.settled")
+        at_s = reader.state()["at_s"]
+        assert at_s == hour * 3600.0
+        expected = told(day, at_s)
+        assert reader.counts() == expected
+        reader.until(f"document.querySelector('.tabs b').textContent === '{expected['waiting']}'")
+        names = reader.page.locator("table.jobs tbody th a").all_inner_texts()
+        assert sorted(names) == sorted(walked(day, at_s).waiting)
+    assert reader.page.locator("#scrub").get_attribute("aria-valuetext") == "day 1, 00:00"
+
+
+def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
+    kinds = ("submit", "start", "preempt", "evict", "migrate", "finish")
+    events = day.events.filter(day.events["kind"].is_in(kinds))
+    times = events["time_s"].unique().sort().to_list()
+    after = next(time_s for time_s in times if time_s > 20_000.0)
+    before = max(time_s for time_s in times if time_s < 20_000.0)
+    reader = read("/queue?at=20000")
+    reader.page.locator("[data-step=after]").click()
+    reader.until(f"dally.replay.at_s === {after} && dally.replay.settled")
+    reader.page.locator("main").focus()
+    reader.page.keyboard.press(",")
+    reader.until(f"dally.replay.at_s === {before} && dally.replay.settled")
+    reader.page.locator("#scrub").focus()
+    reader.page.keyboard.press("ArrowRight")
+    reader.until(f"Math.abs(dally.replay.at_s - {before + DAY_S / 200}) < 1")
+
+
+def test_the_moment_goes_along_from_page_to_page(read: Read, day: FolderRecord) -> None:
+    job = max(day.jobs.iter_rows(named=True), key=lambda row: row["run_s"])
+    started_s = job["start_s"] + 1.0
+    reader = read("/queue?tab=running&at=0")
+    reader.seek(started_s)
+    reader.page.locator(f"table.jobs a:text-is('{job['job_id']}')").click()
+    reader.until("window.dally && dally.replay && dally.replay.settled")
+    assert reader.state()["at_s"] == started_s
+    story = reader.page.locator("#job").inner_text()
+    assert "started on" in story
+    assert "finished" not in story, "what is to come is not told"
+    reader.seek(job["submit_s"] - 1.0)
+    reader.until("document.querySelector('#job').textContent.includes('not there yet')")
+    reader.page.locator("nav a:text-is('Map')").click()
+    reader.until("window.dally && dally.replay && dally.replay.settled")
+    assert reader.state()["at_s"] == job["submit_s"] - 1.0
+
+
+def test_fits_a_phone(read: Read) -> None:
+    for scheme in ("light", "dark"):
+        reader = read("/queue", width=390, scheme=scheme)
+        assert reader.page.evaluate("document.documentElement.scrollWidth") <= 390
+        ARTIFACTS.mkdir(exist_ok=True)
+        reader.page.screenshot(path=str(ARTIFACTS / f"replay-phone-{scheme}.png"))
