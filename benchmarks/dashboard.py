@@ -1,0 +1,203 @@
+"""The dashboard under load: many event streams at once, and pages of a large cluster in a real browser.
+
+usage: python -m benchmarks.dashboard [--machines 1000] [--jobs 5000] [--streams 100] [--seconds 60]
+
+The cluster is in memory (racks of 25 machines of 8 GPUs), the daemon, store and server are the real ones, and turns
+go on at their usual pace. Streams are read by a process of its own; pages by Chromium, in its own processes too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from benchmarks.serve import Clock, Cluster, fill, percentiles
+from dally.live.assembly import Service
+from dally.live.config import Config
+from dally.live.logs import prepare
+from dally.live.setup import Setup
+from dally.web.server import ApiServer
+
+RACK = 25
+LONG_S = 900.0  # a job's mean work: some start and end in every turn
+PAGES = ("/", "/queue", "/queue?tab=running")
+CHROMIUM = "/usr/bin/chromium"
+
+
+class Turns:
+    """When each turn came about, of a clock that all processes share, and its CPU seconds."""
+
+    def __init__(self, service: Service) -> None:
+        self.at_s: dict[int, float] = {}
+        self.cpu_s: list[float] = []
+        self._service = service
+        service.daemon.watchers.insert(0, self._turned)
+
+    def _turned(self, _turn: Any, cpu_s: float) -> None:
+        self.at_s[self._service.daemon.board.turn] = time.monotonic()
+        self.cpu_s.append(cpu_s)
+
+
+@contextmanager
+def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns]]:
+    """A busy cluster with a page, turning."""
+    with tempfile.TemporaryDirectory() as folder:
+        backend = Cluster(max(1, machines // RACK), min(machines, RACK), 8)
+        setup = Setup("dally", network="slow")
+        config = Config(folder=Path(folder), listen="127.0.0.1:0", setup=setup, requests_per_s=10_000.0)
+        service = Service(config, backend)
+        service.clock = Clock(backend)
+        chance = random.Random(4)
+        fill(backend, jobs, chance, LONG_S)
+        turns = Turns(service)
+        server = ApiServer(service)
+        server.start()
+
+        def refill(_turn: Any, _cpu_s: float) -> None:
+            ended = [job_id for job_id, job in backend.jobs.items() if job.state == "finished"]
+            fill(backend, len(ended), chance, LONG_S)
+            for job_id in ended:
+                backend.forget(job_id)
+
+        service.daemon.watchers.append(refill)
+        for _ in range(40):  # until some jobs end in every turn
+            backend.now_s += LONG_S / 20
+            service.daemon.turn()
+        backend.live = True
+        daemon = threading.Thread(target=service.daemon.run)
+        daemon.start()
+        try:
+            yield service, server, turns
+        finally:
+            service.daemon.stop()
+            daemon.join()
+            server.stop()
+            service.close()
+
+
+# Streams.
+
+
+async def listen(url: str, streams: int, seconds: float) -> list[dict[int, float]]:
+    """When each turn's message came, by stream."""
+    host, _, port = url.rpartition("/")[2].partition(":")
+
+    async def one() -> dict[int, float]:
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 24)
+        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        came: dict[int, float] = {}
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0.0:
+            try:
+                async with asyncio.timeout(left_s):
+                    line = await reader.readline()
+            except TimeoutError:
+                break
+            assert line, "the server ended a stream"
+            if line.startswith(b"data: ") and b'"after"' in line[:60]:
+                came[json.loads(line[6:])["turn"]] = time.monotonic()
+        writer.close()
+        return came
+
+    return await asyncio.gather(*(one() for _ in range(streams)))
+
+
+def measure_streams(machines: int, jobs: int, streams: int, seconds: float) -> None:
+    with served(machines, jobs) as (service, server, turns):
+        time.sleep(3.0)
+        words = [sys.executable, "-m", "benchmarks.dashboard", "--listen", server.url]
+        began, cpu_s, first = time.monotonic(), time.process_time(), len(turns.cpu_s)
+        done = subprocess.run(
+            [*words, "--streams", str(streams), "--seconds", str(seconds)], capture_output=True, text=True, check=True
+        )
+        cpu_s, took_s = time.process_time() - cpu_s, time.monotonic() - began
+        of_turns_s = sum(turns.cpu_s[first:])
+        board = service.daemon.board
+    came: list[dict[int, float]] = [{int(turn): at for turn, at in row.items()} for row in json.loads(done.stdout)]
+    delays = [at - turns.at_s[turn] for row in came for turn, at in row.items()]
+    whole = max((set(row) for row in came), key=len)
+    missed = sum(len(whole) - len(row) for row in came)
+    gaps = [later - earlier for row in came for earlier, later in zip(list(row.values()), list(row.values())[1:])]
+    print(f"{streams} streams for {seconds:g} s, {len(board.nodes)} machines, {len(board.jobs)} jobs:")
+    print(f"  messages a stream        {len(whole)}, missed in all {missed}")
+    print(f"  after the turn           {percentiles(delays)}")
+    print(f"  longest silence          {max(gaps):.2f} s")
+    print(f"  CPU of the server        {cpu_s / took_s:.2f} cores, of which turns {of_turns_s / took_s:.2f}")
+
+
+# Pages.
+
+
+def measure_pages(machines: int, jobs: int, turns: int) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with served(machines, jobs) as (service, server, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for path in PAGES:
+            page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+            devtools = page.context.new_cdp_session(page)
+            devtools.send("Performance.enable")
+            page.goto(server.url + path)
+            until(page, "window.dally && window.dally.link === 'live'")
+            paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            ready_ms = page.evaluate("performance.now()")
+            page.wait_for_timeout(1500)
+            before, turn = _script_s(devtools), page.evaluate("dally.turn")
+            until(page, f"dally.turn >= {turn + turns}")
+            script_ms = 1000 * (_script_s(devtools) - before) / (page.evaluate("dally.turn") - turn)
+            print(
+                f"{path:22} first paint {paint_ms:5.0f} ms, live {ready_ms:5.0f} ms, script of an update "
+                f"{script_ms:5.1f} ms ({len(service.daemon.board.nodes)} machines, "
+                f"{len(service.daemon.board.jobs)} jobs)"
+            )
+            page.context.close()
+        browser.close()
+
+
+def until(page: Any, holds: str) -> None:
+    """Wait until an expression holds; Playwright's own way is an eval, which our pages do not allow."""
+    give_up = time.monotonic() + 120.0
+    while not page.evaluate(holds):
+        assert time.monotonic() < give_up, holds
+        page.wait_for_timeout(50)
+
+
+def _script_s(devtools: Any) -> float:
+    found = {one["name"]: one["value"] for one in devtools.send("Performance.getMetrics")["metrics"]}
+    return float(found["ScriptDuration"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--machines", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=5000)
+    parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--turns", type=int, default=20, help="of each page")
+    parser.add_argument("--listen", help="be the streams' readers of that server")
+    given = parser.parse_args()
+    if given.listen:
+        print(json.dumps(asyncio.run(listen(given.listen, given.streams, given.seconds))))
+        return
+    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
+        prepare(as_json=True)
+    if given.turns:
+        measure_pages(given.machines, given.jobs, given.turns)
+    if given.seconds:
+        measure_streams(given.machines, given.jobs, given.streams, given.seconds)
+
+
+if __name__ == "__main__":
+    main()
