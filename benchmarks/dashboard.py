@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,8 @@ def measure_streams(machines: int, jobs: int, streams: int, seconds: float) -> N
         time.sleep(3.0)
         words = [sys.executable, "-m", "benchmarks.dashboard", "--listen", server.url]
         began, cpu_s, first = time.monotonic(), time.process_time(), len(turns.cpu_s)
-        done = subprocess.run(
-            [*words, "--streams", str(streams), "--seconds", str(seconds)], capture_output=True, text=True, check=True
-        )
+        words += ["--streams", str(streams), "--seconds", str(seconds)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
         cpu_s, took_s = time.process_time() - cpu_s, time.monotonic() - began
         of_turns_s = sum(turns.cpu_s[first:])
         board = service.daemon.board
@@ -129,7 +129,7 @@ def measure_streams(machines: int, jobs: int, streams: int, seconds: float) -> N
     delays = [at - turns.at_s[turn] for row in came for turn, at in row.items()]
     whole = max((set(row) for row in came), key=len)
     missed = sum(len(whole) - len(row) for row in came)
-    gaps = [later - earlier for row in came for earlier, later in zip(list(row.values()), list(row.values())[1:])]
+    gaps = [later - earlier for row in came for earlier, later in pairwise(row.values())]
     print(f"{streams} streams for {seconds:g} s, {len(board.nodes)} machines, {len(board.jobs)} jobs:")
     print(f"  messages a stream        {len(whole)}, missed in all {missed}")
     print(f"  after the turn           {percentiles(delays)}")

@@ -1,9 +1,12 @@
-"""Says which build is under test, and where the shared data is."""
+"""Says which build is under test, where the shared data is, and opens the browser."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -14,6 +17,17 @@ from tests.examples import many
 settings.register_profile("dally", deadline=None, derandomize=True, database=None, max_examples=many(100))
 settings.load_profile("dally")
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -37,3 +51,20 @@ def shared() -> Path:
     if not SHARED.exists():
         pytest.skip(f"{SHARED} is not here")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium; missing, an error in CI and a skip elsewhere."""
+    if not (Path(CHROMIUM).exists() or shutil.which("chromium")):
+        message = "Chromium is not here: ./scripts/system-packages test installs it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield found
+        found.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,33 +15,8 @@ from tests.report.folders import ROOT, demo_trace, make_comparison, make_run, ma
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 ARTIFACTS = ROOT / "artifacts"
 Open = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium; missing, an error in CI and a skip elsewhere."""
-    if not (Path(CHROMIUM).exists() or shutil.which("chromium")):
-        message = "Chromium is not here: ./scripts/system-packages test installs it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-        found = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -1,0 +1,143 @@
+"""The dashboard of a running `dally serve` in a real browser."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.served import Served
+from tests.web.visiting import Visitor
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAGES = ("/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1")
+LATE_S = 2.0  # an update may come after what it tells of
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A small busy cluster on this machine."""
+    folder = tmp_path_factory.mktemp("served") / "state"
+    found = Served(folder, "--cluster", "2x2x8", "--network", "slow")
+    for number in range(9):
+        user = "ann" if number % 2 else "bob"
+        found.submit((8, 16, 4)[number % 3], 3600.0, name=f"train-{number}", user=user, model="bert-large")
+    yield found
+    for row in found.ask("GET", "jobs")["jobs"]:
+        found.ask("DELETE", f"jobs/{row['job_id']}")
+    found.kill()
+
+
+@pytest.fixture
+def visitor(browser: Browser, served: Served) -> Iterator[Visitor]:
+    found = Visitor(browser, served.url)
+    yield found
+    found.leave()
+
+
+@pytest.mark.parametrize(("device", "width", "scheme"), [("desktop", 1360, "light"), ("phone", 390, "dark")])
+def test_pages_fit_and_keep_nobody_out(
+    browser: Browser, served: Served, device: str, width: int, scheme: str
+) -> None:
+    visitor = Visitor(browser, served.url, width, scheme)
+    for path in PAGES:
+        visitor.live(path)
+        visitor.until(lambda: visitor.count("gpus") == "32")
+        assert visitor.fits(), path
+        assert visitor.grave() == [], path
+        visitor.shoot(f"dashboard{re.sub('[^a-z]+', '-', path)}-{device}".replace("--", "-"))
+    visitor.leave()
+
+
+def test_the_queue_says_who_waits_and_why(visitor: Visitor, served: Served) -> None:
+    page = visitor.live("/queue")
+    waiting = [row for row in served.ask("GET", "jobs?limit=1000")["jobs"] if row["place"]]
+    rows = page.locator("table.jobs tbody tr")
+    assert rows.count() == len(waiting) > 0
+    first = rows.first.inner_text()
+    assert waiting[0]["name"] in first
+    assert "GPUs free" in first
+    assert "×" in first
+    page.get_by_label("User").select_option("ann")
+    visitor.until(lambda: "user=ann" in page.url)
+    visitor.until(lambda: rows.count() == sum(row["user"] == "ann" for row in waiting))
+    page.get_by_label("Search").fill("no such job")
+    visitor.until(lambda: page.get_by_text("No such jobs.").count() == 1)
+
+
+def test_a_job_has_a_story_of_its_own(visitor: Visitor) -> None:
+    page = visitor.live("/queue?tab=running")
+    page.locator("table.jobs tbody th a").first.click()
+    page.get_by_role("heading", name="Its story").wait_for()
+    story = page.locator("ol.story li")
+    assert "submitted" in story.first.inner_text()
+    assert "started" in story.nth(1).inner_text()
+    assert page.get_by_text("lost to the network").count() == 1
+    assert page.get_by_role("row", name="machine").count() == 1
+
+
+def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served: Served) -> None:
+    page = visitor.live("/queue")
+    page.evaluate(
+        "() => { window.came = []; document.body.addEventListener('dally:turn',"
+        " (event) => came.push([Date.now() / 1000, event.detail.wall_s, event.detail.touched])); }"
+    )
+    began = time.time()
+    job_id = served.submit(8, 3600.0, name="late-comer")
+    visitor.until(lambda: page.get_by_text("late-comer").count() == 1)
+    assert time.time() - began < LATE_S + 1.0  # htmx fetches the row besides
+    served.ask("DELETE", f"jobs/{job_id}")
+    visitor.until(lambda: page.get_by_text("late-comer").count() == 0)
+    came = [row for row in page.evaluate("came") if job_id in row[2]]
+    assert len(came) >= 2
+    assert all(at_s - wall_s < LATE_S for at_s, wall_s, _ in came)
+
+
+def test_a_page_goes_on_after_the_server_was_gone(visitor: Visitor, served: Served) -> None:
+    page = visitor.live("/queue")
+    visitor.expected = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY", "ERR_CONNECTION_RESET")
+    before = visitor.count("waiting")
+    served.kill()
+    visitor.until(lambda: page.get_by_text("connection lost").count() == 1)
+    served.start()
+    visitor.until(lambda: page.evaluate("dally.link") == "live", within_s=20)
+    job_id = served.submit(16, 3600.0, name="after-the-break")
+    visitor.until(lambda: page.get_by_text("after-the-break").count() == 1)
+    assert int(visitor.count("waiting")) == int(before) + 1
+    served.ask("DELETE", f"jobs/{job_id}")
+
+
+def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> None:
+    made = served.command("token", "add", "op", "--role", "operator", "--folder", str(served.folder))
+    served.token = next(word for word in made.split() if word.startswith("dally_"))
+    hers = served.command("token", "add", "ann", "--role", "user", "--user", "ann", "--folder", str(served.folder))
+    page = visitor.page
+    visitor.until(lambda: "/login" in visitor.go("/queue?tab=running").url)  # tokens are read anew now and then
+    assert visitor.grave() == []
+    visitor.expected = ("401",)
+    page.get_by_label("Token").fill("dally_wrong")
+    page.get_by_role("button", name="Sign in").click()
+    assert page.get_by_role("alert").inner_text() == "This token is not known here."
+    page.get_by_label("Token").fill(served.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/queue?tab=running")
+    assert "dally_" not in page.evaluate("document.cookie")
+    everybody = int(visitor.count("running"))
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Token").fill(next(word for word in hers.split() if word.startswith("dally_")))
+    page.get_by_role("button", name="Sign in").click()
+    visitor.live("/queue?tab=running")
+    visitor.until(lambda: 0 < int(visitor.count("running")) < everybody)
+    assert "bob" not in page.locator("main").inner_text()
+    state = page.evaluate("fetch('/map/state.json').then((answer) => answer.text())")
+    assert "bob" not in state
+    assert "another-" in state
+    served.command("token", "remove", "op", "--folder", str(served.folder))
+    served.command("token", "remove", "ann", "--folder", str(served.folder))
+    served.token = ""
+    visitor.until(lambda: visitor.go("/queue").url.endswith("/queue"))
