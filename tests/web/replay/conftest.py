@@ -15,7 +15,6 @@ from dally.traces.generate import Ask, find_recipe, generate, write_workload
 from dally.web.replay.replay_app import replay_app
 from dally.web.replay.replay_scene import ReplayScene
 from dally.web.server import LocalServer
-from tests.report.conftest import browser  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -70,7 +69,7 @@ Read = Callable[..., Reader]
 
 
 @pytest.fixture
-def read(browser: Browser, day: FolderRecord) -> Iterator[Read]:  # noqa: F811
+def read(browser: Browser, day: FolderRecord) -> Iterator[Read]:
     """Call it with a path: the page, settled. Console errors and requests to elsewhere fail the test."""
     server = LocalServer(replay_app(ReplayScene(day, day.folder.name)), "127.0.0.1:0")
     server.start()
