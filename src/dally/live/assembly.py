@@ -13,6 +13,7 @@ from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.extras import need
+from dally.live.ahead.what_ifs import WhatIfs
 from dally.live.backends.base import Backend, BackendError, Claim
 from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
@@ -49,6 +50,7 @@ class Service:
         self.daemon = Daemon(self.backend, self._begin)
         self.outlook = Outlook(self.store, self.daemon)
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
+        self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
         self._generation = self.backend.generation
         self.backend.foresee(lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock))
 
@@ -72,6 +74,7 @@ class Service:
 
     def close(self) -> None:
         """Let go of everything."""
+        self.whatifs.close()
         self.outlook.close()
         self.backend.close()
         self.store.close()

@@ -20,6 +20,7 @@ from dally.web import (
     queue_routes,
     story_routes,
     trend_routes,
+    whatif_routes,
 )
 from dally.web.dashboard import login
 from dally.web.dashboard.live_scene import LiveScene
@@ -49,6 +50,7 @@ def make_app(service: Service, keys: Keys) -> FastAPI:
         outlook_routes,
         cluster_routes,
         trend_routes,
+        whatif_routes,
         health_routes,
     ):
         app.include_router(module.router)

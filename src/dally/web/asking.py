@@ -16,7 +16,7 @@ TOLD: Final = {
     400: "The request is not JSON.",
     401: "A token is needed, and there was none that is known.",
     403: "The token does not allow this, or a page of another site asked.",
-    404: "There is no such job, or it is not the caller's.",
+    404: "There is no such thing, or it is not the caller's.",
     408: "The request did not come in time.",
     409: "The cluster does not do that now; `detail` says why.",
     413: "The request is too large.",

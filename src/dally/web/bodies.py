@@ -260,6 +260,85 @@ class TrendPage(Body):
     series: list[TrendSeries]
 
 
+class WhatIfQuestion(Body):
+    """What would be different; what is empty stays as it is."""
+
+    over: Literal["ahead", "back"] = Field(
+        default="ahead",
+        description="From now on, in simulated futures; or for the jobs that ended in the last days.",
+    )
+    policy: Name = Field(default="", description="As in `dally policies`.")
+    settings: dict[Name, Name] = Field(
+        default={}, max_length=50, description="Of the policy, as `--set` gives them."
+    )
+    cluster_delta: Name = Field(default="", description="+2 racks, or -1 rack, +4 machines.")
+    network: Name = Field(default="", description="As in `dally networks`.")
+    network_settings: dict[Name, Name] = Field(default={}, max_length=50)
+    futures: int = Field(default=20, ge=1, le=200)
+    ahead_s: float = Field(default=3 * 86400.0, ge=3600.0, le=14 * 86400.0, description="How far they go.")
+    days: float = Field(default=7.0, gt=0.0, le=31.0, description="How far to look back.")
+
+
+class WhatIfFigure(Body):
+    """One figure on both sides, and how far its change goes: `low` to `high`."""
+
+    name: str
+    label: str
+    unit: str
+    before: float
+    after: float
+    change: float
+    low: float
+    high: float
+    about: str
+
+
+class WhatIfJob(Body):
+    """A job that gains or loses: seconds until it is done, in the mean."""
+
+    job_id: Text
+    name: Text
+    user: Text
+    gpus: int
+    state: str
+    before_s: float
+    after_s: float
+    change_s: float
+
+
+class WhatIfAnswer(Body):
+    """What would change. A job gains or loses by more than 5 % of its time and a minute."""
+
+    headline: Text
+    before: Text
+    after: Text
+    figures: list[WhatIfFigure]
+    winners: list[WhatIfJob]
+    losers: list[WhatIfJob]
+    jobs: int
+    better: int
+    worse: int
+    samples: int = Field(description="Futures, or seeds.")
+    spread: str = Field(description="What `low` to `high` is.")
+    notes: list[Text]
+
+
+class WhatIf(Body):
+    """A question and how far it is."""
+
+    number: str
+    over: Literal["ahead", "back"]
+    asked_by: Text
+    asked_s: float
+    before: Text
+    after: Text
+    state: Literal["running", "done", "failed", "cancelled"]
+    done: int
+    total: int = Field(description="Of so many futures or runs; 0: not begun.")
+    why: Text = Field(description="It failed.")
+    answer: WhatIfAnswer | None
+
+
 class Status(Body):
     """The scheduler."""
 

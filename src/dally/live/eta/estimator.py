@@ -56,13 +56,13 @@ class Estimator:
         present = load_present(content)
         rng = Random(effort.seed)
         until_s = present.now + effort.ahead_s
-        durations = self._durations(present, preview, effort.most, rng)
+        durations = self.durations(present, effort.most, rng, preview)
         wanted = list(asked) if preview is None else [*asked, present.next_number]
         found = {number: Fates() for number in wanted}
         turn = 0
         while turn < effort.most and clock.allows(turn):
             durations_s = {number: drawn[turn] for number, drawn in durations.items()}
-            coming = self._coming(present, preview, durations_s, Random(f"{effort.seed}/{turn}"))
+            coming = self.coming(present, durations_s, Random(f"{effort.seed}/{turn}"), preview)
             world = present if self._copies else load_present(content)
             run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(turn))
             outcome = apart(run) if self._copies else run()
@@ -73,8 +73,8 @@ class Estimator:
                 break  # what happens at once is the same in every future
         return found
 
-    def _durations(
-        self, present: Present, preview: PastJob | None, count: int, rng: Random
+    def durations(
+        self, present: Present, count: int, rng: Random, preview: PastJob | None = None
     ) -> dict[int, list[float]]:
         """By number, how long each job lasts in each future."""
         self._lifetimes.look(present.ages())
@@ -89,8 +89,8 @@ class Estimator:
             found[present.next_number] = self._lifetimes.draw(job, 0.0, preview.stated_s, count, rng)
         return found
 
-    def _coming(
-        self, present: Present, preview: PastJob | None, durations_s: dict[int, float], rng: Random
+    def coming(
+        self, present: Present, durations_s: dict[int, float], rng: Random, preview: PastJob | None = None
     ) -> Callable[[float, int], tuple[list[Job], float]]:
         """Who comes, block by block, the previewed job first.
 

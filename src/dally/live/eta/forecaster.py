@@ -51,7 +51,7 @@ class WorkerForecaster(Forecaster):
     def ask(self, content: bytes, question: Question) -> Answer:
         for attempt in (1, 2):
             if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin)
+                self._pool = ProcessPoolExecutor(1, get_context("spawn"), end_with_the_daemon)
                 self._tell(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
             try:
                 return self._pool.submit(_ask, content, question).result()
@@ -75,7 +75,7 @@ MOST_KNOWN = 50_000  # jobs that a worker which takes over is told of
 _worker = Forecaster(copies=True)  # of the worker process, which has one thread
 
 
-def _begin() -> None:
+def end_with_the_daemon() -> None:
     """In the worker: Ctrl-C is the daemon's affair, and a worker whose daemon was killed ends too.
 
     By a timer and not by a thread: futures are copies of this process.

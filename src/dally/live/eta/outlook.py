@@ -89,7 +89,7 @@ class Outlook:
                 if job is None or job.status != WAITING:
                     raise NoEstimateError(f"job {job_id} does not wait")
                 number = int(job.index)
-                content = _content(scheduler)
+                content = content_of(scheduler)
             answer = self._answer(content, Question((number,), detail=True), scheduler)
             found = self._tell(answer, number, job_id, scheduler)
             now_s = time.monotonic()
@@ -103,7 +103,7 @@ class Outlook:
             with self._daemon.lock:
                 scheduler = self._scheduler()
                 number = scheduler.roster.next_number
-                content = _content(scheduler)
+                content = content_of(scheduler)
             preview = _previewed(request, scheduler)
             answer = self._answer(content, Question(preview=preview, detail=True), scheduler)
             return self._forecast(answer, number, scheduler)
@@ -114,7 +114,7 @@ class Outlook:
             with self._daemon.lock:
                 scheduler = self._scheduler()
                 waiting = {int(job.index): job.job_id for job in scheduler.roster if job.status == WAITING}
-                content = _content(scheduler)
+                content = content_of(scheduler)
             found: dict[str, Forecast] = {}
             if waiting:
                 answer = self._answer(content, Question(tuple(waiting)), scheduler)
@@ -218,18 +218,22 @@ class Outlook:
             .where(or_(JOBS.c.finish_s > since_s, (JOBS.c.number > self._last_number) & JOBS.c.finish_s.is_(None)))
             .order_by(JOBS.c.number)
         )
-        found = []
         for row in rows:
-            told = told_of(row)
-            job = job_of(told, row["number"], row["submit_s"], scheduler.roster.usual_model)
-            duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
-            found.append(past_of(job, duration_s, NEVER if told.expected_s is None else told.expected_s))
             self._last_number = max(self._last_number, row["number"])
             self._last_finish_s = max(self._last_finish_s, row["finish_s"] or -INFINITY)
-        return found
+        return [past_in_row(row, scheduler.roster.usual_model) for row in rows]
 
 
-def _content(scheduler: Scheduler) -> bytes:
+def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
+    """A job of the store, as one of the past."""
+    told = told_of(row)
+    job = job_of(told, row["number"], row["submit_s"], usual_model)
+    duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
+    return past_of(job, duration_s, NEVER if told.expected_s is None else told.expected_s)
+
+
+def content_of(scheduler: Scheduler) -> bytes:
+    """The present as bytes; the daemon's lock must be held."""
     return dump_present(
         scheduler.state, list(scheduler.roster), scheduler.clock.now(), scheduler.roster.next_number
     )

@@ -1,0 +1,1 @@
+"""What if: the present, or the last days, under another policy, cluster or network, before anything is done."""

@@ -1,0 +1,187 @@
+"""Futures of two stages, pair by pair: what changes, how surely, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Final
+
+from dally.live.ahead.future_side import FutureSide
+from dally.live.ahead.what_if_answer import SECONDS, Affected, Figure, WhatIfAnswer
+from dally.live.eta.fates import quantile
+from dally.metrics.before_after import is_worse
+
+SURE: Final = 10  # futures from which on the outermost tenth of them is left out
+TOP: Final = 8  # winners and losers that are named
+
+
+@dataclass(frozen=True)
+class Person:
+    """A job as people know it."""
+
+    number: int
+    job_id: str
+    name: str
+    user: str
+    gpus: int
+    waits: bool  # now
+    age_s: float  # since it was submitted
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One future on both stages."""
+
+    before: FutureSide
+    after: FutureSide
+
+
+@dataclass
+class Compared:
+    """All futures that were looked at."""
+
+    people: list[Person]
+    before: str
+    after: str
+    pairs: list[Pair] = field(default_factory=list)
+
+    def answer(self, notes: Sequence[str] = ()) -> WhatIfAnswer:
+        """What came of it."""
+        affected = [self._affected(person) for person in self.people]
+        ages_s = [person.age_s for person in self.people]
+        better = [
+            one for one, s in zip(affected, ages_s, strict=True) if is_worse(one.after_s + s, one.before_s + s)
+        ]
+        worse = [
+            one for one, s in zip(affected, ages_s, strict=True) if is_worse(one.before_s + s, one.after_s + s)
+        ]
+        figures = self._figures()
+        spread = spread_words(len(self.pairs))
+        return WhatIfAnswer(
+            headline(figures, self.before, self.after, spread),
+            self.before,
+            self.after,
+            figures,
+            sorted(better, key=lambda one: one.change_s)[:TOP],
+            sorted(worse, key=lambda one: -one.change_s)[:TOP],
+            len(self.people),
+            len(better),
+            len(worse),
+            len(self.pairs),
+            spread,
+            [*notes, *self._not_seen()],
+        )
+
+    def _affected(self, person: Person) -> Affected:
+        ends = [
+            mean(side.fates[person.number].end_s for side in sides)
+            for sides in ([pair.before for pair in self.pairs], [pair.after for pair in self.pairs])
+        ]
+        state = "waiting" if person.waits else "running"
+        return Affected(person.job_id, person.name, person.user, person.gpus, state, *ends)
+
+    def _figures(self) -> list[Figure]:
+        waiting = [person.number for person in self.people if person.waits]
+        ages_s = [person.age_s for person in self.people]
+        found: list[Figure] = []
+        if waiting:
+            found += [
+                self._figure("wait_mean_s", "wait until the start, mean", lambda side: mean(_starts(side, waiting)),
+                             "of those who wait now"),
+                self._figure("wait_p90_s", "wait until the start, 90 %",
+                             lambda side: quantile(sorted(_starts(side, waiting)), 0.9),
+                             "so long or less for nine of ten of those who wait now"),
+                self._figure("served_s", "all of them started after", lambda side: max(_starts(side, waiting))),
+            ]  # fmt: skip
+        found.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
+        if self.people:
+            found += [
+                self._figure("waiting_s", "without GPUs, mean", lambda side: mean(_waits(side)),
+                             "of all jobs that are here now, until they are done; preemptions included"),
+                self._figure("jct_mean_s", "mean JCT",
+                             lambda side: mean(_ends(side)) + mean(ages_s), "of all jobs that are here now"),
+            ]  # fmt: skip
+        if all(pair.before.coming_jct_s for pair in self.pairs):
+            found.append(
+                self._figure("coming_jct_s", "mean JCT of newcomers", lambda side: mean(side.coming_jct_s))
+            )
+        return [*found, *self._use()]
+
+    def _use(self) -> list[Figure]:
+        return [
+            self._figure("gpus_used", "GPUs used, mean", lambda side: side.used_gpu_s / side.reached_s,
+                         unit="GPUs"),
+            self._figure("gpus_useful", "GPUs useful, mean", lambda side: side.useful_gpu_s / side.reached_s,
+                         "used, over the slowdown, without restarts", "GPUs"),
+            self._figure("preemptions", "preemptions", lambda side: float(side.preemptions), unit="preemptions"),
+        ]  # fmt: skip
+
+    def _figure(
+        self, name: str, label: str, of: Callable[[FutureSide], float], about: str = "", unit: str = SECONDS
+    ) -> Figure:
+        before = [of(pair.before) for pair in self.pairs]
+        after = [of(pair.after) for pair in self.pairs]
+        changes = sorted(later - earlier for earlier, later in zip(before, after, strict=True))
+        low, high = spread_of(changes)
+        return Figure(name, label, unit, mean(before), mean(after), mean(changes), low, high, about)
+
+    def _not_seen(self) -> list[str]:
+        """What is counted only as far as was looked."""
+        found = []
+        for what in ("started", "ended"):
+            open_ones = [
+                sum(not getattr(fate, what) for fate in side.fates.values())
+                for pair in self.pairs
+                for side in (pair.before, pair.after)
+            ]
+            if any(open_ones):
+                found.append(
+                    f"Jobs that had not {what} where the futures stop are counted up to there: "
+                    f"{mean(open_ones):,.1f} of {len(self.people):,} in the mean."
+                )
+        return found
+
+
+def spread_of(changes: list[float]) -> tuple[float, float]:
+    """How far they go, in order: nine of ten of them where there are enough."""
+    if len(changes) < SURE:
+        return changes[0], changes[-1]
+    return quantile(changes, 0.05), quantile(changes, 0.95)
+
+
+def spread_words(futures: int) -> str:
+    """What that spread is."""
+    if futures >= SURE:
+        return "in 9 of 10 futures"
+    return f"in {futures} futures" if futures > 1 else "in one future"
+
+
+def headline(figures: Sequence[Figure], before: str, after: str, spread: str) -> str:
+    """The answer in a sentence: those who wait, or if nobody does, the mean JCT."""
+    by_name = {figure.name: figure for figure in figures}
+    instead = f"{after} instead of {before}" if after != before else f"{after}, as it is"
+    figure = by_name.get("wait_mean_s") or by_name.get("jct_mean_s")
+    if figure is None:
+        return f"{instead}: there are no jobs to compare"
+    who = "those who wait now wait" if figure.name == "wait_mean_s" else "nobody waits now; jobs that run take"
+    if figure.shown(figure.change).startswith("0") and figure.low == figure.high:
+        return f"{instead}: {who} as long."
+    low, high = sorted((abs(figure.low), abs(figure.high)))
+    way = "less" if figure.change < 0.0 else "longer"
+    span = f"{figure.shown(low)} to {figure.shown(high)}"
+    if figure.low < 0.0 < figure.high:
+        span = f"{figure.shown(figure.low, True)} to {figure.shown(figure.high, True)}"
+    return f"{instead}: {who} {figure.shown(abs(figure.change))} {way} on average ({span} {spread})."
+
+
+def _starts(side: FutureSide, numbers: Sequence[int]) -> list[float]:
+    return [side.fates[number].start_s for number in numbers]
+
+
+def _waits(side: FutureSide) -> list[float]:
+    return [fate.waits_s for fate in side.fates.values()]
+
+
+def _ends(side: FutureSide) -> list[float]:
+    return [fate.end_s for fate in side.fates.values()]

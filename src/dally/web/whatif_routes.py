@@ -1,0 +1,71 @@
+"""What if: another policy, cluster or network for the jobs of now or of the last days, before anything is done."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException
+from fastapi.concurrency import run_in_threadpool
+
+from dally.errors import InputError
+from dally.live.ahead.asked_change import AskedChange
+from dally.live.ahead.looking_ahead import Looking
+from dally.live.ahead.what_ifs import Wanted
+from dally.live.eta.outlook import BusyError
+from dally.web.asking import BEARER, AnyCaller, AnySite, answers
+from dally.web.bodies import WhatIf, WhatIfQuestion
+from dally.web.site import Site
+from dally.web.tokens import USER, Caller
+
+router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
+
+
+def overseer(caller: AnyCaller) -> Caller:
+    """Who asks, if all jobs are his business: the answer names them."""
+    if caller.role == USER:
+        raise HTTPException(403, "what-ifs are for those who see all jobs")
+    return caller
+
+
+Overseer = Annotated[Caller, Depends(overseer)]
+
+
+@router.post("/whatif", status_code=202, response_model=WhatIf, responses=answers(400, 409))
+async def ask(site: AnySite, caller: Overseer, asked: WhatIfQuestion) -> WhatIf:
+    """Begin to work it out; one at a time. Nothing of the cluster is touched."""
+    return await run_in_threadpool(asked_of, site, caller, asked)
+
+
+@router.get("/whatif/{number}", response_model=WhatIf, responses=answers(404))
+async def see(site: AnySite, caller: Overseer, number: str) -> WhatIf:
+    """How far it is, and what came of it."""
+    return known(site, number)
+
+
+@router.delete("/whatif/{number}", response_model=WhatIf, responses=answers(404))
+async def cancel(site: AnySite, caller: Overseer, number: str) -> WhatIf:
+    """Stop working on it."""
+    known(site, number)
+    await run_in_threadpool(site.service.whatifs.cancel, number)
+    return known(site, number)
+
+
+def known(site: Site, number: str) -> WhatIf:
+    """That question."""
+    found = site.service.whatifs.find(number)
+    if found is None:
+        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+    return WhatIf.model_validate(found)
+
+
+def asked_of(site: Site, caller: Caller, asked: WhatIfQuestion) -> WhatIf:
+    """The question, begun; or why it cannot be asked."""
+    change = AskedChange(asked.policy, asked.settings, asked.cluster_delta, asked.network, asked.network_settings)
+    wanted = Wanted(change, asked.over, Looking(asked.futures, asked.ahead_s), asked.days)
+    try:
+        found = site.service.whatifs.ask(wanted, caller.name)
+    except InputError as error:
+        raise HTTPException(422, str(error)) from None
+    except BusyError as error:
+        raise HTTPException(409, str(error)) from None
+    return WhatIf.model_validate(found)

@@ -1,0 +1,181 @@
+"""What if, from the present on: known answers on small clusters, and nothing of the present is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.topology import grid
+from dally.engine.cycle import cycle
+from dally.engine.executor import Executor
+from dally.engine.failures import Failures
+from dally.engine.simulate import Simulation
+from dally.errors import InputError
+from dally.live.ahead.asked_change import AskedChange, changed, check_sizes, today
+from dally.live.ahead.looking_ahead import LookAhead, Looking
+from dally.live.ahead.what_if_answer import WhatIfAnswer
+from dally.live.eta.past_jobs import PastJob
+from dally.live.eta.present import dump_present
+from dally.live.setup import Setup, empty_state
+from dally.model import FINISH, INFINITY, NEVER, SUBMIT, Costs, Event, Job
+from dally.perf.base import SpeedModel
+from dally.policies.registry import build
+
+EFFORT = Looking(futures=2, ahead_s=86400.0, cpu_s=INFINITY)
+LINE = [(16, 100.0), (16, 50.0), (8, 30.0), (16, 1000.0)]  # GPUs and seconds, on two machines of 8
+PAST = [
+    PastJob(
+        -number,
+        -300.0 * number,
+        1 + number % 16,
+        600.0 + 60.0 * (number % 30),
+        user=f"u{number % 4}",
+        model="vgg16",
+    )
+    for number in range(150, 0, -1)
+]
+
+
+class Now:
+    """Machines of eight GPUs, and jobs that all came at once."""
+
+    def __init__(self, setup: Setup, asked: list[tuple[int, float]], racks: int = 1) -> None:
+        self.stage = today(setup, grid(racks, 2, 8))
+        self.state = empty_state(setup, self.stage.topology)
+        self.jobs = [
+            Job(number, f"j{number}", 0.0, gpus, stated_s, "vgg16", f"u{number % 4}")
+            for number, (gpus, stated_s) in enumerate(asked)
+        ]
+        cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
+
+    def content(self, now: float = 0.0) -> bytes:
+        return dump_present(self.state, self.jobs, now, len(self.jobs))
+
+    def ask(self, change: AskedChange, past: list[PastJob] | None = None, effort: Looking = EFFORT) -> WhatIfAnswer:
+        asked = LookAhead(self.content(), self.stage, changed(change, self.stage), effort)
+        return asked.answer(past or [], lambda *_: None, copies=False)
+
+
+def figures(answer: WhatIfAnswer) -> dict[str, tuple[float, float]]:
+    return {one.name: (one.before, one.after) for one in answer.figures}
+
+
+def direct(policy: str, racks: int, asked: list[tuple[int, float]]) -> list[Job]:
+    """The same jobs simulated from scratch."""
+    jobs = [Job(number, str(number), 0.0, gpus, s, "vgg16") for number, (gpus, s) in enumerate(asked)]
+    Simulation(jobs, Cluster(grid(racks, 2, 8)), build(policy), SpeedModel(), Costs(), Failures()).run()
+    return jobs
+
+
+def test_figures_are_those_of_a_simulation_of_the_same_jobs() -> None:
+    found = Now(Setup("fifo"), LINE).ask(AskedChange(cluster_delta="+1 rack"))
+    for side, racks in ((0, 1), (1, 2)):
+        jobs = direct("fifo", racks, LINE)
+        starts = [job.start_s for job in jobs[1:]]
+        told = {name: both[side] for name, both in figures(found).items()}
+        assert told["wait_mean_s"] == pytest.approx(sum(starts) / 3)
+        assert told["served_s"] == pytest.approx(max(starts))
+        assert told["jct_mean_s"] == pytest.approx(sum(job.finish_s for job in jobs) / 4)
+        assert told["gpus_used"] == pytest.approx(sum(g * s for g, s in LINE) / 86400.0)
+        assert told["preemptions"] == 0.0
+    assert (found.jobs, found.better, found.worse) == (4, 3, 0)
+    assert {one.job_id for one in found.winners} == {"j1", "j2", "j3"}
+    assert found.headline.startswith("fifo, +1 rack instead of fifo: those who wait now wait ")
+    assert "Nobody new comes" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "network"), [("dally", "slow"), ("fifo-backfill", ""), ("las", "normal"), ("slurm-backfill", "slow")]
+)
+def test_the_same_on_both_sides_differs_in_nothing(policy: str, network: str) -> None:
+    now = Now(Setup(policy, network=network), [(16, NEVER), (12, NEVER), (4, NEVER), (2, NEVER), (9, NEVER)])
+    before = now.content()
+    found = now.ask(AskedChange(), PAST)
+    assert now.content() == before  # and the present is as it was
+    assert {(one.change, one.low, one.high) for one in found.figures} == {(0.0, 0.0, 0.0)}
+    assert found.headline == f"{policy}, as it is: those who wait now wait as long."
+    assert found == now.ask(AskedChange(policy=policy), PAST)
+    assert figures(found)["coming_jct_s"][0] > 0.0
+
+
+def test_more_racks_never_make_a_line_longer() -> None:
+    now = Now(Setup("fifo"), [(16, 600.0), (16, NEVER), (8, NEVER), (16, NEVER), (4, NEVER), (12, NEVER)])
+    waits = [
+        figures(now.ask(AskedChange(cluster_delta=f"+{racks} racks"), PAST))["wait_mean_s"] for racks in (1, 2, 3)
+    ]
+    assert all(after <= before for before, after in waits)
+    assert waits[0][1] > waits[1][1] >= waits[2][1]
+
+
+def test_jobs_of_a_rack_that_goes_wait_again() -> None:
+    now = Now(Setup("fifo", restart_per_gpu_s=0.0), [(16, 1000.0), (16, 1000.0)], racks=2)
+    found = now.ask(AskedChange(cluster_delta="-1 rack"))
+    assert figures(found)["waiting_s"] == (0.0, 500.0)
+    assert [one.job_id for one in found.losers] == ["j1"]
+    assert found.headline.startswith("fifo, -1 rack instead of fifo: nobody waits now; jobs that run take 8.3 min")
+    with pytest.raises(InputError, match="job j0 asks for 16 GPUs and the cluster would have 8"):
+        check_sizes([("j0", 16)], changed(AskedChange(cluster_delta="-3 machines"), now.stage))
+
+
+def test_a_faster_network_shortens_the_same_work() -> None:
+    now = Now(Setup("fifo", network="slow"), [(16, 1000.0), (16, 1000.0)])
+    same = figures(now.ask(AskedChange(network="slow")))
+    assert same["jct_mean_s"][0] == same["jct_mean_s"][1]
+    faster = figures(now.ask(AskedChange(network="fast")))
+    assert faster["jct_mean_s"][1] < 0.95 * faster["jct_mean_s"][0]
+
+
+def test_another_policy_decides_from_here_on() -> None:
+    now = Now(Setup("fifo"), [(16, 100.0), (16, 5000.0), (4, 10.0), (4, 10.0)])
+    found = now.ask(AskedChange("sjf"))
+    assert figures(found)["wait_mean_s"] == (
+        pytest.approx((100 + 5100 + 5100) / 3),
+        pytest.approx((110 + 100 + 100) / 3),
+    )
+    assert {one.job_id for one in found.winners} == {"j2", "j3"}
+    assert found.losers == []  # ten seconds
+
+
+def test_work_done_counts() -> None:
+    now = Now(Setup("fifo"), [(16, 100.0), (16, 50.0)])
+    asked = LookAhead(now.content(60.0), now.stage, now.stage, EFFORT)
+    found = figures(asked.answer([], lambda *_: None, copies=False))
+    assert found["wait_mean_s"] == (pytest.approx(40.0), pytest.approx(40.0))
+    cycle(now.state, [Event(FINISH, now.jobs[0])], 100.0, Executor())
+    asked = replace(asked, content=dump_present(now.state, now.jobs, 110.0, 2))
+    assert "wait_mean_s" not in figures(asked.answer([], lambda *_: None, copies=False))
+
+
+def test_time_that_is_up_is_said() -> None:
+    now = Now(Setup("dally", network="slow"), [(16, NEVER), (12, NEVER), (4, NEVER)])
+    short = Looking(futures=1000, ahead_s=3 * 86400.0, cpu_s=1.0)
+    found = now.ask(AskedChange("fifo"), PAST, short)
+    assert 1 <= found.samples < 1000
+    assert any("there was no more time" in note for note in found.notes)
+    with pytest.raises(InputError, match="of CPU"):
+        now.ask(AskedChange("fifo"), PAST, replace(short, cpu_s=0.0))
+
+
+def test_copies_of_the_process_say_the_same() -> None:
+    now = Now(Setup("dally", network="slow"), [(16, NEVER), (12, NEVER), (4, NEVER)])
+    asked = LookAhead(now.content(), now.stage, changed(AskedChange("fifo"), now.stage), EFFORT)
+    assert asked.answer(PAST, lambda *_: None, True) == asked.answer(PAST, lambda *_: None, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (AskedChange("fife"), "unknown policy 'fife'; did you mean 'fifo'"),
+        (AskedChange("/tmp/a.py:Mine"), "unknown policy"),
+        (AskedChange("dally", {"learned": "/etc/passwd"}), "names a file"),
+        (AskedChange("dally", {"no": "1"}), "no parameter 'no'"),
+        (AskedChange(cluster_delta="two racks"), "must be like"),
+        (AskedChange(cluster_delta="+100 racks"), "more than 160 GPUs"),
+        (AskedChange(network="fast"), "today no network is known"),
+    ],
+)
+def test_what_cannot_be_asked(change: AskedChange, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        changed(change, today(Setup("fifo"), grid(1, 2, 8)))
