@@ -11,6 +11,7 @@ from dally.live.board import Board
 from dally.live.facts import known_model
 from dally.live.live_record import scenario_of
 from dally.live.scheduler import Turn
+from dally.metrics.trends import Point, Trends
 from dally.runs.assemble import tier_slowdowns
 from dally.web.bodies import Eta, Explanation, Job
 from dally.web.dashboard.scene import Moved
@@ -103,6 +104,19 @@ class LiveScene:
         return ended_jobs(
             service.store, service.clock, service.topology.tiers, "", whose(caller, user or None), offset, limit
         )
+
+    @property
+    def speed(self) -> float:
+        """As configured."""
+        return self._site.service.config.speed
+
+    def trends(self, from_s: float, to_s: float, most: int) -> Trends:
+        """As sampled, from the store."""
+        return self._site.service.trends.trends(from_s, to_s, most)
+
+    def point(self, at_s: float | None) -> Point:
+        """Of the board, and since the latest sample."""
+        return self._site.service.trends.now()
 
     def moment(self, wall_s: float) -> str:
         """The browser puts it into its own zone."""

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from dally.web.asking import caller_of
-from dally.web.dashboard import asset_routes, job_page, map_page, queue_page
+from dally.web.dashboard import asset_routes, job_page, map_page, queue_page, trend_page
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import page
 from dally.web.dashboard.turn_streams import Streams
@@ -16,7 +16,7 @@ def add_pages(app: FastAPI, scene: Scene) -> None:
     """All pages that any scene has."""
     app.state.scene = scene
     app.state.streams = Streams(scene)
-    for module in (asset_routes, map_page, queue_page, job_page):
+    for module in (asset_routes, map_page, queue_page, job_page, trend_page):
         app.include_router(module.router)
 
 

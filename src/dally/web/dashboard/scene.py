@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from dally.cluster.topology import Topology
     from dally.live.board import Board
+    from dally.metrics.trends import Point, Trends
     from dally.web.bodies import Eta, Explanation, Job
     from dally.web.tokens import Caller
 
@@ -67,6 +68,16 @@ class Scene(Protocol):
         self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
     ) -> tuple[int, list[Job]]:
         """How many jobs have ended, and some of them, the latest first."""
+
+    @property
+    def speed(self) -> float:
+        """Of the engine's clock against the wall clock."""
+
+    def trends(self, from_s: float, to_s: float, most: int) -> Trends:
+        """How it fared between two moments, as at most so many points."""
+
+    def point(self, at_s: float | None) -> Point:
+        """The newest point of these."""
 
     def moment(self, wall_s: float) -> str:
         """A time of a board in words."""

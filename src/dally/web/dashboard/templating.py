@@ -34,7 +34,7 @@ def environment() -> Environment:
 
 def more_pages(scene: Scene) -> list[tuple[str, str]]:
     """Addresses and names of the pages besides the map and the jobs."""
-    return []
+    return [("/trends", "Trends")]
 
 
 def page(request: Request, caller: Caller, template: str, **values: Any) -> HTMLResponse:

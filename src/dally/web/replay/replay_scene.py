@@ -14,10 +14,11 @@ import polars as pl
 
 from dally.cluster.topology import Topology
 from dally.live.board import Board
+from dally.live.trend_sampler import point_of
 from dally.live.why_waiting import Why
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
-from dally.metrics.trends import Trends
+from dally.metrics.trends import Point, Trends
 from dally.report.explain import Stories
 from dally.report.time_text import run_stamp
 from dally.web.bodies import Eta, Explanation, Job, StoryLine
@@ -167,6 +168,12 @@ class ReplayScene:
     def trends(self, from_s: float, to_s: float, most: int) -> Trends:
         """How it fared in between."""
         return self._trends.between(self._moment(from_s), self._moment(to_s), most)
+
+    speed = 1.0
+
+    def point(self, at_s: float | None) -> Point:
+        """At a moment."""
+        return point_of(self.board(at_s), self.topology)
 
     @cached_property
     def profile(self) -> list[float]:

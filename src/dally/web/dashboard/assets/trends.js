@@ -1,0 +1,280 @@
+// Charts of how the cluster fares. The server gives all series of a span; while it lives, the newest point is asked for
+// as turns come, and all of them again once a new sample is due.
+
+import { isLive, say, tell } from "./base.js";
+
+const root = document.getElementById("trends");
+const HEIGHT = 240;
+const BARS = new Set(["preemptions"]);
+const FILLED = new Set(["gpus_used", "fragmentation"]);
+const NOW_EVERY_MS = 2000;
+
+let span = root.dataset.span;
+let found = null;
+let charts = new Map(); // by topic
+let loaded_ms = 0;
+
+// Times.
+
+const replay = document.getElementById("replay");
+const dated = !replay || replay.dataset.epoch !== "";
+const zone = replay?.dataset.zone || undefined;
+const CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: zone });
+const two = (number) => String(number).padStart(2, "0");
+
+function words(wall_s) {
+  if (wall_s === null) return "";
+  if (dated) return CLOCK.format(new Date(wall_s * 1000));
+  const minutes = Math.floor(wall_s / 60);
+  return `day ${Math.floor(minutes / 1440)}, ${two(Math.floor(minutes / 60) % 24)}:${two(minutes % 60)}`;
+}
+
+function every(seconds) {
+  const units = [["h", 3600], ["min", 60], ["s", 1]];
+  const [unit, size] = units.find(([, of]) => seconds >= of) ?? units[2];
+  return `${Number((seconds / size).toFixed(1))} ${unit}`;
+}
+
+// Colours are those of the theme.
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function lineColour(topic, place) {
+  if (topic === "gpus") return colour(["--s7", "--s0", "--s2"][place] ?? "--s3");
+  return colour(`--s${[0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11][place % 11]}`);
+}
+
+// Data: columns as uPlot wants them, with holes where nobody sampled.
+
+function columns(topic) {
+  const times = [], places = [];
+  found.wall_s.forEach((wall_s, place) => {
+    if (place && wall_s - found.wall_s[place - 1] > 2.5 * found.every_s) {
+      times.push(found.wall_s[place - 1] + found.every_s);
+      places.push(-1);
+    }
+    times.push(wall_s);
+    places.push(place);
+  });
+  const lines = topic.series.map((line) => places.map((place) => (place < 0 ? null : line.values[place])));
+  const now = found.now;
+  if (isLive && now && now.wall_s > (times.at(-1) ?? 0)) {
+    times.push(now.wall_s);
+    topic.series.forEach((line, place) => lines[place].push(BARS.has(line.name) ? null : now.values[line.name] ?? null));
+  }
+  return [times, ...lines];
+}
+
+function ends() {
+  const last = isLive ? found.now.wall_s : found.wall_s.at(-1) ?? found.now.wall_s;
+  const first = found.span_s ? last - found.span_s : (found.wall_s[0] ?? last) - found.every_s;
+  return isLive ? [first, last] : [Math.max(first, (found.wall_s[0] ?? first) - found.every_s), last];
+}
+
+function number(value) {
+  if (value === null || value === undefined) return "–";
+  return value.toLocaleString(undefined, { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 0 });
+}
+
+// One chart.
+
+function options(topic, width) {
+  const grid = { stroke: colour("--grid"), width: 1 };
+  const soft = colour("--soft");
+  const axis = { stroke: soft, grid, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui", labelFont: "12px system-ui" };
+  const unit = topic.name === "preemptions" ? `per ${every(found.every_s)}` : topic.unit;
+  const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 34 };
+  if (!dated) time.values = (_, splits) => splits.map((at) => words(at).replace("day ", "d").replace(", ", " "));
+  return {
+    width, height: HEIGHT,
+    tzDate: zone ? (at) => window.uPlot.tzDate(new Date(at * 1000), zone) : undefined,
+    cursor: { sync: { key: "trends" }, points: { size: 6 }, drag: { x: true, y: false } },
+    legend: { live: true },
+    scales: {
+      x: { time: dated, range: (_, low, high) => (low === null ? ends() : [low, high]) },
+      y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.06 : 1] },
+    },
+    axes: [time, { ...axis, label: unit, labelSize: 20, size: 48 }],
+    hooks: { draw: [moment] },
+    series: [
+      { label: "time", value: (_, at) => words(at) },
+      ...topic.series.map((line, place) => style(topic, line, place)),
+    ],
+  };
+}
+
+function style(topic, line, place) {
+  const stroke = lineColour(topic.name, place);
+  const bars = BARS.has(line.name);
+  return {
+    label: line.label, stroke, width: bars ? 0 : 1.75, value: (_, value) => number(value),
+    fill: bars ? stroke : FILLED.has(line.name) ? `${stroke}22` : undefined,
+    paths: bars ? window.uPlot.paths.bars({ size: [0.9, 40, 1] }) : undefined,
+    points: { show: found.wall_s.length < 3 && !bars },
+  };
+}
+
+// In a replay: where it is.
+function moment(chart) {
+  if (isLive) return;
+  const at = chart.valToPos(found.now.wall_s, "x", true);
+  const { left, top, width, height } = chart.bbox;
+  if (at < left || at > left + width) return;
+  chart.ctx.save();
+  chart.ctx.strokeStyle = colour("--bad");
+  chart.ctx.lineWidth = devicePixelRatio;
+  chart.ctx.beginPath();
+  chart.ctx.moveTo(at, top);
+  chart.ctx.lineTo(at, top + height);
+  chart.ctx.stroke();
+  chart.ctx.restore();
+}
+
+function sections() {
+  return [...root.querySelectorAll("[data-topic]")];
+}
+
+function draw() {
+  for (const { chart } of charts.values()) chart?.destroy();
+  charts = new Map();
+  for (const section of sections()) {
+    const topic = found.topics.find((one) => one.name === section.dataset.topic);
+    const place = section.querySelector(".chart");
+    place.replaceChildren();
+    if (!topic?.series.length || !found.wall_s.length) {
+      const none = document.createElement("p");
+      none.className = "none";
+      none.textContent = topic?.name === "timers" ? "No demand holds out for closer." : "Nothing was measured in this time.";
+      place.append(none);
+      charts.set(section.dataset.topic, { topic, chart: null });
+      continue;
+    }
+    const chart = new window.uPlot(options(topic, place.clientWidth), columns(topic), place);
+    charts.set(topic.name, { topic, chart });
+  }
+  const [low, high] = ends();
+  for (const { chart } of charts.values()) chart?.setScale("x", { min: low, max: high });
+  showWords();
+  for (const section of sections()) fillTable(section);
+  document.getElementById("trend-every").textContent =
+    found.wall_s.length ? `one point: ${every(found.every_s)}; drag to look closer, double-click to go back` : "";
+}
+
+function showWords() {
+  for (const section of sections()) {
+    const text = found.now.words[section.dataset.topic];
+    const place = section.querySelector("[data-words]");
+    if (text && place.textContent !== text) place.textContent = text;
+  }
+}
+
+// The same as a table, made when somebody opens it.
+
+function fillTable(section) {
+  const details = section.querySelector("details");
+  const place = details.querySelector(".tablebox");
+  if (!details.open) return place.replaceChildren();
+  const topic = found.topics.find((one) => one.name === section.dataset.topic);
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  const cell = (row, kind, text, scope) => {
+    const made = document.createElement(kind);
+    made.textContent = text;
+    if (scope) made.scope = scope;
+    if (kind === "td" || scope === "col") made.className = "number";
+    row.append(made);
+  };
+  cell(head, "th", "time", "col");
+  for (const line of topic.series) cell(head, "th", `${line.label}`, "col");
+  const body = table.createTBody();
+  for (let at = found.wall_s.length - 1; at >= 0; at -= 1) {
+    const row = body.insertRow();
+    cell(row, "th", words(found.wall_s[at]), "row");
+    for (const line of topic.series) cell(row, "td", number(line.values[at]));
+  }
+  place.replaceChildren(table);
+}
+
+// Asking.
+
+function withMoment(address) {
+  const at = new URLSearchParams(location.search).get("at");
+  return !isLive && at !== null ? `${address}&at=${at}` : address;
+}
+
+async function ask(address) {
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(String(answer.status));
+  return answer.json();
+}
+
+async function load() {
+  loaded_ms = performance.now();
+  try {
+    found = await ask(withMoment(`/trends/series.json?span=${span}`));
+  } catch (error) {
+    say("Trends cannot be had just now.");
+    return;
+  }
+  draw();
+  window.dally.trends = { points: found.wall_s.length, now_s: found.now.wall_s };
+  tell("dally:trends");
+}
+
+let asking = false;
+let asked_ms = 0;
+
+async function newest() {
+  if (asking || !found || document.hidden || performance.now() - asked_ms < NOW_EVERY_MS) return;
+  asking = true;
+  asked_ms = performance.now();
+  try {
+    const now = await ask("/trends/now.json?");
+    const words = { ...found.now.words, ...now.words };
+    found.now = { ...now, words };
+    const [low, high] = ends();
+    for (const { topic, chart } of charts.values()) {
+      if (!chart) continue;
+      const zoomed = chart.scales.x.max < chart.data[0].at(-1) - 1 || chart.scales.x.min > low + found.every_s + 60;
+      chart.setData(columns(topic), false);
+      if (zoomed) chart.redraw();
+      else chart.setScale("x", { min: low, max: high });
+    }
+    showWords();
+    window.dally.trends.now_s = now.wall_s;
+  } catch (error) {
+    // the next turn asks again
+  } finally {
+    asking = false;
+  }
+  if (performance.now() - loaded_ms > 1000 * Math.max(60, found.every_s)) load();
+}
+
+document.querySelector(".spans").addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-span]");
+  if (!link) return;
+  event.preventDefault();
+  span = link.dataset.span;
+  for (const one of document.querySelectorAll(".spans a")) one.toggleAttribute("aria-current", one === link);
+  link.setAttribute("aria-current", "true");
+  const address = new URL(location.href);
+  address.searchParams.set("span", span);
+  history.replaceState(history.state, "", address);
+  load();
+});
+root.addEventListener("toggle", (event) => fillTable(event.target.closest("[data-topic]")), true);
+document.body.addEventListener("dally:turn", newest);
+document.body.addEventListener("dally:reset", () => load());
+document.body.addEventListener("dally:moment", () => load());
+document.body.addEventListener("dally:theme", () => found && draw());
+
+let width = root.clientWidth;
+new ResizeObserver(() => {
+  if (!found || root.clientWidth === width) return;
+  width = root.clientWidth;
+  for (const { chart } of charts.values()) chart?.setSize({ width: chart.root.parentElement.clientWidth, height: HEIGHT });
+}).observe(root);
+
+load();

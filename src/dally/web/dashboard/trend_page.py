@@ -1,0 +1,115 @@
+"""How the cluster fares over time: charts, a sentence and a table each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from dally.live.store.database import StoreError
+from dally.metrics.trends import TOPICS, Point, Trends
+from dally.web.asking import AnyCaller
+from dally.web.dashboard.scene import Scene
+from dally.web.dashboard.templating import moment_of, page, scene_of
+from dally.web.dashboard.trend_words import trend_words
+
+MOST_POINTS: Final = 600
+SPANS: Final = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0}  # of the wall clock
+ALL: Final = "all"  # of a run
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/trends")
+async def trend_page(request: Request, caller: AnyCaller, span: str = "") -> HTMLResponse:
+    """The page; its figures come as JSON."""
+    scene = scene_of(request)
+    chosen = _chosen(scene, span)
+    found, point = await run_in_threadpool(_found, scene, chosen, moment_of(request))
+    words = trend_words(point, found, scene.topology.tiers)
+    spans = list(SPANS) if scene.is_live else [*SPANS, ALL]
+    return page(request, caller, "trends.html", topics=_topics(found), words=words, spans=spans, span=chosen)
+
+
+@router.get("/trends/series.json")
+async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONResponse:
+    """All series of a span that ends now, or at the moment of a replay."""
+    scene, at_s = scene_of(request), moment_of(request)
+    chosen = _chosen(scene, span)
+    found, point = await run_in_threadpool(_found, scene, chosen, at_s)
+    board = scene.board(at_s)
+    return JSONResponse(
+        {
+            "boot": scene.boot,
+            "every_s": found.every_s,
+            "span_s": SPANS.get(chosen),
+            "wall_s": found.wall_s,
+            "now": {"wall_s": board.wall_s, **_now(point, found, scene)},
+            "topics": [
+                {
+                    "name": topic.name,
+                    "unit": topic.unit,
+                    "series": [
+                        {"name": one.name, "label": one.label, "values": [_short(value) for value in one.values]}
+                        for one in found.of(topic.name)
+                    ],
+                }
+                for topic in TOPICS
+            ],
+        }
+    )
+
+
+@router.get("/trends/now.json")
+async def now(request: Request, caller: AnyCaller) -> JSONResponse:
+    """The newest point alone."""
+    scene, at_s = scene_of(request), moment_of(request)
+    point, board = await run_in_threadpool(scene.point, at_s), scene.board(at_s)
+    return JSONResponse({"wall_s": board.wall_s, **_now(point, Trends([], [], 60.0), scene)})
+
+
+def _now(point: Point, found: Trends, scene: Scene) -> dict[str, Any]:
+    tiers = scene.topology.tiers
+    timers = {
+        f"timer_{gpus}_{tier}": None if seconds is None else _short(seconds / 60.0)
+        for gpus, timers_s in point.timers_s.items()
+        for tier, seconds in zip(tiers[1:], timers_s, strict=False)
+    }
+    words = trend_words(point, found, tiers)
+    if not found.series:
+        del words["preemptions"]
+    return {"values": {name: _short(value) for name, value in point.values.items()} | timers, "words": words}
+
+
+def _chosen(scene: Scene, span: str) -> str:
+    usual = "day" if scene.is_live else ALL
+    return span if span in SPANS or (span == ALL and not scene.is_live) else usual
+
+
+def _found(scene: Scene, span: str, at_s: float | None) -> tuple[Trends, Point]:
+    first_s, last_s = scene.span()
+    to_s = last_s if at_s is None or span == ALL else at_s
+    from_s = first_s if span == ALL else to_s - SPANS[span] * scene.speed
+    if not scene.is_live:
+        from_s = max(from_s, first_s)
+        to_s = max(to_s, min(last_s, from_s + 60.0))
+    try:
+        return scene.trends(from_s, to_s, MOST_POINTS), scene.point(at_s)
+    except StoreError:
+        raise HTTPException(503, "the store cannot be read just now; ask again") from None
+
+
+def _topics(found: Trends) -> list[dict[str, Any]]:
+    """Those of which anything is known, and those which may come yet."""
+    return [
+        {"name": topic.name, "title": topic.title, "unit": topic.unit}
+        for topic in TOPICS
+        if found.of(topic.name) or topic.name != "turns"
+    ]
+
+
+def _short(value: float | None) -> float | None:
+    """With as many digits as a chart can show."""
+    return None if value is None else float(f"{value:.5g}")
