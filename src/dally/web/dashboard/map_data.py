@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class MapState:
-    """Jobs with GPUs, machines by number as [state, [job, GPUs, …]], uplinks by tier, and counts of everything."""
+    """Jobs with GPUs, machines by number as [state, [job, GPUs, …], why], uplinks by tier, and counts of everything."""
 
     turn: int
     at_s: float
@@ -55,7 +55,7 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
     machines: list[list[Any]] = [[STATES["down"], []] for _ in numbers]
     for node in board.nodes:
         if node.name in numbers:
-            machines[numbers[node.name]][0] = STATES[node.state]
+            machines[numbers[node.name]] = [STATES[node.state], [], *([node.reason] if node.reason else [])]
     jobs: dict[str, Row] = {}
     for line in board.jobs:
         if not line.placement:

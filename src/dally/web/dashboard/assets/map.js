@@ -4,11 +4,12 @@ import { Card } from "./map_card.js";
 import { Colouring, MODES } from "./map_colours.js";
 import { drawBase } from "./map_draw.js";
 import { el } from "./map_dom.js";
+import { Feed } from "./map_feed.js";
 import { listenToKeys } from "./map_keys.js";
 import { Layout } from "./map_layout.js";
 import { Legend } from "./map_legend.js";
 import { drawTop } from "./map_overlay.js";
-import { atLevel, beside, boxOf, jobAt, pickAt, samePlace } from "./map_pick.js";
+import { boxOf, jobAt, pickAt, samePlace } from "./map_pick.js";
 import { Pointer } from "./map_pointer.js";
 import { find, suggestions } from "./map_search.js";
 import { Shares } from "./map_shares.js";
@@ -17,7 +18,8 @@ import { MachineTable } from "./map_table.js";
 import { readTheme } from "./map_theme.js";
 import { Tree } from "./map_tree.js";
 import { EDGE, View } from "./map_view.js";
-import { about, aboutJob, sentence } from "./map_words.js";
+import { Walk } from "./map_walk.js";
+import { about, aboutJob } from "./map_words.js";
 
 const FLASH_MS = 1000;
 const FLASHES = 200;
@@ -28,14 +30,16 @@ export class ClusterMap {
   constructor(box) {
     this.box = box;
     const one = (query) => box.querySelector(query);
-    Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top"), said: one(".map-said") });
-    Object.assign(this, { hovered: null, focus: null, pinned: null, shown: null, at: null, flashes: new Map(), due: { base: false, top: false } });
+    Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top") });
+    Object.assign(this, { hovered: null, pinned: null, shown: null, at: null, flashes: new Map(), due: { base: false, top: false } });
     Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: MODES[0] });
     this.view = new View(() => this.redraw());
     this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), (what) => (what === "zoom" ? this.toPinned() : this.choose(null)));
     this.legend = new Legend(one(".map-legend"), this);
     this.table = new MachineTable(one(".map-machines"), () => this);
     this.pointer = new Pointer(this.top, this);
+    this.walk = new Walk(this, one(".map-said"));
+    this.feed = new Feed(this);
     listenToKeys(this.top, this);
     this.#controls(one);
     this.#follow();
@@ -57,19 +61,8 @@ export class ClusterMap {
   }
 
   #follow() {
-    const on = (kind, act) => document.body.addEventListener(kind, act);
-    on("dally:turn", (event) => this.take("change", event.detail));
-    on("dally:state", (event) => this.take("replace", event.detail));
-    on("dally:reset", () => this.load());
-    on("dally:theme", () => this.retheme());
+    document.body.addEventListener("dally:theme", () => this.retheme());
     new ResizeObserver(() => { if (this.tree) this.resize(); }).observe(this.stage.parentElement);
-  }
-
-  // Fetches everything anew.
-  async load() {
-    const at = new URLSearchParams(window.location.search).get("at");
-    const [tree, state] = await Promise.all(["/map/tree.json", `/map/state.json${at ? `?at=${encodeURIComponent(at)}` : ""}`].map(fetchJson));
-    this.start(tree, state);
   }
 
   start(tree, state) {
@@ -78,7 +71,7 @@ export class ClusterMap {
       this.tree = new Tree(tree);
       this.occupancy = new Occupancy(this.tree);
       this.shares = new Shares(this.tree);
-      Object.assign(this, { hovered: null, focus: null });
+      this.hovered = this.walk.place = null;
     }
     this.occupancy.replace(state);
     this.theme = readTheme(this.box);
@@ -91,7 +84,6 @@ export class ClusterMap {
 
   // A turn's changes, or a whole state.
   take(how, told) {
-    if (!this.tree) return;
     const began = performance.now();
     const { machines, jobs, started } = this.occupancy[how](told);
     for (const id of jobs) this.colouring.paint(this.occupancy.job(id));
@@ -184,15 +176,15 @@ export class ClusterMap {
   // What the upper layer shows.
   #marks() {
     const rings = [];
-    if (this.pinned && this.pinned.place) rings.push([this.pinned.place, 2]);
+    if (this.pinned && this.pinned.place && !this.pinned.id) rings.push([this.pinned.place, 2]);
     if (this.hovered && !jobAt(this, this.hovered)) rings.push([this.hovered, 1.5]);
-    if (this.focus) rings.push([this.focus, 3]);
+    if (this.walk.place) rings.push([this.walk.place, 3]);
     return { jobs: this.marked(), rings, flashes: this.#burning() };
   }
 
   // Jobs that are pointed at or pinned; null: none.
   marked() {
-    const job = jobAt(this, this.hovered) || (this.hovered ? null : jobAt(this, this.focus));
+    const job = jobAt(this, this.hovered) || (this.hovered ? null : jobAt(this, this.walk.place));
     if (job) return [job];
     const chosen = this.shown || this.pinned;
     return chosen && chosen.holds ? this.occupancy.jobs.filter((one) => one && chosen.holds(one)) : null;
@@ -226,12 +218,12 @@ export class ClusterMap {
     const place = pickAt(this, at.x, at.y);
     this.at = at;
     this.hovered = null;
-    this.choose(place ? this.#chosenAt(place) : null);
+    this.choose(place ? this.chosenAt(place) : null);
   }
 
-  #chosenAt(place) {
+  chosenAt(place) {
     const job = jobAt(this, place);
-    return job ? { holds: (one) => one.id === job.id, id: job.id } : { place };
+    return job ? { holds: (one) => one.id === job.id, id: job.id, place } : { place };
   }
 
   // {holds(job)} or {place} stays shown until something else is chosen.
@@ -250,17 +242,18 @@ export class ClusterMap {
   #card() {
     const hovered = this.hovered && this.at ? about(this, this.hovered) : null;
     const pinned = this.#pinnedWords();
-    if (pinned) this.card.show(pinned, true);
+    if (pinned) this.card.show(pinned, true, this.at);
     else if (hovered && window.innerWidth >= NARROW) this.card.show(hovered, false, this.at);
-    else if (this.focus) this.card.show(about(this, this.focus), false, this.#corner(this.focus));
+    else if (this.walk.place) this.card.show(about(this, this.walk.place), false, this.#corner(this.walk.place));
     else this.card.hide();
   }
 
   #pinnedWords() {
     if (!this.pinned) return null;
-    if (this.pinned.place) return about(this, this.pinned.place);
-    const job = this.pinned.id && this.occupancy.job(this.pinned.id);
-    return job ? aboutJob(this, job) : null;
+    const { id, place } = this.pinned;
+    if (!id) return place ? about(this, place) : null;
+    const job = this.occupancy.job(id);
+    return job ? aboutJob(this, job, place) : null;
   }
 
   #corner(place) {
@@ -271,7 +264,8 @@ export class ClusterMap {
   // Double click: goes into what is there.
   into(at) {
     const place = pickAt(this, at.x, at.y);
-    if (!place || place.kind === "gpu") return this.view.zoom(2, at.x, at.y, true);
+    this.choose(null);
+    if (!place || (place.kind === "gpu" && this.view.level === "gpu")) return this.view.zoom(2, at.x, at.y, true);
     return this.goTo(place);
   }
 
@@ -284,7 +278,7 @@ export class ClusterMap {
 
   toPinned() {
     if (!this.pinned) return;
-    if (this.pinned.place) this.goTo(this.pinned.place);
+    if (!this.pinned.holds) this.goTo(this.pinned.place);
     else this.#toJobs(this.occupancy.jobs.filter((job) => job && this.pinned.holds(job)));
   }
 
@@ -310,71 +304,17 @@ export class ClusterMap {
     else if (!text.trim()) this.view.fit();
   }
 
-  // By keyboard: one step in a direction; (0, 0) says where one is.
-  walk(dx, dy) {
-    if (!this.tree) return;
-    const from = this.focus ? atLevel(this, this.focus) : atLevel(this, pickAt(this, this.view.width / 2, this.view.height / 2) || { kind: "domain", tier: this.view.tier, domain: 0 });
-    const stepped = this.focus && (dx || dy) ? beside(this, from, dx, dy) : null;
-    this.#focusOn(stepped || from);
-  }
-
-  #focusOn(place) {
-    this.focus = place;
+  // One walks elsewhere.
+  moved() {
     this.hovered = null;
-    this.view.bring(boxOf(this, place));
-    this.said.textContent = sentence(this, place);
     this.#card();
     this.redraw(false);
   }
-
-  leave() {
-    this.focus = null;
-    this.#card();
-    this.redraw(false);
-  }
-
-  enter() {
-    if (!this.focus) return this.walk(0, 0);
-    const job = jobAt(this, this.focus);
-    if (job) return this.card.open();
-    if (this.focus.kind !== "gpu") this.#inside(this.focus);
-    return undefined;
-  }
-
-  #inside(place) {
-    this.goTo(place);
-    const { tier, domain } = place;
-    const number = tier ? undefined : 0;
-    this.#focusOn(tier ? { kind: "domain", tier: tier - 1, domain: this.tree.first[tier][domain] } : { kind: "gpu", tier: 0, domain, number });
-  }
-
-  pinFocus() {
-    if (this.focus) this.choose(this.#chosenAt(this.focus));
-  }
-
-  // Escape: lets go of what is pinned, then goes up one level.
-  out() {
-    if (this.pinned) return this.choose(null);
-    if (!this.focus) return this.view.fit();
-    const { tier, domain, kind } = this.focus;
-    if (kind === "gpu") return this.#focusOn({ kind: "domain", tier: 0, domain });
-    if (tier + 1 >= this.tree.root) return this.view.fit();
-    const above = { kind: "domain", tier: tier + 1, domain: this.tree.parent[tier][domain] };
-    this.view.reach(boxOf(this, { ...above, tier: Math.min(tier + 2, this.tree.root), domain: this.tree.over(tier, domain, Math.min(tier + 2, this.tree.root)) }));
-    this.#focusOn(above);
-    return undefined;
-  }
-}
-
-async function fetchJson(path) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-  return answer.json();
 }
 
 const box = document.querySelector(".map");
 if (box) {
   const map = new ClusterMap(box);
   window.dally = Object.assign(window.dally || {}, { map });
-  map.load();
+  map.feed.load();
 }

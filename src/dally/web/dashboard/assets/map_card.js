@@ -17,11 +17,12 @@ export class Card {
 
   // Shows what `about` of map_words.js told, at a point of the stage.
   show(told, pinned, at) {
-    const key = JSON.stringify([told.title, told.at, told.rows, told.more, told.jobs.map(({ job, gpus }) => [job.id, gpus]), pinned]);
+    const key = JSON.stringify([told.title, told.rows, told.more, told.jobs.map(({ job, gpus }) => [job.id, gpus]), pinned]);
     if (key !== this.key) this.#fill(told, pinned);
     Object.assign(this, { key, pinned });
     this.box.hidden = false;
     this.box.classList.toggle("pinned", pinned);
+    this.box.classList.toggle("aside", pinned && Boolean(at) && at.x > this.box.parentElement.clientWidth / 2);
     this.#place(pinned ? null : at);
   }
 
@@ -39,7 +40,7 @@ export class Card {
   #fill(told, pinned) {
     const title = told.href ? el("a", { href: told.href }, told.title) : told.title;
     this.box.replaceChildren(
-      el("p", { class: "kind" }, told.at ? `${told.kind} · ${told.at}` : told.kind),
+      el("p", { class: "kind" }, told.kind),
       el("h3", {}, title),
       el("dl", {}, ...told.rows.flatMap(([label, value]) => [el("dt", {}, label), el("dd", {}, value)])),
       told.jobs.length ? jobList(told) : "",

@@ -1,6 +1,6 @@
 // The lower layer: frames of domains, links, and at the finest level that can be told apart, tiles, machines or GPUs.
 
-import { Buckets, fitting, inset, onScreen, rounded, write } from "./map_pen.js";
+import { Buckets, fitting, inset, onScreen, rounded, snapper, write } from "./map_pen.js";
 import { drawLinks } from "./map_links.js";
 import { LABEL, MARGIN } from "./map_layout.js";
 import { DOWN, DRAINING, FREE, UP } from "./map_state.js";
@@ -137,14 +137,20 @@ export function putRuns(buckets, { tree, layout, occupancy }, machine, box, fill
   const { seats } = occupancy;
   const columns = layout.columnsOf(machine);
   const [from, to] = [tree.seat[machine], tree.seat[machine + 1]];
-  const [wide, high] = [box.w / columns, box.h / Math.ceil((to - from) / columns)];
+  const rows = Math.ceil((to - from) / columns);
+  const snap = snapper();
+  const edgeX = (column) => snap(box.x + column * box.w / columns);
+  const edgeY = (row) => snap(box.y + row * box.h / rows);
   for (let at = from; at < to;) {
     const row = Math.floor((at - from) / columns);
     const end = Math.min(to, from + (row + 1) * columns);
     let next = at + 1;
     while (next < end && seats[next] === seats[at]) next += 1;
     const fill = seats[at] === FREE ? null : fills[seats[at]];
-    if (fill) buckets.put(fill, box.x + ((at - from) % columns) * wide, box.y + row * high, (next - at) * wide, high);
+    if (fill) {
+      const [left, top] = [(at - from) % columns, edgeY(row)];
+      buckets.put(fill, edgeX(left), top, edgeX(left + next - at) - edgeX(left), edgeY(row + 1) - top);
+    }
     at = next;
   }
 }

@@ -5,23 +5,23 @@ const ZOOM = 1.6;
 
 export function listenToKeys(canvas, map) {
   canvas.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!map.tree || event.altKey || event.ctrlKey || event.metaKey) return;
     const act = actOf(event, map);
     if (!act) return;
     event.preventDefault();
     event.stopPropagation();  // a replay has keys of its own
     act();
   });
-  canvas.addEventListener("focus", () => { if (canvas.matches(":focus-visible")) map.walk(0, 0); });
-  canvas.addEventListener("blur", () => map.leave());
+  canvas.addEventListener("focus", () => { if (map.tree && canvas.matches(":focus-visible")) map.walk.step(0, 0); });
+  canvas.addEventListener("blur", () => map.walk.leave());
 }
 
 function actOf(event, map) {
-  if (event.key in STEPS) return () => map.walk(...STEPS[event.key]);
+  if (event.key in STEPS) return () => map.walk.step(...STEPS[event.key]);
   return {
-    Enter: () => map.enter(),
-    " ": () => map.pinFocus(),
-    Escape: () => map.out(),
+    Enter: () => map.walk.enter(),
+    " ": () => map.walk.pin(),
+    Escape: () => map.walk.out(),
     "+": () => map.zoom(ZOOM),
     "=": () => map.zoom(ZOOM),
     "-": () => map.zoom(1 / ZOOM),

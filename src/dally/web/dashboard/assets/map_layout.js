@@ -2,6 +2,7 @@
 
 export const LABEL = 0.85;  // height of a machine's name
 export const MARGIN = 0.3;  // around a machine's GPUs
+const WIDEST = 1.3;
 const LARGEST = 46;  // pixels of a GPU when a small cluster fills the box
 
 const between = (low, value, high) => Math.min(high, Math.max(low, value));
@@ -18,6 +19,7 @@ export class Layout {
     this.typical = [];  // width and height of a domain, by tier
     this.#machines();
     for (let tier = 1; tier <= tree.root; tier += 1) this.#shelve(tier);
+    this.#spread(width / height);
     for (let tier = tree.root; tier > 0; tier -= 1) this.#settle(tier);
     [this.width, this.height] = [this.w[tree.root][0], this.h[tree.root][0]];
   }
@@ -71,6 +73,16 @@ export class Layout {
     }
     this.w[tier][domain] = space.left + widest + space.pad;
     this.h[tier][domain] = top + space.bus + tallest + space.pad;
+  }
+
+  // What is too narrow for the box is drawn apart, within reason.
+  #spread(shape) {
+    const { root } = this.tree;
+    const by = between(1, shape * this.h[root][0] / this.w[root][0], WIDEST);
+    const last = Math.max(...this.w[root - 1]);
+    const extent = this.w[root][0];
+    for (let child = 0; child < this.x[root - 1].length; child += 1) this.x[root - 1][child] *= (by * extent - last) / (extent - last || 1);
+    this.w[root][0] = extent > last ? by * extent : extent;
   }
 
   #settle(tier) {

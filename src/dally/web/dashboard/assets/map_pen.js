@@ -59,10 +59,15 @@ export function write(pen, text, x, y, room, size, { fill, font, weight = 400, a
 // The longer of two names that fits.
 export const fitting = (name, short, room, size) => (0.56 * size * name.length <= room ? name : short);
 
+// Rounds to device pixels.
+export function snapper() {
+  const ratio = window.devicePixelRatio || 1;
+  return (value) => Math.round(value * ratio) / ratio;
+}
+
 // A map's box in pixels, on whole device pixels so that edges are sharp.
 export function onScreen(view, box) {
-  const ratio = window.devicePixelRatio || 1;
-  const snap = (value) => Math.round(value * ratio) / ratio;
+  const snap = snapper();
   const [x, y] = [snap(view.px(box.x)), snap(view.py(box.y))];
   return { x, y, w: snap(view.px(box.x + box.w)) - x, h: snap(view.py(box.y + box.h)) - y };
 }

@@ -20,7 +20,7 @@ export function pickAt(scene, px, py) {
     [tier, domain] = [tier - 1, child];
   }
   if (tier === tree.root) return null;
-  if (tier === 0 && view.level === "gpu") return gpuAt(layout, domain, at);
+  if (tier === 0) return view.level === "gpu" ? gpuAt(layout, domain, at) : takenAt(scene, domain, at);
   return { kind: "domain", tier, domain };
 }
 
@@ -47,6 +47,17 @@ function gpuAt(layout, machine, at) {
   const number = row * columns + column;
   const hit = column >= 0 && column < columns && row >= 0 && number < layout.tree.gpus[machine];
   return hit ? { kind: "gpu", tier: 0, domain: machine, number } : { kind: "domain", tier: 0, domain: machine };
+}
+
+// Of a machine drawn as a block: the GPU there if a job has it, else the machine.
+function takenAt(scene, machine, at) {
+  const { layout, tree } = scene;
+  const { x, y, w, h } = layout.box(0, machine);
+  const columns = layout.columnsOf(machine);
+  const rows = Math.ceil(tree.gpus[machine] / columns);
+  const number = Math.floor((at.y - y) / h * rows) * columns + Math.floor((at.x - x) / w * columns);
+  const place = { kind: "gpu", tier: 0, domain: machine, number: Math.min(number, tree.gpus[machine] - 1) };
+  return jobAt(scene, place) ? place : { kind: "domain", tier: 0, domain: machine };
 }
 
 export function jobAt({ tree, occupancy }, place) {

@@ -32,7 +32,7 @@ export function tierWords(tree, tier) {
 
 export function jobRows({ tree, occupancy }, job) {
   return [
-    ["Job", stranger(job) ? "" : job.id],
+    ["Id", stranger(job) ? "" : job.id],
     ["User", job.user],
     ["Model", job.model],
     ["GPUs", `${job.gpus} on ${plural(job.on.size, "machine")}`],
@@ -72,7 +72,7 @@ export const loadWords = (load) => (load === undefined || Number.isNaN(load) ? "
 export function about(scene, place) {
   const { tree, occupancy } = scene;
   const job = jobAt(scene, place);
-  if (job) return { ...aboutJob(scene, job), at: `GPU ${place.number} of ${tree.names[0][place.domain]}` };
+  if (job) return aboutJob(scene, job, place);
   const name = tree.names[place.tier][place.domain];
   if (place.kind === "link") return aboutLink(scene, place, name);
   const [from, to] = [tree.start[place.tier][place.domain], tree.start[place.tier][place.domain + 1]];
@@ -82,8 +82,17 @@ export function about(scene, place) {
   return { kind: tree.tiers[place.tier], title: name, rows, jobs: jobs.slice(0, LISTED), more: Math.max(0, jobs.length - LISTED), node: place.tier ? null : name };
 }
 
-export function aboutJob(scene, job) {
-  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows: jobRows(scene, job), jobs: [], more: 0, job };
+// A job, and the machine of it that one points at.
+export function aboutJob(scene, job, place) {
+  const rows = jobRows(scene, job);
+  const { tree, occupancy } = scene;
+  if (place) rows.push(["Here", hereWords(tree, occupancy, place)]);
+  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows, jobs: [], more: 0, node: place ? tree.names[0][place.domain] : null };
+}
+
+function hereWords(tree, occupancy, { domain, number }) {
+  const state = STATES[occupancy.up[domain]];
+  return [`GPU ${number} of ${tree.names[0][domain]}`, ...tree.path(0, domain), ...(state ? [state] : [])].join(", ");
 }
 
 function aboutLink({ tree, occupancy }, place, name) {
@@ -96,5 +105,5 @@ export function sentence(scene, place) {
   const told = about(scene, place);
   const facts = told.rows.map(([label, value]) => `${label} ${value}`).join("; ");
   const jobs = told.jobs.length ? `; ${plural(told.jobs.length + told.more, "job")}` : "";
-  return `${told.kind} ${told.title}${told.at ? `, ${told.at}` : ""}: ${facts}${jobs}.`;
+  return `${told.kind} ${told.title}: ${facts}${jobs}.`;
 }

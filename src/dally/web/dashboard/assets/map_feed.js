@@ -1,0 +1,57 @@
+// Where the map's news come from: the server's state, the stream's turns, a replay's moments.
+
+import { say } from "./base.js";
+
+export class Feed {
+  // `map` has start(tree, state), take("change" | "replace", told) and `occupancy`.
+  constructor(map) {
+    Object.assign(this, { map, loading: false, stale: false, moment: null });
+    const on = (kind, act) => document.body.addEventListener(kind, act);
+    on("dally:turn", (event) => this.turned(event.detail));
+    on("dally:state", (event) => this.#replayed(event.detail));
+    on("dally:reset", () => this.load());
+    on("dally:link", () => setTimeout(() => this.#catchUp()));
+  }
+
+  // Fetches everything anew. Turns that come about meanwhile are not lost: it is done again.
+  async load() {
+    if (this.loading) { this.stale = true; return; }
+    Object.assign(this, { loading: true, stale: false });
+    const at = new URLSearchParams(window.location.search).get("at");
+    try {
+      const [tree, state] = await Promise.all(["/map/tree.json", `/map/state.json${at ? `?at=${encodeURIComponent(at)}` : ""}`].map(fetched));
+      this.map.start(tree, this.moment || state);
+    } catch (error) {
+      say(`The map could not be fetched (${error.message}).`);
+    } finally {
+      this.loading = false;
+    }
+    if (this.stale) this.load();
+    else this.#catchUp();
+  }
+
+  // One turn of the stream; what a fetch already told is not told again.
+  turned(message) {
+    const { occupancy } = this.map;
+    if (this.loading || !occupancy) this.stale = true;
+    else if (message.after > occupancy.turn) this.load();
+    else if (message.turn > occupancy.turn) this.map.take("change", message);
+  }
+
+  #replayed(state) {
+    this.moment = state;
+    if (this.map.occupancy) this.map.take("replace", state);
+  }
+
+  // The stream is further than what was fetched.
+  #catchUp() {
+    const { occupancy } = this.map;
+    if (occupancy && !this.moment && window.dally.turn > occupancy.turn) this.load();
+  }
+}
+
+async function fetched(path) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
