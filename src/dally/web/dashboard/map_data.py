@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class MapState:
-    """Jobs with GPUs, machines by number as [state, [job, GPUs, …], why], uplinks by tier, and counts of everything."""
+    """Jobs with GPUs, machines by number as [state, [job, GPUs, …], why], uplinks by tier, and counts."""
 
     turn: int
     at_s: float

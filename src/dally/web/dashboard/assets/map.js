@@ -144,6 +144,7 @@ export class ClusterMap {
   }
 
   redraw(base = true) {
+    this.top.classList.toggle("close", this.view.touched);
     this.due.base ||= base;
     this.due.top = true;
     this.frame ||= requestAnimationFrame((now) => this.#frame(now));
@@ -154,6 +155,7 @@ export class ClusterMap {
     if (!this.layout) return;
     this.view.step(now);
     this.drawNow();
+    if (this.walk.place) this.#card();
     if (this.view.aim || this.flashes.size) this.redraw(Boolean(this.view.aim));
   }
 
@@ -244,7 +246,7 @@ export class ClusterMap {
     const pinned = this.#pinnedWords();
     if (pinned) this.card.show(pinned, true, this.at);
     else if (hovered && window.innerWidth >= NARROW) this.card.show(hovered, false, this.at);
-    else if (this.walk.place) this.card.show(about(this, this.walk.place), false, this.#corner(this.walk.place));
+    else if (this.walk.place) this.card.show(about(this, this.walk.place), false, this.#corner(this.walk.place), "Space pins");
     else this.card.hide();
   }
 

@@ -16,9 +16,9 @@ export class Card {
   }
 
   // Shows what `about` of map_words.js told, at a point of the stage.
-  show(told, pinned, at) {
+  show(told, pinned, at, hint = "Click to pin") {
     const key = JSON.stringify([told.title, told.rows, told.more, told.jobs.map(({ job, gpus }) => [job.id, gpus]), pinned]);
-    if (key !== this.key) this.#fill(told, pinned);
+    if (key !== this.key) this.#fill(told, pinned, hint);
     Object.assign(this, { key, pinned });
     this.box.hidden = false;
     this.box.classList.toggle("pinned", pinned);
@@ -37,14 +37,14 @@ export class Card {
     this.key = "";
   }
 
-  #fill(told, pinned) {
+  #fill(told, pinned, hint) {
     const title = told.href ? el("a", { href: told.href }, told.title) : told.title;
     this.box.replaceChildren(
       el("p", { class: "kind" }, told.kind),
       el("h3", {}, title),
       el("dl", {}, ...told.rows.flatMap(([label, value]) => [el("dt", {}, label), el("dd", {}, value)])),
       told.jobs.length ? jobList(told) : "",
-      pinned ? this.#buttons(told) : el("p", { class: "hint" }, "Click to pin"),
+      pinned ? this.#buttons(told) : el("p", { class: "hint" }, hint),
     );
     if (pinned && window.htmx) window.htmx.process(this.box);
   }

@@ -176,11 +176,19 @@ function drawGpus(pen, scene, machines) {
 
 function hatchMachine(pen, { layout, view, theme, occupancy }, machine) {
   const state = occupancy.up[machine];
-  const box = onScreen(view, layout.box(0, machine));
+  const box = onScreen(view, belowName(layout.box(0, machine), view));
   pen.globalAlpha = state === DOWN ? 0.9 : 1;
   rounded(pen, box, Math.min(6, 0.22 * view.unit), patternOf(theme, state), theme.hatch);
   pen.globalAlpha = 1;
 }
+
+// Hatching leaves the name readable, where there is one.
+function belowName(box, view) {
+  if (nameSize(view) < 8) return box;
+  return { ...box, y: box.y + LABEL - MARGIN / 2, h: box.h - LABEL + MARGIN / 2 };
+}
+
+const nameSize = (view) => Math.min(13, 0.6 * view.unit * LABEL);
 
 function putCells(buckets, { tree, layout, view, theme, occupancy, colouring }, machine) {
   const { unit } = view;
@@ -219,7 +227,7 @@ function hollow(pen, { tree, layout, view, theme, occupancy }, machines) {
 }
 
 function drawName(pen, { tree, layout, view, theme }, machine) {
-  const size = Math.min(13, 0.6 * view.unit * LABEL);
+  const size = nameSize(view);
   if (size < 8) return;
   const box = onScreen(view, layout.box(0, machine));
   const pad = MARGIN * view.unit + 1;
