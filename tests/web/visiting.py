@@ -80,4 +80,4 @@ class Visitor:
     def leave(self) -> None:
         """Close the window; nothing may have been wrong."""
         self.context.close()
-        assert self.wrong == []
+        assert not self.wrong, self.wrong
