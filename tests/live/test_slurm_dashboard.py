@@ -26,6 +26,7 @@ def served(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Served]:
     found = Served(tmp_path / "state", "--backend", "slurm", "--network", "slow", env=env)
     made = found.command("token", "add", "op", "--role", "operator", "--folder", str(found.folder))
     found.token = next(word for word in made.split() if word.startswith("dally_"))
+    found.wait_for_tokens()
     yield found
     found.kill()
 
@@ -33,7 +34,8 @@ def served(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Served]:
 def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, browser: Browser) -> None:
     visitor = Visitor(browser, served.url)
     page = visitor.page
-    visitor.until(lambda: "/login" in visitor.go("/").url)
+    visitor.go("/")
+    assert "/login" in page.url
     page.get_by_label("Token").fill(served.token)
     page.get_by_role("button", name="Sign in").click()
     visitor.live("/queue")

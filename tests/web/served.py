@@ -73,6 +73,13 @@ class Served:
         assert found.is_success, found.text
         return found.json()
 
+    def wait_for_tokens(self, needed: bool = True) -> None:
+        """Until the daemon has read of new or removed tokens, which it does now and then."""
+        until = time.monotonic() + STARTS_WITHIN_S
+        while (httpx.get(f"{self.url}/api/v1/status").status_code == 401) != needed:
+            assert time.monotonic() < until, "the daemon does not know of the tokens"
+            time.sleep(0.1)
+
     def submit(self, gpus: int, seconds: float, **facts: Any) -> str:
         """A job that only takes time; its id."""
         found: str = self.ask("POST", "jobs", json={"gpus": gpus, "expected_s": seconds, **facts})["job_id"]

@@ -117,7 +117,9 @@ def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> Non
     served.token = next(word for word in made.split() if word.startswith("dally_"))
     hers = served.command("token", "add", "ann", "--role", "user", "--user", "ann", "--folder", str(served.folder))
     page = visitor.page
-    visitor.until(lambda: "/login" in visitor.go("/queue?tab=running").url)  # tokens are read anew now and then
+    served.wait_for_tokens()
+    visitor.go("/queue?tab=running")
+    assert "/login" in page.url
     assert visitor.grave() == []
     visitor.expected = ("401",)
     page.get_by_label("Token").fill("dally_wrong")
@@ -140,4 +142,5 @@ def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> Non
     served.command("token", "remove", "op", "--folder", str(served.folder))
     served.command("token", "remove", "ann", "--folder", str(served.folder))
     served.token = ""
-    visitor.until(lambda: visitor.go("/queue").url.endswith("/queue"))
+    served.wait_for_tokens(needed=False)
+    visitor.live("/queue")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from dally.engine.state import State
 from dally.live.backends import base
+from dally.live.backends.base import Placement
+from dally.live.facts import placement_of
 from dally.live.operators_word import HOLD, Words
 from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
@@ -148,7 +150,7 @@ def _line(
         submit_s=clock.wall_s(job.submit_s),
         since_s=clock.wall_s(job.placed_s if running else job.lost_s),
         place=place,
-        placement=dict(told.placement),
+        placement=dict(told.placement) or _promised(job, roster),
         tier=roster.topology.tiers[job.tier] if running else "",
         work_s=job.done_s(now),
         expected_s=told.expected_s,
@@ -160,6 +162,13 @@ def _line(
         next_s=None if why.next_s is None else clock.wall_s(why.next_s),
         held_by="" if held is None else held.who,
     )
+
+
+def _promised(job: Job, roster: Roster) -> Placement:
+    """Where a job is about to start, of which the backend does not say yet where it is."""
+    if job.status != RUNNING or job.allocation is None:
+        return {}
+    return placement_of(roster.topology, job.allocation)
 
 
 def _state(job: Job, told: str) -> str:
