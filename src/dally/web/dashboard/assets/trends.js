@@ -6,6 +6,8 @@ import { isLive, say, tell } from "./base.js";
 const root = document.getElementById("trends");
 const HEIGHT = 240;
 const BARS = new Set(["preemptions"]);
+const COUNTED = new Set(["waiting_jobs", "slots", "preemptions"]);
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000, 1000000];
 const FILLED = new Set(["gpus_used", "fragmentation"]);
 const NOW_EVERY_MS = 2000;
 
@@ -27,6 +29,19 @@ function words(wall_s) {
   if (dated) return CLOCK.format(new Date(wall_s * 1000));
   const minutes = Math.floor(wall_s / 60);
   return `day ${Math.floor(minutes / 1440)}, ${two(Math.floor(minutes / 60) % 24)}:${two(minutes % 60)}`;
+}
+
+// Along the axis: the day where one begins, else the hour.
+const HOUR = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone });
+const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: zone });
+
+function ticks(_, splits, _axis, _space, step) {
+  return splits.map((at) => {
+    if (!dated) return words(at).replace("day ", "d").replace(", ", " ");
+    const date = new Date(at * 1000);
+    const hour = HOUR.format(date);
+    return step >= 86400 || hour === "00:00" ? DAY.format(date) : hour;
+  });
 }
 
 function every(seconds) {
@@ -85,10 +100,10 @@ function options(topic, width) {
   const soft = colour("--soft");
   const axis = { stroke: soft, grid, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui", labelFont: "12px system-ui" };
   const unit = topic.name === "preemptions" ? `per ${every(found.every_s)}` : topic.unit;
-  const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 34 };
-  if (!dated) time.values = (_, splits) => splits.map((at) => words(at).replace("day ", "d").replace(", ", " "));
+  const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 32, values: ticks };
+  const amount = { ...axis, label: unit, labelSize: 20, size: 48, ...(COUNTED.has(topic.name) ? { incrs: WHOLE } : {}) };
   return {
-    width, height: HEIGHT,
+    width, height: HEIGHT, padding: [8, 14, 0, 0],
     tzDate: zone ? (at) => window.uPlot.tzDate(new Date(at * 1000), zone) : undefined,
     cursor: { sync: { key: "trends" }, points: { size: 6 }, drag: { x: true, y: false } },
     legend: { live: true },
@@ -96,10 +111,10 @@ function options(topic, width) {
       x: { time: dated, range: (_, low, high) => (low === null ? ends() : [low, high]) },
       y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.06 : 1] },
     },
-    axes: [time, { ...axis, label: unit, labelSize: 20, size: 48 }],
+    axes: [time, amount],
     hooks: { draw: [moment] },
     series: [
-      { label: "time", value: (_, at) => words(at) },
+      { label: "time", value: (chart, at) => words(at ?? chart.data[0].at(-1) ?? null) },
       ...topic.series.map((line, place) => style(topic, line, place)),
     ],
   };
@@ -109,7 +124,7 @@ function style(topic, line, place) {
   const stroke = lineColour(topic.name, place);
   const bars = BARS.has(line.name);
   return {
-    label: line.label, stroke, width: bars ? 0 : 1.75, value: (_, value) => number(value),
+    label: line.label, stroke, width: bars ? 0 : 1.75, value: (chart, value, own, at) => number(at === null ? chart.data[own].findLast((one) => one !== null) : value),
     fill: bars ? stroke : FILLED.has(line.name) ? `${stroke}22` : undefined,
     paths: bars ? window.uPlot.paths.bars({ size: [0.9, 40, 1] }) : undefined,
     points: { show: found.wall_s.length < 3 && !bars },
