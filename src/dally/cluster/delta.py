@@ -84,13 +84,14 @@ def _step(tree: _Tree, tiers: list[str], step: str, text: str) -> _Tree:
 def _tier(tiers: list[str], name: str, text: str) -> int:
     """The tier of that name; the whole network cannot be counted."""
     for tier, known in enumerate(tiers[:-1]):
-        if name.lower() in (known.lower(), _plural(known.lower())):
+        if name.lower() in (known.lower(), tier_plural(known.lower())):
             return tier
-    problem = f"no tier is called {name!r}; this cluster has {', '.join(map(_plural, tiers[:-1]))}"
+    problem = f"no tier is called {name!r}; this cluster has {', '.join(map(tier_plural, tiers[:-1]))}"
     raise InputError(f"--cluster-delta {text!r}: {problem}")
 
 
-def _plural(name: str) -> str:
+def tier_plural(name: str) -> str:
+    """What several domains of a tier are called."""
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return f"{name}es"
     if name.endswith("y") and name[-2:-1] not in "aeiou":

@@ -23,9 +23,12 @@ from dally.live.eta.present import Present, load_present
 from dally.live.store import Store
 from dally.live.store.schema import JOBS
 from dally.model import HELD, WAITING, Job
+from dally.policies.declaration import DURATIONS
+from dally.policies.registry import find
 from dally.report.time_text import brief
 
 PILOT: Final = 6  # part of the time that the first look at a side may take
+ORACLE: Final = "oracle"  # the predictor that knows
 SHORTEST_S: Final = 600.0  # a future that is worth telling of
 
 Report = Callable[[int, int], None]  # done, of how many
@@ -98,6 +101,7 @@ class _Futures:
             raise InputError(f"{effort.cpu_s:g} s of CPU are not enough for one future")
         if len(found.pairs) < effort.futures:
             notes.append(f"{len(found.pairs)} of {effort.futures} futures: there was no more time.")
+        notes += [told for told in dict.fromkeys(map(_oracle, (self._asked.before, self._asked.after))) if told]
         if not self._newcomers:
             notes.append("Nobody new comes: too little is known of when jobs come.")
         return found.answer(notes)
@@ -137,6 +141,15 @@ class _Futures:
             found += fitting
         self._newcomers += len(found)
         return found
+
+
+def _oracle(stage: Stage) -> str:
+    """A word about policies that are told what nobody knows."""
+    if find(stage.setup.policy).needs != DURATIONS or stage.setup.settings.get("predictor", ORACLE) != ORACLE:
+        return ""
+    return (
+        f"{stage.setup.policy} must know how long jobs take, and is told: on the cluster it goes by what users say."
+    )
 
 
 def _people(present: Present) -> list[Person]:

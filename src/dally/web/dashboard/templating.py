@@ -17,7 +17,7 @@ from markupsafe import Markup
 from dally import __version__
 from dally.report.time_text import brief
 from dally.web.dashboard.scene import Scene
-from dally.web.tokens import OPERATOR, Caller
+from dally.web.tokens import OPERATOR, USER, Caller
 
 
 @cache
@@ -32,9 +32,10 @@ def environment() -> Environment:
     return made
 
 
-def more_pages(scene: Scene) -> list[tuple[str, str]]:
+def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     """Addresses and names of the pages besides the map and the jobs."""
-    return [("/trends", "Trends")]
+    whatif = [("/whatif", "What if")] if scene.is_live and caller.role != USER else []
+    return [("/trends", "Trends"), *whatif]
 
 
 def page(request: Request, caller: Caller, template: str, **values: Any) -> HTMLResponse:

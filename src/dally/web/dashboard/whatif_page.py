@@ -1,0 +1,153 @@
+"""What if: a form, how far it is, and what would change."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import ValidationError
+
+from dally.cluster.delta import tier_plural
+from dally.cluster.links import has_links
+from dally.cluster.network_spec import read_settings
+from dally.cluster.presets import PRESETS
+from dally.errors import InputError
+from dally.live.ahead.what_if_answer import Figure
+from dally.live.ahead.what_ifs import WhatIf
+from dally.policies.registry import all_policies
+from dally.web.asking import AnySite
+from dally.web.bodies import WhatIfQuestion
+from dally.web.dashboard.templating import page
+from dally.web.site import Site
+from dally.web.tokens import Caller
+from dally.web.whatif_routes import Overseer, asked_of
+
+FIELDS: Final = ("over", "policy", "settings", "cluster_delta", "network", "futures", "ahead_days", "days")
+EMPTY: Final = dict.fromkeys(FIELDS, "") | {"over": "ahead", "futures": "20", "ahead_days": "3", "days": "7"}
+PLAIN: Final = ("fast", "normal", "slow", "congested")  # presets that name no hardware
+MORE_IS_BETTER: Final = ("gpus_used", "gpus_useful")
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/whatif")
+async def whatif_page(request: Request, site: AnySite, caller: Overseer) -> HTMLResponse:
+    """The form, and what was asked last."""
+    return _page(request, site, caller, EMPTY, site.service.whatifs.latest())
+
+
+@router.post("/whatif")
+async def ask(request: Request, site: AnySite, caller: Overseer) -> Response:
+    """Begin; with htmx the piece that shows how far it is."""
+    given = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+    asked = EMPTY | {name: given[name][0].strip() for name in FIELDS if name in given}
+    try:
+        begun = await run_in_threadpool(asked_of, site, caller, _question(asked))
+    except (HTTPException, InputError) as error:
+        problem = _in_words(error.detail if isinstance(error, HTTPException) else str(error))
+        if "hx-request" in request.headers:
+            return page(request, caller, "_whatif.html", found=None, problem=problem)
+        answer = _page(request, site, caller, asked, None, problem)
+        answer.status_code = 422
+        return answer
+    if "hx-request" in request.headers:
+        return _piece(request, caller, site.service.whatifs.find(begun.number))
+    return RedirectResponse(f"/whatif/{begun.number}", 303)
+
+
+@router.get("/whatif/settings")
+async def settings(request: Request, site: AnySite, caller: Overseer, policy: str = "") -> HTMLResponse:
+    """What can be set of a policy."""
+    found = all_policies()[0].get(policy or site.service.config.setup.policy)
+    return page(request, caller, "_whatif_settings.html", params=found.params if found else (), files=_files(found))
+
+
+@router.get("/whatif/{number}")
+async def see(request: Request, site: AnySite, caller: Overseer, number: str) -> HTMLResponse:
+    """How far it is, or what came of it."""
+    found = site.service.whatifs.find(number)
+    if found is None:
+        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+    if "hx-request" in request.headers:
+        return _piece(request, caller, found)
+    return _page(request, site, caller, EMPTY, found)
+
+
+@router.post("/whatif/{number}/cancel")
+async def cancel(request: Request, site: AnySite, caller: Overseer, number: str) -> Response:
+    """Take it back."""
+    found = await run_in_threadpool(site.service.whatifs.cancel, number)
+    if found is None:
+        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+    if "hx-request" in request.headers:
+        return _piece(request, caller, found)
+    return RedirectResponse(f"/whatif/{number}", 303)
+
+
+def _question(asked: dict[str, str]) -> WhatIfQuestion:
+    """What the form says; InputError for what it cannot say."""
+    pieces = [piece for piece in re.split(r"[,\n\r]+", asked["settings"]) if piece.strip()]
+    try:
+        return WhatIfQuestion(
+            over=asked["over"],  # type: ignore[arg-type]
+            policy=asked["policy"],
+            settings=read_settings("--set", pieces),
+            cluster_delta=asked["cluster_delta"],
+            network=asked["network"],
+            futures=asked["futures"],  # type: ignore[arg-type]
+            ahead_s=86400.0 * _number("days ahead", asked["ahead_days"]),
+            days=_number("days back", asked["days"]),
+        )
+    except ValidationError as error:
+        told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
+        raise InputError("; ".join(told)) from None
+
+
+def _number(what: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{what}: {text!r} is not a number") from None
+
+
+def _in_words(problem: str) -> str:
+    """A problem of the command line as one of the form."""
+    for option, words in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--network", "Network")):
+        problem = problem.replace(option, words)
+    return problem[:1].upper() + problem[1:]
+
+
+def _page(
+    request: Request, site: Site, caller: Caller, asked: dict[str, str], found: WhatIf | None, problem: str = ""
+) -> HTMLResponse:
+    service = site.service
+    setup, tiers = service.config.setup, service.topology.tiers
+    connected = bool(setup.network or setup.network_settings or has_links(service.topology))
+    return page(
+        request, caller, "whatif.html", asked=asked, problem=problem, policies=all_policies()[0], now=setup,
+        deltas=[f"+1 {tiers[-2]}", f"+2 {tier_plural(tiers[-2])}", f"+4 {tier_plural(tiers[0])}", f"-1 {tiers[0]}"],
+        networks=[*PLAIN, *(name for name in PRESETS if name not in PLAIN)] if connected else [], **_shown(found),
+    )  # fmt: skip
+
+
+def _piece(request: Request, caller: Caller, found: WhatIf | None) -> HTMLResponse:
+    return page(request, caller, "_whatif.html", problem="", **_shown(found))
+
+
+def _shown(found: WhatIf | None) -> dict[str, Any]:
+    return {"found": found, "way": way}
+
+
+def way(figure: Figure) -> str:
+    """Whether the change is for the better; empty where it is none, or not certain."""
+    if figure.low <= 0.0 <= figure.high:
+        return ""
+    return "good" if (figure.change > 0.0) == (figure.name in MORE_IS_BETTER) else "bad"
+
+
+def _files(found: Any) -> tuple[str, ...]:
+    return found.files if found else ()
