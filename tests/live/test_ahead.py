@@ -95,7 +95,7 @@ def test_the_same_on_both_sides_differs_in_nothing(policy: str, network: str) ->
     found = now.ask(AskedChange(), PAST)
     assert now.content() == before  # and the present is as it was
     assert {(one.change, one.low, one.high) for one in found.figures} == {(0.0, 0.0, 0.0)}
-    assert found.headline == f"{policy}, as it is: those who wait now wait as long."
+    assert found.headline == f"{policy}, as it is: those who wait now wait as long; the mean job takes as long."
     assert found == now.ask(AskedChange(policy=policy), PAST)
     assert figures(found)["coming_jct_s"][0] > 0.0
 
@@ -114,7 +114,9 @@ def test_jobs_of_a_rack_that_goes_wait_again() -> None:
     found = now.ask(AskedChange(cluster_delta="-1 rack"))
     assert figures(found)["waiting_s"] == (0.0, 500.0)
     assert [one.job_id for one in found.losers] == ["j1"]
-    assert found.headline.startswith("fifo, -1 rack instead of fifo: nobody waits now; jobs that run take 8.3 min")
+    assert found.headline.startswith(
+        "fifo, -1 rack instead of fifo: nobody waits now; the mean job takes 8.3 min longer"
+    )
     with pytest.raises(InputError, match="job j0 asks for 16 GPUs and the cluster would have 8"):
         check_sizes([("j0", 16)], changed(AskedChange(cluster_delta="-3 machines"), now.stage))
 

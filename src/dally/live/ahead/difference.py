@@ -87,20 +87,23 @@ class Compared:
         found: list[Figure] = []
         if waiting:
             found += [
-                self._figure("wait_mean_s", "wait until the start, mean", lambda side: mean(_starts(side, waiting)),
-                             "of those who wait now"),
-                self._figure("wait_p90_s", "wait until the start, 90 %",
-                             lambda side: quantile(sorted(_starts(side, waiting)), 0.9),
+                self._figure("wait_mean_s", "waiting, mean", lambda side: mean(_waits(side, waiting)),
+                             "of those who wait now, until they are done; preemptions included"),
+                self._figure("wait_p90_s", "waiting, 90 %",
+                             lambda side: quantile(sorted(_waits(side, waiting)), 0.9),
                              "so long or less for nine of ten of those who wait now"),
+                self._figure("first_start_s", "first start after, mean", lambda side: mean(_starts(side, waiting)),
+                             "of those who wait now"),
                 self._figure("served_s", "all of them started after", lambda side: max(_starts(side, waiting))),
             ]  # fmt: skip
         found.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
         if self.people:
+            everybody = [person.number for person in self.people]
             found += [
-                self._figure("waiting_s", "without GPUs, mean", lambda side: mean(_waits(side)),
-                             "of all jobs that are here now, until they are done; preemptions included"),
+                self._figure("waiting_s", "waiting, mean of all", lambda side: mean(_waits(side, everybody)),
+                             "of all who wait or run now, until they are done"),
                 self._figure("jct_mean_s", "mean JCT",
-                             lambda side: mean(_ends(side)) + mean(ages_s), "of all jobs that are here now"),
+                             lambda side: mean(_ends(side)) + mean(ages_s), "of all who wait or run now"),
             ]  # fmt: skip
         if all(pair.before.coming_jct_s for pair in self.pairs):
             found.append(
@@ -158,29 +161,42 @@ def spread_words(futures: int) -> str:
 
 
 def headline(figures: Sequence[Figure], before: str, after: str, spread: str) -> str:
-    """The answer in a sentence: those who wait, or if nobody does, the mean JCT."""
+    """The answer in a sentence: how long those wait who wait now, and the mean JCT."""
     by_name = {figure.name: figure for figure in figures}
     instead = f"{after} instead of {before}" if after != before else f"{after}, as it is"
-    figure = by_name.get("wait_mean_s") or by_name.get("jct_mean_s")
-    if figure is None:
-        return f"{instead}: there are no jobs to compare"
-    who = "those who wait now wait" if figure.name == "wait_mean_s" else "nobody waits now; jobs that run take"
-    if figure.shown(figure.change).startswith("0") and figure.low == figure.high:
-        return f"{instead}: {who} as long."
-    low, high = sorted((abs(figure.low), abs(figure.high)))
-    way = "less" if figure.change < 0.0 else "longer"
-    span = f"{figure.shown(low)} to {figure.shown(high)}"
+    if "jct_mean_s" not in by_name:
+        return f"{instead}: there are no jobs to compare."
+    told = []
+    if "wait_mean_s" in by_name:
+        told.append(f"those who wait now wait {_by(by_name['wait_mean_s'], 'less', 'longer', spread)}")
+    else:
+        told.append("nobody waits now")
+    told.append(f"the mean job takes {_by(by_name['jct_mean_s'], 'less', 'longer', spread)}")
+    return f"{instead}: {'; '.join(told)}."
+
+
+def _by(figure: Figure, less: str, more: str, spread: str) -> str:
+    """By how much it changes, and how surely."""
+    low, high = figure.shown(figure.low, True), figure.shown(figure.high, True)
+    if low == high and figure.shown(figure.change).startswith("0 "):
+        return "as long"
+    way = less if figure.change < 0.0 else more
     if figure.low < 0.0 < figure.high:
-        span = f"{figure.shown(figure.low, True)} to {figure.shown(figure.high, True)}"
-    return f"{instead}: {who} {figure.shown(abs(figure.change))} {way} on average ({span} {spread})."
+        span = f"{low} to {high} {spread}"
+    elif low == high:
+        span = spread.replace("9 of 10", "all")
+    else:
+        near, far = sorted((abs(figure.low), abs(figure.high)))
+        span = f"{figure.shown(near)} to {figure.shown(far)} {spread}"
+    return f"{figure.shown(abs(figure.change))} {way} on average ({span})"
 
 
 def _starts(side: FutureSide, numbers: Sequence[int]) -> list[float]:
     return [side.fates[number].start_s for number in numbers]
 
 
-def _waits(side: FutureSide) -> list[float]:
-    return [fate.waits_s for fate in side.fates.values()]
+def _waits(side: FutureSide, numbers: Sequence[int]) -> list[float]:
+    return [side.fates[number].waits_s for number in numbers]
 
 
 def _ends(side: FutureSide) -> list[float]:

@@ -29,7 +29,8 @@ from dally.web.whatif_routes import Overseer, asked_of
 FIELDS: Final = ("over", "policy", "settings", "cluster_delta", "network", "futures", "ahead_days", "days")
 EMPTY: Final = dict.fromkeys(FIELDS, "") | {"over": "ahead", "futures": "20", "ahead_days": "3", "days": "7"}
 PLAIN: Final = ("fast", "normal", "slow", "congested")  # presets that name no hardware
-MORE_IS_BETTER: Final = ("gpus_used", "gpus_useful")
+MORE_IS_BETTER: Final = "gpus_useful"
+NEITHER: Final = "gpus_used"
 
 router = APIRouter(include_in_schema=False)
 
@@ -144,9 +145,9 @@ def _shown(found: WhatIf | None) -> dict[str, Any]:
 
 def way(figure: Figure) -> str:
     """Whether the change is for the better; empty where it is none, or not certain."""
-    if figure.low <= 0.0 <= figure.high:
+    if figure.low <= 0.0 <= figure.high or figure.name == NEITHER:
         return ""
-    return "good" if (figure.change > 0.0) == (figure.name in MORE_IS_BETTER) else "bad"
+    return "good" if (figure.change > 0.0) == (figure.name == MORE_IS_BETTER) else "bad"
 
 
 def _files(found: Any) -> tuple[str, ...]:
