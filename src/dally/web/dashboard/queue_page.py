@@ -104,7 +104,7 @@ def tab_of(line: JobLine) -> str:
 def _row(scene: Scene, board: Board, line: JobLine) -> dict[str, Any]:
     return {
         "job": line,
-        "waited_s": max(0.0, board.wall_s - line.since_s),
+        "waited_s": max(0.0, board.wall_s - line.since_s) * scene.speed,
         "slowdowns": scene.slowdowns(line.model, line.gpus),
         "eta": scene.eta(line.job_id) if line.place is not None else None,
     }
