@@ -116,6 +116,7 @@ def told_at_start(service: Any, server: Any) -> str:
     lines = [
         f"Scheduling {size} ({config.backend}, {where}).",
         f"State:   {config.folder}",
+        f"Pages:   {server.url}/",
         f"API:     {server.url}/docs",
         f"Access:  {access if server.keys.open else 'by token'}",
     ]

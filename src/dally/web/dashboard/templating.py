@@ -27,7 +27,9 @@ def environment() -> Environment:
         loader=PackageLoader("dally.web.dashboard"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
-    made.filters.update(brief=brief, when=when, path=lambda text: quote(str(text), safe=""))
+    made.filters.update(
+        inside=inside, often=often, brief=brief, when=when, path=lambda text: quote(str(text), safe="")
+    )
     made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages)
     return made
 
@@ -75,6 +77,17 @@ def when(scene: Scene, wall_s: float | None) -> Markup:
         return Markup("<time>{}</time>").format(scene.moment(wall_s))
     stamp = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds")
     return Markup('<time datetime="{}">{}</time>').format(stamp, scene.moment(wall_s))
+
+
+def inside(tier: str, scene: Scene) -> str:
+    """Where a gang sits, by the closest tier whose one domain holds all of it."""
+    last = scene.topology.tiers[-1]
+    return f"across the {tier}" if tier == last else f"inside one {tier}"
+
+
+def often(count: int) -> str:
+    """How many times."""
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 @cache
