@@ -56,7 +56,7 @@ def busiest(scene: ReplayScene) -> tuple[float, str]:
     first_s, last_s = scene.span()
     found: list[tuple[int, float, str]] = []
     for step in range(MOMENTS):
-        at_s = round(first_s + (last_s - first_s) * step / MOMENTS)
+        at_s = float(round(first_s + (last_s - first_s) * step / MOMENTS))
         lines = scene.board(at_s).jobs
         running = [line for line in lines if line.placement]
         wide = [line for line in running if line.tier == "network"]
