@@ -6,26 +6,35 @@ WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.lua' -o -name '*.html' -o -name '*.css' -o -name '*.js')
 
-.PHONY: install demo browser test uncompiled lint bench docs site clean
+.PHONY: install demo browser test uncompiled compiled wheel lint bench docs site clean
 
 install: $(VENV)/installed
 
-$(VENV)/packages: constraints.txt pyproject.toml
+# What compiles the wheel; the rest comes while it does.
+$(VENV)/compiler: constraints.txt pyproject.toml
 	./scripts/system-packages
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		setuptools wheel "mypy[mypyc]" librt mypy_extensions
-	$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt
 	touch $@
 
-# The installed package is the compiled one; src/ itself always runs uncompiled.
+# Python compiles what it imports of them anyway; to compile all takes a minute.
+$(VENV)/packages: $(VENV)/compiler
+	$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
+		-r $(VENV)/requirements.txt
+	touch $@
+
 # Compiled once, as the wheel that others would install.
-$(VENV)/installed: $(VENV)/packages $(SOURCES)
+$(WHEEL)/built: $(VENV)/compiler $(SOURCES)
 	rm -rf $(WHEEL)
 	[ ! -d build ] || find build -path 'build/lib*' -name '*.py' -delete  # modules that are no more would go along
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--wheel-dir $(WHEEL) .
+	touch $@
+
+# The installed package is the compiled one; src/ itself always runs uncompiled.
+$(VENV)/installed: $(VENV)/packages $(WHEEL)/built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
 	touch $@
 
@@ -45,19 +54,23 @@ browser:
 # What runs compiled code is also run as plain Python; the rest (readers, pages, commands) is the same either way.
 BOTH_WAYS := tests/cluster tests/engine tests/metrics tests/perf tests/policies tests/runs tests/testing tests/test_heap.py
 
-uncompiled: lint
+uncompiled: $(VENV)/packages
 	@echo "== uncompiled"
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
 
-# The compiler takes one core for minutes: meanwhile the other one checks what needs no compiled code.
-test: browser $(VENV)/packages
-	$(MAKE) -j 2 install uncompiled
-	@echo "== the documentation's site"
-	$(MAKE) site
+# All of it, compiled. Some only wait, for Slurm or Kubernetes: four at a time, each of those with its like.
+compiled: install
 	@echo "== compiled"
-	DALLY_EXPECT=compiled $(BIN)/pytest -n 3  # some only wait, for Slurm or Kubernetes
+	DALLY_EXPECT=compiled $(BIN)/pytest -n 4 --dist loadgroup
+
+wheel: install
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
 	$(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
+
+# Two at a time: the compiler takes one core for minutes, and so does the installation of packages.
+test: browser
+	$(MAKE) -j 2 install lint site uncompiled
+	$(MAKE) -j 2 compiled wheel
 
 bench: install
 	$(BIN)/python benchmarks/engine.py
@@ -73,6 +86,7 @@ docs: install
 
 # The documentation as pages for a web server, in site/; a link that leads nowhere is an error.
 site: $(VENV)/packages
+	@echo "== the documentation's site"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,8 @@ from hypothesis import settings
 from dally import is_compiled
 from tests.examples import many
 
+# Threads of torch and scikit-learn spin while others work: there are more processes than cores already.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("dally", deadline=None, derandomize=True, database=None, max_examples=many(100))
 settings.load_profile("dally")
 
@@ -38,11 +41,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked `once` to the run of the compiled build."""
+    """Leave what is marked `once` to the run of the compiled build; tell who goes together."""
     if os.environ.get("DALLY_EXPECT") == "uncompiled":
         left_out = [item for item in items if item.get_closest_marker("once")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if shared := shared_by(item):
+                item.add_marker(pytest.mark.xdist_group(shared))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: every run looks for garbage first, and would go through all of it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def shared_by(item: pytest.Item) -> str:
+    """What it shares with others, a cluster or a browser: with `--dist loadgroup` one process runs them all."""
+    known: dict[str, Any] = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    wide = [
+        (len(made[-1].baseid), name)
+        for name, made in known.items()
+        if made[-1].baseid and made[-1].scope in ("module", "package", "session")
+    ]
+    return min(wide)[1] if wide else ""
 
 
 @pytest.fixture

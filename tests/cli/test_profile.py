@@ -22,6 +22,12 @@ def wrong(batch):
 """
 
 
+@pytest.fixture(scope="module")
+def torch() -> None:
+    """Where it is: to import it takes seconds."""
+    pytest.importorskip("torch", reason="torch is not installed")
+
+
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(app, ["profile", *arguments], env={"COLUMNS": "200"})
     if result.exception is not None:
@@ -62,8 +68,8 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         run("--model", "tiny-mlp")
 
 
+@pytest.mark.usefixtures("torch")
 def test_a_measured_model_is_ready_for_use(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     mine, raw = tmp_path / "mine.toml", tmp_path / "raw.jsonl"
     words = ("--device", "cpu", "--steps", "3", "--out", str(mine), "--raw", str(raw))
     assert "tiny-mlp" in run("--model", "tiny-mlp", "--batch", "4", "--processes", "2", *words)
@@ -75,8 +81,8 @@ def test_a_measured_model_is_ready_for_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny-decoder", "tiny-mixture", "tiny-dlrm"])
+@pytest.mark.usefixtures("torch")
 def test_every_kind_of_model_can_be_measured(name: str) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     told = json.loads(run("--model", name, "--device", "cpu", "--steps", "2", "--json"))["steps"]
     assert len(told) == 4
     for one in told:
@@ -85,8 +91,8 @@ def test_every_kind_of_model_can_be_measured(name: str) -> None:
         assert one["flops"] > 0
 
 
+@pytest.mark.usefixtures("torch")
 def test_models_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     (tmp_path / "own_model.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     words = ("--batch", "4", "--precision", "fp32", "--device", "cpu", "--steps", "2")
@@ -111,8 +117,8 @@ def test_models_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("Some Chip", "some-chip"),
     ],
 )
+@pytest.mark.usefixtures("torch")
 def test_gpus_are_called_as_in_the_catalogue(told: str, short: str) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     from dally.profiling.hardware import short_name
 
     assert short_name(told) == short

@@ -14,9 +14,9 @@ from tests.live.kube_cluster import BUNDLE, KubeCluster, kube_cluster
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 
 
-@pytest.fixture(scope="session")
-def slurm_of_session() -> Iterator[SlurmCluster]:
-    """16 nodes of 8 fake GPUs in 4 racks, for all tests of a process."""
+@pytest.fixture(scope="package")
+def slurm_of_all() -> Iterator[SlurmCluster]:
+    """16 nodes of 8 fake GPUs in 4 racks, for all tests of a process here."""
     lacking = missing()
     if lacking:
         why = f"Slurm is not installed ({', '.join(lacking)}): see scripts/system-packages test"
@@ -28,16 +28,16 @@ def slurm_of_session() -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture
-def slurm(slurm_of_session: SlurmCluster) -> Iterator[SlurmCluster]:
+def slurm(slurm_of_all: SlurmCluster) -> Iterator[SlurmCluster]:
     """The same, with nothing on it before and after."""
-    slurm_of_session.settle()
-    yield slurm_of_session
-    slurm_of_session.cancel_all()
+    slurm_of_all.settle()
+    yield slurm_of_all
+    slurm_of_all.cancel_all()
 
 
-@pytest.fixture(scope="session")
-def kube_of_session() -> Iterator[KubeCluster]:
-    """16 nodes of 8 GPUs in 4 racks on a real API server, for all tests of a process.
+@pytest.fixture(scope="package")
+def kube_of_all() -> Iterator[KubeCluster]:
+    """16 nodes of 8 GPUs in 4 racks on a real API server, for all tests of a process here.
 
     Not in a folder of pytest's: others clear those away, and then nobody would find the server to stop it.
     """
@@ -51,8 +51,8 @@ def kube_of_session() -> Iterator[KubeCluster]:
 
 
 @pytest.fixture
-def kube(kube_of_session: KubeCluster) -> Iterator[KubeCluster]:
+def kube(kube_of_all: KubeCluster) -> Iterator[KubeCluster]:
     """The same, with nothing on it before and after."""
-    kube_of_session.clear()
-    yield kube_of_session
-    kube_of_session.clear()
+    kube_of_all.clear()
+    yield kube_of_all
+    kube_of_all.clear()

@@ -20,7 +20,7 @@ from dally.traces.generate import Ask, find_recipe, generate
 from tests.examples import many
 
 # Times are multiples of 1/64 s, gangs and the cluster powers of two: sums and halves of such numbers are exact in a
-# float, so a shifted run must be equal to the last bit. With other numbers rounding may break a tie.
+# float, so a shifted run must decide the same. With other numbers rounding may break a tie.
 GRAIN = 64.0
 SHIFTS_S = (1.0, 37.0, 1234.5, 86_400.0, 1_000_003.0)  # on no grid of rounds, hours or days that they could share
 
@@ -58,9 +58,9 @@ def shifted(case: Case, by_s: float) -> Case:
 
 
 def events_of(case: Case, policy: Policy, back_s: float = 0.0) -> list[EventRow]:
-    """The run's events, `back_s` earlier."""
+    """The run's events, `back_s` earlier. A wake-up may be a quotient: its last bit is rounded off later on."""
     found = record_of(case.run(policy)).events
-    return [replace(event, time_s=event.time_s - back_s) for event in found]
+    return [replace(event, time_s=round(event.time_s - back_s, 6)) for event in found]
 
 
 def same_when_shifted(policy: str, parameters: dict[str, str], examples: int) -> None:
