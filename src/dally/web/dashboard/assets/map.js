@@ -21,10 +21,16 @@ import { EDGE, View } from "./map_view.js";
 import { Walk } from "./map_walk.js";
 import { about, aboutJob } from "./map_words.js";
 
+const MODE_KEY = "dally-map-by";
 const FLASH_MS = 1000;
 const FLASHES = 200;
 const NARROW = 640;  // pixels: the card goes to the bottom
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+
+function remembered() {
+  const mode = localStorage.getItem(MODE_KEY);
+  return MODES.includes(mode) ? mode : MODES[0];
+}
 
 export class ClusterMap {
   constructor(box) {
@@ -32,7 +38,7 @@ export class ClusterMap {
     const one = (query) => box.querySelector(query);
     Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top") });
     Object.assign(this, { hovered: null, pinned: null, shown: null, at: null, flashes: new Map(), due: { base: false, top: false } });
-    Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: MODES[0] });
+    Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: remembered() });
     this.view = new View(() => this.redraw());
     this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), (what) => (what === "zoom" ? this.toPinned() : this.choose(null)));
     this.legend = new Legend(one(".map-legend"), this);
@@ -48,11 +54,12 @@ export class ClusterMap {
   #controls(one) {
     for (const radio of this.box.querySelectorAll("input[name=map-by]")) {
       radio.addEventListener("change", () => this.colourBy(radio.value));
-      if (radio.checked) this.mode = radio.value;
+      radio.checked = radio.value === this.mode;
     }
     one(".map-in").addEventListener("click", () => this.zoom(1.6));
     one(".map-out").addEventListener("click", () => this.zoom(1 / 1.6));
     one(".map-fit").addEventListener("click", () => this.view.fit());
+    one(".map-full").hidden = !document.fullscreenEnabled;
     one(".map-full").addEventListener("click", () => this.stage.parentElement.requestFullscreen());
     const search = one(".map-find");
     search.addEventListener("submit", (event) => { event.preventDefault(); this.search(search.elements.q.value); });
@@ -65,19 +72,18 @@ export class ClusterMap {
     new ResizeObserver(() => { if (this.tree) this.resize(); }).observe(this.stage.parentElement);
   }
 
+  // What was fetched: of another cluster everything is new, of this one it is another moment.
   start(tree, state) {
-    const fresh = !this.tree || this.tree.boot !== tree.boot;
-    if (fresh) {
-      this.tree = new Tree(tree);
-      this.occupancy = new Occupancy(this.tree);
-      this.shares = new Shares(this.tree);
-      this.hovered = this.walk.place = null;
-    }
+    if (this.tree && this.tree.boot === tree.boot) { this.take("replace", state); return; }
+    this.tree = new Tree(tree);
+    this.occupancy = new Occupancy(this.tree);
+    this.shares = new Shares(this.tree);
+    this.hovered = this.walk.place = this.layout = null;
     this.occupancy.replace(state);
     this.theme = readTheme(this.box);
     this.recolour();
-    if (fresh) { this.layout = null; this.resize(); this.table.clear(); }
-    else this.table.refresh(this.tree.names[0].keys());
+    this.resize();
+    this.table.clear();
     this.#tell();
     this.box.dataset.ready = "yes";
   }
@@ -109,6 +115,7 @@ export class ClusterMap {
 
   colourBy(mode) {
     this.mode = mode;
+    localStorage.setItem(MODE_KEY, mode);
     this.recolour();
     this.legend.show(this.colouring, this.theme);
   }

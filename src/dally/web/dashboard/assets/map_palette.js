@@ -2,11 +2,12 @@
 
 // Hue, then lightnesses: yellow is no colour when it is dark, nor blue when it is pale.
 const HUES = [
-  [27, 0.52, 0.7], [48, 0.64, 0.8], [75, 0.74, 0.86], [112, 0.62, 0.8], [148, 0.48, 0.66, 0.82], [185, 0.5, 0.7, 0.86],
+  [27, 0.52, 0.7], [48, 0.64, 0.8], [75, 0.74, 0.86], [116, 0.7, 0.85], [148, 0.48, 0.66, 0.82], [185, 0.5, 0.7, 0.86],
   [232, 0.5, 0.66, 0.82], [265, 0.42, 0.58, 0.74], [300, 0.46, 0.62, 0.78], [345, 0.5, 0.66, 0.82],
 ];
 const CHROMA = { light: 0.15, dark: 0.145 };
 const LIFT = { light: 0, dark: 0.06 };
+const KEPT = 50000;  // names; a page may stay open for months
 const APART = 0.13;  // in OKLab; less is hard to tell beside each other
 
 // What the two common kinds of colour blindness make of linear red, green and blue (Machado and others, 2009).
@@ -66,7 +67,7 @@ export class Palette {
 export function ramp(theme, steps) {
   return Array.from({ length: steps }, (_, at) => {
     const share = at / (steps - 1);
-    if (theme === "dark") return hexOf(linearOf(0.42 + 0.46 * share, 0.09 + 0.06 * share, 255 + 195 * share));
+    if (theme === "dark") return hexOf(linearOf(0.47 + 0.41 * share, 0.09 + 0.06 * share, 255 + 195 * share));
     return hexOf(linearOf(0.86 - 0.44 * share, 0.06 + 0.11 * share, 225 + 165 * share));
   });
 }
@@ -98,6 +99,7 @@ export class Assigner {
     if (known !== undefined) return known;
     const found = this.#choose(hash(name), neighbours());
     this.given.set(name, found);
+    if (this.given.size > KEPT) this.given.delete(this.given.keys().next().value);
     return found;
   }
 
