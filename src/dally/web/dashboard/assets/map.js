@@ -37,10 +37,12 @@ export class ClusterMap {
     this.box = box;
     const one = (query) => box.querySelector(query);
     Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top") });
-    Object.assign(this, { hovered: null, pinned: null, shown: null, at: null, flashes: new Map(), due: { base: false, top: false } });
+    Object.assign(this, { hovered: null, pinned: null, shown: null, at: null, flashes: new Map() });
+    this.due = { base: false, top: false };
     Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: remembered() });
     this.view = new View(() => this.redraw());
-    this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), (what) => (what === "zoom" ? this.toPinned() : this.choose(null)));
+    const ask = { zoom: () => this.toPinned(), close: () => this.choose(null) };
+    this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), ask);
     this.legend = new Legend(one(".map-legend"), this);
     this.table = new MachineTable(one(".map-machines"), () => this);
     this.pointer = new Pointer(this.top, this);
@@ -64,7 +66,9 @@ export class ClusterMap {
     const search = one(".map-find");
     search.addEventListener("submit", (event) => { event.preventDefault(); this.search(search.elements.q.value); });
     search.elements.q.addEventListener("search", () => { if (!search.elements.q.value) this.search(""); });
-    search.elements.q.addEventListener("focus", () => one("datalist").replaceChildren(...suggestions(this).map((value) => el("option", { value }))));
+    search.elements.q.addEventListener("focus", () => {
+      if (this.tree) one("datalist").replaceChildren(...suggestions(this).map((value) => el("option", { value })));
+    });
   }
 
   #follow() {
@@ -145,7 +149,10 @@ export class ClusterMap {
     if (this.layout && String(layout.columns) !== String(this.layout.columns)) this.view.touched = false;
     this.layout = layout;
     const ratio = window.devicePixelRatio || 1;
-    for (const canvas of [this.base, this.top]) [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    for (const canvas of [this.base, this.top]) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
     this.view.show(layout, width, height);
     this.drawNow();
   }
@@ -253,8 +260,15 @@ export class ClusterMap {
     const pinned = this.#pinnedWords();
     if (pinned) this.card.show(pinned, true, this.at);
     else if (hovered && window.innerWidth >= NARROW) this.card.show(hovered, false, this.at);
-    else if (this.walk.place) this.card.show(about(this, this.walk.place), false, this.#corner(this.walk.place), "Space pins");
+    else if (this.walk.place) this.#cardAt(this.walk.place);
     else this.card.hide();
+  }
+
+  // Beside where one walks.
+  #cardAt(place) {
+    const box = boxOf(this, place);
+    const corner = { x: this.view.px(box.x + box.w), y: this.view.py(box.y + box.h) };
+    this.card.show(about(this, place), false, corner, "Space pins");
   }
 
   #pinnedWords() {
@@ -263,11 +277,6 @@ export class ClusterMap {
     if (!id) return place ? about(this, place) : null;
     const job = this.occupancy.job(id);
     return job ? aboutJob(this, job, place) : null;
-  }
-
-  #corner(place) {
-    const box = boxOf(this, place);
-    return { x: this.view.px(box.x + box.w), y: this.view.py(box.y + box.h) };
   }
 
   // Double click: goes into what is there.
@@ -292,12 +301,18 @@ export class ClusterMap {
   }
 
   #toJobs(jobs) {
-    const machines = jobs.flatMap((job) => [...job.on.keys()]);
-    if (!machines.length) return;
-    const sides = machines.map((machine) => this.layout.box(0, machine));
-    const [x, y] = [Math.min(...sides.map((box) => box.x)), Math.min(...sides.map((box) => box.y))];
-    const [right, bottom] = [Math.max(...sides.map((box) => box.x + box.w)), Math.max(...sides.map((box) => box.y + box.h))];
-    this.view.reach({ x, y, w: right - x, h: bottom - y }, 0, 0.7);
+    const around = { left: Infinity, top: Infinity, right: 0, bottom: 0 };
+    for (const job of jobs) {
+      for (const machine of job.on.keys()) {
+        const box = this.layout.box(0, machine);
+        around.left = Math.min(around.left, box.x);
+        around.top = Math.min(around.top, box.y);
+        around.right = Math.max(around.right, box.x + box.w);
+        around.bottom = Math.max(around.bottom, box.y + box.h);
+      }
+    }
+    const { left: x, top: y, right, bottom } = around;
+    if (right) this.view.reach({ x, y, w: right - x, h: bottom - y }, 0, 0.7);
   }
 
   zoom(factor) {

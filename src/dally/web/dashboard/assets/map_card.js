@@ -6,18 +6,19 @@ import { jobHref, jobTitle } from "./map_words.js";
 const BESIDE = 16;  // pixels from the pointer
 
 export class Card {
-  // `ask` is called with "close" or "zoom".
+  // `ask` has what its buttons do: zoom() and close().
   constructor(box, mayAct, ask) {
-    Object.assign(this, { box, mayAct, ask, pinned: false, key: "" });
+    Object.assign(this, { box, mayAct, pinned: false, key: "" });
     box.addEventListener("click", (event) => {
       const button = event.target.closest("button[data-ask]");
-      if (button) ask(button.dataset.ask);
+      if (button) ask[button.dataset.ask]();
     });
   }
 
   // Shows what `about` of map_words.js told, at a point of the stage.
   show(told, pinned, at, hint = "Click to pin") {
-    const key = JSON.stringify([told.title, told.rows, told.more, told.jobs.map(({ job, gpus }) => [job.id, gpus]), pinned]);
+    const jobs = told.jobs.map(({ job, gpus }) => [job.id, gpus]);
+    const key = JSON.stringify([told.title, told.rows, told.more, jobs, pinned]);
     if (key !== this.key) this.#fill(told, pinned, hint);
     Object.assign(this, { key, pinned });
     this.box.hidden = false;
@@ -81,5 +82,8 @@ function jobList(told) {
 
 // Where an operator acts on a machine: the dialogs come from /act.
 function nodeActs(name) {
-  return ["drain", "resume"].map((what) => el("a", { class: "act", href: "#", "hx-get": `/act/${what}/${encodeURIComponent(name)}`, "hx-target": "#dialogs" }, what));
+  return ["drain", "resume"].map((what) => {
+    const address = `/act/${what}/${encodeURIComponent(name)}`;
+    return el("a", { class: "act", href: "#", "hx-get": address, "hx-target": "#dialogs" }, what);
+  });
 }

@@ -2,9 +2,11 @@
 
 import { Assigner, ramp, steps } from "./map_palette.js";
 import { FREE } from "./map_state.js";
+import { tierWords } from "./map_words.js";
 
 const BOUNDS = [1.05, 1.25, 1.5, 2, 2.5, 3];
 const NAMED = 12;  // names that a legend lists
+const FEW = 16;  // jobs
 const LOOKED_AT = 12;  // machines of a job whose other jobs count as neighbours
 
 const times = (value) => `${value}×`;
@@ -43,15 +45,17 @@ export class Colouring {
     return theme.palette.colours[this.assigner.of(job[mode], () => [...this.assigner.given.values()])];
   }
 
-  // Colours of the jobs on this job's machines and on those beside them.
+  // Colours of the jobs on this job's machines and on those beside them; of few jobs, of all.
   #near(job) {
-    const { seats, tree, jobs } = this.occupancy;
+    const { seats, tree, jobs, slots } = this.occupancy;
+    const { given } = this.assigner;
+    if (slots.size <= FEW) return [...slots.keys()].filter((id) => given.has(id)).map((id) => given.get(id));
     const found = new Set();
     for (const machine of [...job.on.keys()].slice(0, LOOKED_AT)) {
       const [from, to] = [tree.seat[Math.max(0, machine - 1)], tree.seat[Math.min(tree.machines, machine + 2)]];
       for (let seat = from; seat < to; seat += 1) {
         const other = seats[seat] === FREE ? null : jobs[seats[seat]];
-        const colour = other && other !== job ? this.assigner.given.get(other.id) : undefined;
+        const colour = other && other !== job ? given.get(other.id) : undefined;
         if (colour !== undefined) found.add(colour);
       }
     }
@@ -75,19 +79,24 @@ export class Colouring {
 
   #tierLegend() {
     const { tiers } = this.occupancy.tree;
-    return tiers.map((label, tier) => ({ label: `within one ${label}`, colour: this.tiers[tier], holds: (job) => job.tier === tier }))
-      .map((entry, tier) => (tier && tier === tiers.length - 1 ? { ...entry, label: `across the ${tiers[tier]}` } : entry));
+    return tiers.map((_, tier) => (
+      { label: tierWords(tiers, tier), colour: this.tiers[tier], holds: (job) => job.tier === tier }
+    ));
   }
 
   #nameLegend() {
     const gpus = new Map();
-    for (const job of this.occupancy.jobs) if (job && job[this.mode]) gpus.set(job[this.mode], (gpus.get(job[this.mode]) || 0) + job.gpus);
+    for (const job of this.occupancy.jobs) {
+      const name = job && job[this.mode];
+      if (name) gpus.set(name, (gpus.get(name) || 0) + job.gpus);
+    }
     const names = [...gpus].sort((one, two) => two[1] - one[1] || (one[0] < two[0] ? -1 : 1)).map(([name]) => name);
+    const colourOf = (name) => this.theme.palette.colours[this.assigner.given.get(name)];
     const listed = names.slice(0, NAMED).map((name) => (
-      { label: name, colour: this.theme.palette.colours[this.assigner.given.get(name)], holds: (job) => job[this.mode] === name }
+      { label: name, colour: colourOf(name), holds: (job) => job[this.mode] === name }
     ));
     const rest = new Set(names.slice(NAMED));
-    if (rest.size) listed.push({ label: `and ${rest.size} more`, colour: null, holds: (job) => rest.has(job[this.mode]) });
-    return listed;
+    const others = { label: `and ${rest.size} more`, colour: null, holds: (job) => rest.has(job[this.mode]) };
+    return rest.size ? [...listed, others] : listed;
   }
 }

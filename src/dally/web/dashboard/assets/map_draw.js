@@ -13,9 +13,9 @@ export function inSight({ tree, layout, view }) {
   const seen = tree.tiers.map(() => []);
   const [right, bottom] = [view.x + view.width / view.unit, view.y + view.height / view.unit];
   const visit = (tier, domain) => {
-    const [x, y] = [layout.x[tier][domain], layout.y[tier][domain]];
+    const { x, y, w, h } = layout.box(tier, domain);
     const above = (layout.spacing[tier + 1] || { bus: 0 }).bus;
-    if (x > right || y - above > bottom || x + layout.w[tier][domain] < view.x || y + layout.h[tier][domain] < view.y) return;
+    if (x > right || y - above > bottom || x + w < view.x || y + h < view.y) return;
     seen[tier].push(domain);
     if (tier <= view.tier) return;
     const first = tree.first[tier][domain];
@@ -30,13 +30,18 @@ export function drawBase(pen, scene) {
   const seen = inSight(scene);
   pen.fillStyle = theme.ground;
   pen.fillRect(0, 0, view.width, view.height);
-  for (let tier = tree.root - 1; tier > view.tier; tier -= 1) for (const domain of seen[tier]) drawFrame(pen, scene, tier, domain);
+  eachFrame(scene, seen, (tier, domain) => drawFrame(pen, scene, tier, domain));
   drawLinks(pen, scene, seen);
-  for (let tier = tree.root - 1; tier > view.tier; tier -= 1) for (const domain of seen[tier]) drawTitle(pen, scene, tier, domain);
+  eachFrame(scene, seen, (tier, domain) => drawTitle(pen, scene, tier, domain));
   if (view.level === "gpu") drawGpus(pen, scene, seen[0]);
   else if (view.tier === 0) drawMachines(pen, scene, seen[0]);
   else drawTiles(pen, scene, view.tier, seen[view.tier]);
   return seen;
+}
+
+// Domains above those that are drawn as a whole, from the top down.
+function eachFrame({ tree, view }, seen, act) {
+  for (let tier = tree.root - 1; tier > view.tier; tier -= 1) for (const domain of seen[tier]) act(tier, domain);
 }
 
 function drawFrame(pen, { layout, view, theme }, tier, domain) {
@@ -58,7 +63,8 @@ function drawTitle(pen, scene, tier, domain) {
   const { free } = scene.shares.of(tier, domain, scene.occupancy, scene.colouring);
   const said = free ? `${free} free` : "full";
   if (room - 0.6 * size * name.length > 0.6 * size * said.length) {
-    write(pen, said, box.x + box.w - pad, middle, room, size - 1.5, { fill: theme.soft, font: theme.font, align: "right" });
+    const style = { fill: theme.soft, font: theme.font, align: "right" };
+    write(pen, said, box.x + box.w - pad, middle, room, size - 1.5, style);
   }
 }
 
@@ -75,7 +81,8 @@ function drawTile(pen, { tree, layout, view, theme, shares, occupancy, colouring
   if (titled(box)) {
     const size = Math.min(12, Math.max(9, box.h / 5));
     const name = fitting(tree.names[tier][domain], tree.short[tier][domain], box.w - 8, size);
-    write(pen, name, box.x + 4, box.y + TILE_TITLE / 2 + 1, box.w - 8, size, { fill: theme.text, font: theme.font, weight: 600 });
+    const style = { fill: theme.text, font: theme.font, weight: 600 };
+    write(pen, name, box.x + 4, box.y + TILE_TITLE / 2 + 1, box.w - 8, size, style);
   }
   putShares(buckets, tileBar(box), shares.of(tier, domain, occupancy, colouring), theme);
 }
@@ -90,7 +97,8 @@ export function tileBar(box) {
 // Jobs one after the other, column by column, the largest first; then what is idle, and what is draining or lost.
 function putShares(buckets, bar, { bands, free, draining, down, gpus }, theme) {
   if (bar.w <= 0 || bar.h <= 0 || !gpus) return;
-  const all = [...bands, { fill: theme.free, gpus: free }, { fill: theme.draining, gpus: draining }, { fill: theme.lost, gpus: down }];
+  const idle = [[theme.free, free], [theme.draining, draining], [theme.lost, down]];
+  const all = [...bands, ...idle.map(([fill, count]) => ({ fill, gpus: count }))];
   const wide = bar.w / Math.max(1, Math.round(bar.w / COLUMN));
   const length = bar.h * bar.w / wide / gpus;  // of one GPU, along the columns
   let at = 0;
@@ -105,7 +113,9 @@ function putRun(buckets, fill, bar, wide, from, to) {
   if (to - from < 1e-6) return;
   const high = bar.h;
   const [first, last] = [Math.floor(from / high + 1e-9), Math.floor(to / high - 1e-9)];
-  const put = (column, count, top, bottom) => buckets.put(fill, bar.x + column * wide, bar.y + top, count * wide, bottom - top);
+  const put = (column, count, start, end) => {
+    buckets.put(fill, bar.x + column * wide, bar.y + start, count * wide, end - start);
+  };
   const [top, bottom] = [from - first * high, to - last * high];
   if (first === last) { put(first, 1, top, bottom); return; }
   const start = top > 0.01 ? first + 1 : first;
@@ -118,22 +128,20 @@ function putRun(buckets, fill, bar, wide, from, to) {
 // Machines as blocks: runs of GPUs of one job, without gaps.
 function drawMachines(pen, scene, machines) {
   const { layout, view, theme, occupancy, colouring } = scene;
-  const buckets = new Buckets();
-  const away = [];
+  const [below, jobs, above] = [new Buckets(), new Buckets(), new Buckets()];
   for (const machine of machines) {
     const box = onScreen(view, layout.box(0, machine));
-    buckets.put(theme.free, box.x, box.y, box.w, box.h);
-    if (occupancy.up[machine] !== UP) away.push([machine, box]);
+    const state = occupancy.up[machine];
+    below.put(theme.free, box.x, box.y, box.w, box.h);
+    putRuns(jobs, scene, machine, box, colouring.fill);
+    if (state !== UP) above.put(patternOf(theme, state), box.x, box.y, box.w, box.h);
   }
-  buckets.flush(pen);
-  for (const machine of machines) putRuns(buckets, scene, machine, onScreen(view, layout.box(0, machine)), colouring.fill);
-  buckets.flush(pen);
-  for (const [machine, box] of away) { pen.fillStyle = patternOf(theme, occupancy.up[machine]); pen.fillRect(box.x, box.y, box.w, box.h); }
+  for (const layer of [below, jobs, above]) layer.flush(pen);
 }
 
 const patternOf = (theme, state) => (state === DRAINING ? theme.draining : theme.lost);
 
-export function putRuns(buckets, { tree, layout, occupancy }, machine, box, fills) {
+function putRuns(buckets, { tree, layout, occupancy }, machine, box, fills) {
   const { seats } = occupancy;
   const columns = layout.columnsOf(machine);
   const [from, to] = [tree.seat[machine], tree.seat[machine + 1]];
@@ -232,5 +240,6 @@ function drawName(pen, { tree, layout, view, theme }, machine) {
   const box = onScreen(view, layout.box(0, machine));
   const pad = MARGIN * view.unit + 1;
   const name = fitting(tree.names[0][machine], tree.short[0][machine], box.w - 2 * pad, size);
-  write(pen, name, box.x + pad, box.y + 0.52 * LABEL * view.unit, box.w - 2 * pad, size, { fill: theme.soft, font: theme.font });
+  const middle = box.y + 0.52 * LABEL * view.unit;
+  write(pen, name, box.x + pad, middle, box.w - 2 * pad, size, { fill: theme.soft, font: theme.font });
 }

@@ -19,7 +19,8 @@ export class Feed {
     Object.assign(this, { loading: true, stale: false });
     const at = new URLSearchParams(window.location.search).get("at");
     try {
-      const [tree, state] = await Promise.all(["/map/tree.json", `/map/state.json${at ? `?at=${encodeURIComponent(at)}` : ""}`].map(fetched));
+      const moment = at ? `?at=${encodeURIComponent(at)}` : "";
+      const [tree, state] = await Promise.all([fetched("/map/tree.json"), fetched(`/map/state.json${moment}`)]);
       this.map.start(tree, this.moment || state);
     } catch (error) {
       say(`The map could not be fetched (${error.message}).`);

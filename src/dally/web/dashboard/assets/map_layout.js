@@ -81,8 +81,10 @@ export class Layout {
     const by = between(1, shape * this.h[root][0] / this.w[root][0], WIDEST);
     const last = Math.max(...this.w[root - 1]);
     const extent = this.w[root][0];
-    for (let child = 0; child < this.x[root - 1].length; child += 1) this.x[root - 1][child] *= (by * extent - last) / (extent - last || 1);
-    this.w[root][0] = extent > last ? by * extent : extent;
+    if (extent <= last) return;
+    const apart = (by * extent - last) / (extent - last);
+    for (let child = 0; child < this.x[root - 1].length; child += 1) this.x[root - 1][child] *= apart;
+    this.w[root][0] = by * extent;
   }
 
   #settle(tier) {
@@ -102,11 +104,12 @@ function machineSize(gpus, columns) {
 // Room within a domain: its title, the margin, between children, and above each row for the links up.
 function spacing(tier, root, child, rows) {
   const top = tier === root;
-  const title = top ? 0 : between(1.35, 0.17 * rows * child.h, 3.6 * tier);
+  const title = top ? 0 : between(0.95, 0.17 * rows * child.h, 3.6 * tier);
   if (tier === 1) return { title, pad: top ? 0 : 0.5, left: top ? 0 : 0.5, gap: 0.35, bus: 0 };
   const gap = between(0.7, 0.07 * Math.min(child.w, child.h), 5);
+  const pad = top ? 0 : gap;
   return {
-    title, pad: top ? 0 : gap, left: 1.4 * gap, gap, bus: between(1.5, 0.2 * child.h, 9),
+    title, pad, left: rows > 1 ? 1.4 * gap : pad, gap, bus: between(1.1, 0.2 * child.h, 9),
   };
 }
 
@@ -116,7 +119,8 @@ function bestColumns(tree, width, height) {
   const best = { score: -1, columns: [] };
   const tryTier = (tier, child, columns, fair) => {
     if (tier > tree.root) return rate(best, child, columns, fair, width, height);
-    for (const across of tier ? choices(typical[tier]) : choices(typical[0]).filter((wide) => wide * wide >= typical[0])) {
+    for (const across of choices(typical[tier])) {
+      if (!tier && across * across < typical[0]) continue;  // no room for names
       const size = tier ? domainSize(tier, tree.root, child, typical[tier], across) : machineSize(typical[0], across);
       tryTier(tier + 1, size, [...columns, across], tier && tier < tree.root ? fair * shapely(size) : fair);
     }

@@ -14,10 +14,11 @@ export class Legend {
     const key = JSON.stringify([colouring.mode, theme.kind, entries.map(({ label, colour }) => [label, colour])]);
     if (key === this.key) return;
     this.key = key;
-    const first = colouring.mode === "job" ? [el("li", {}, el("i", { class: "swatch jobs" }), "each job its own colour")] : [];
+    const jobs = el("li", {}, el("i", { class: "swatch jobs" }), "each job its own colour");
+    const first = colouring.mode === "job" ? [jobs] : [];
     const rest = ALWAYS.map(([kind, label]) => el("li", {}, el("i", { class: `swatch ${kind}` }), label));
     this.list.replaceChildren(...first, ...entries.map((entry) => this.#entry(entry)), ...rest, ramp(theme));
-    if (first.length) paintStripes(first[0].querySelector("i"), theme);
+    paintStripes(jobs.firstChild, theme);
   }
 
   #entry({ label, colour, holds }) {
@@ -25,7 +26,11 @@ export class Legend {
     if (colour) swatch.style.backgroundColor = colour;
     const preview = (on) => () => this.map.preview(on ? { holds, words: label } : null);
     return el("li", {}, el("button", {
-      type: "button", onpointerenter: preview(true), onpointerleave: preview(false), onfocus: preview(true), onblur: preview(false),
+      type: "button",
+      onpointerenter: preview(true),
+      onpointerleave: preview(false),
+      onfocus: preview(true),
+      onblur: preview(false),
       onclick: () => this.map.choose({ holds, words: label }),
     }, swatch, label));
   }

@@ -1,4 +1,4 @@
-// Links between domains: a line along each row of children, and from each child up to it its link, as thick as it is loaded.
+// Links between domains: a line along each row of children, and each child's link up to it, as thick as it is loaded.
 
 import { line, write } from "./map_pen.js";
 import { loadColour } from "./map_theme.js";
@@ -31,7 +31,8 @@ function drawUplink(pen, scene, tier, domain) {
   line(pen, x, top, x, bottom, known ? loadColour(theme, load) : theme.wire, wide);
   if (known && room >= 22) {
     const size = Math.min(12.5, 0.4 * room);
-    write(pen, `${Math.round(100 * load)} %`, x + wide / 2 + 4, (top + bottom) / 2 + 1, 60, size, { fill: theme.soft, font: theme.font });
+    const style = { fill: theme.soft, font: theme.font };
+    write(pen, `${Math.round(100 * load)} %`, x + wide / 2 + 4, (top + bottom) / 2 + 1, 60, size, style);
   }
 }
 

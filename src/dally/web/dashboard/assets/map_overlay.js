@@ -81,7 +81,8 @@ function seatBoxes({ tree, layout, view, occupancy }, machine, slot) {
       found.push({ x: view.px(at.x) + gap / 2, y: view.py(at.y) + gap / 2, w: view.unit - gap, h: view.unit - gap });
     } else {
       const [wide, high] = [box.w / columns, box.h / rows];
-      found.push({ x: box.x + (number % columns) * wide, y: box.y + Math.floor(number / columns) * high, w: wide, h: high });
+      const [column, row] = [number % columns, Math.floor(number / columns)];
+      found.push({ x: box.x + column * wide, y: box.y + row * high, w: wide, h: high });
     }
   }
   return found;
@@ -113,8 +114,9 @@ function drawParts(pen, scene, jobs) {
 }
 
 function count(pen, theme, bar, x, gpus) {
-  const room = bar.x + bar.w - x;
-  if (bar.h >= 12) write(pen, `${gpus}`, x + 3, bar.y + bar.h / 2 + 1, room - 3, Math.min(12, bar.h - 1), { fill: theme.text, font: theme.font, weight: 600 });
+  const room = bar.x + bar.w - x - 3;
+  const style = { fill: theme.text, font: theme.font, weight: 600 };
+  if (bar.h >= 12) write(pen, `${gpus}`, x + 3, bar.y + bar.h / 2 + 1, room, Math.min(12, bar.h - 1), style);
 }
 
 function partsOf({ tree, view }, jobs) {
@@ -135,7 +137,8 @@ function flash(pen, scene, job, strength) {
   pen.globalAlpha = strength;
   const boxes = view.tier === 0 ? [...job.on.keys()].flatMap((machine) => seatBoxes(scene, machine, job.slot))
     : [...partsOf(scene, [job]).keys()].map((domain) => onScreen(view, layout.box(view.tier, domain)));
-  strokeAll(pen, boxes.map((box) => inset(box, -1)), Math.min(5, 0.16 * view.unit), theme.accent, Math.min(4, 1.5 + 0.08 * view.unit));
+  const [radius, width] = [Math.min(5, 0.16 * view.unit), Math.min(4, 1.5 + 0.08 * view.unit)];
+  strokeAll(pen, boxes.map((box) => inset(box, -1)), radius, theme.accent, width);
   pen.globalAlpha = 1;
 }
 
@@ -143,7 +146,8 @@ function ring(pen, scene, place, width) {
   const { view, theme } = scene;
   if (place.kind === "link") {
     const { x, top, bottom, thickest } = uplink(scene, place.tier, place.domain);
-    rounded(pen, { x: x - thickest / 2 - 3, y: top - 2, w: thickest + 6, h: bottom - top + 3 }, 4, null, theme.accent, width);
+    const around = { x: x - thickest / 2 - 3, y: top - 2, w: thickest + 6, h: bottom - top + 3 };
+    rounded(pen, around, 4, null, theme.accent, width);
     return;
   }
   const box = onScreen(view, boxOf(scene, place));

@@ -17,6 +17,8 @@ const EYES = [
   [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
 ];
 
+const clip = (part) => Math.min(1, Math.max(0, part));
+
 function linearOf(lightness, chroma, hue) {
   const [a, b] = [chroma * Math.cos(hue * Math.PI / 180), chroma * Math.sin(hue * Math.PI / 180)];
   const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
@@ -26,7 +28,7 @@ function linearOf(lightness, chroma, hue) {
     4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
     -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
     -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-  ].map((part) => Math.min(1, Math.max(0, part)));
+  ].map(clip);
 }
 
 function labOf([r, g, b]) {
@@ -40,13 +42,14 @@ function labOf([r, g, b]) {
   ];
 }
 
-const seenBy = (eye, [r, g, b]) => [0, 3, 6].map((row) => Math.min(1, Math.max(0, eye[row] * r + eye[row + 1] * g + eye[row + 2] * b)));
+const seenBy = (eye, [r, g, b]) => [0, 3, 6].map((row) => clip(eye[row] * r + eye[row + 1] * g + eye[row + 2] * b));
 const hexOf = (linear) => `#${linear.map((part) => {
   const coded = part <= 0.0031308 ? 12.92 * part : 1.055 * part ** (1 / 2.4) - 0.055;
   return Math.round(255 * coded).toString(16).padStart(2, "0");
 }).join("")}`;
 
-function farthest(one, two) {
+// How unlike two colours are to the eye that tells them apart worst.
+function apart(one, two) {
   return Math.min(...EYES.map((eye) => {
     const [a, b] = [labOf(seenBy(eye, one)), labOf(seenBy(eye, two))];
     return Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
@@ -57,9 +60,10 @@ function farthest(one, two) {
 export class Palette {
   constructor(theme) {
     const chroma = (lightness) => CHROMA[theme] * (lightness > 0.75 ? 0.72 : 1);
-    const linear = HUES.flatMap(([hue, ...steps]) => steps.map((lightness) => linearOf(lightness + LIFT[theme], chroma(lightness), hue)));
+    const one = (lightness, hue) => linearOf(lightness + LIFT[theme], chroma(lightness), hue);
+    const linear = HUES.flatMap(([hue, ...lightnesses]) => lightnesses.map((lightness) => one(lightness, hue)));
     this.colours = linear.map(hexOf);
-    this.distance = linear.map((one) => Float32Array.from(linear, (two) => farthest(one, two)));
+    this.distance = linear.map((here) => Float32Array.from(linear, (there) => apart(here, there)));
   }
 }
 

@@ -1,4 +1,4 @@
-// What lies under a point, and what lies beside a place. A place is {kind: "gpu" | "domain" | "link", tier, domain, number}.
+// What lies under a point, and what lies beside a place: {kind: "gpu" | "domain" | "link", tier, domain, number}.
 
 import { LABEL, MARGIN } from "./map_layout.js";
 import { uplink } from "./map_links.js";
@@ -26,7 +26,9 @@ export function pickAt(scene, px, py) {
 
 function childAt(tree, layout, tier, domain, at) {
   const first = tree.first[tier][domain];
-  for (let child = first; child < first + tree.count[tier][domain]; child += 1) if (within(layout.box(tier - 1, child), at)) return child;
+  for (let child = first; child < first + tree.count[tier][domain]; child += 1) {
+    if (within(layout.box(tier - 1, child), at)) return child;
+  }
   return -1;
 }
 
@@ -106,7 +108,8 @@ export function beside(scene, place, dx, dy) {
 
 function eachDomain({ tree, layout }, tier, weigh) {
   for (let domain = 0; domain < tree.size(tier); domain += 1) {
-    weigh(layout.x[tier][domain] + layout.w[tier][domain] / 2, layout.y[tier][domain] + layout.h[tier][domain] / 2, () => ({ kind: "domain", tier, domain }));
+    const { x, y, w, h } = layout.box(tier, domain);
+    weigh(x + w / 2, y + h / 2, () => ({ kind: "domain", tier, domain }));
   }
 }
 

@@ -35,8 +35,13 @@ export class Pointer {
     const others = [...this.down].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
     this.moved += Math.hypot(at.x - before.x, at.y - before.y);
     if (others.length) this.#pinch(before, at, others[0]);
-    else if (this.moved > STILL) { this.map.view.pan(at.x - before.x, at.y - before.y); this.canvas.classList.add("moving"); }
+    else if (this.moved > STILL) this.#drag(before, at);
     this.down.set(event.pointerId, at);
+  }
+
+  #drag(before, at) {
+    this.map.view.pan(at.x - before.x, at.y - before.y);
+    this.canvas.classList.add("moving");
   }
 
   #pinch(before, at, other) {

@@ -15,7 +15,8 @@ export function find({ tree, occupancy }, typed) {
 function byName(tree, fits) {
   for (let tier = 0; tier < tree.root; tier += 1) {
     const domain = tree.names[tier].findIndex((name) => fits(name.toLowerCase()));
-    if (domain >= 0) return { place: { kind: "domain", tier, domain }, words: `${tree.tiers[tier]} ${tree.names[tier][domain]}` };
+    const words = `${tree.tiers[tier]} ${tree.names[tier][domain]}`;
+    if (domain >= 0) return { place: { kind: "domain", tier, domain }, words };
   }
   return null;
 }
@@ -35,6 +36,8 @@ function byJobs(occupancy, text, fits) {
 export function suggestions({ tree, occupancy }) {
   const found = new Set();
   for (const job of occupancy.jobs) for (const name of job ? [job.user, job.model] : []) if (name) found.add(name);
-  for (let tier = tree.root - 1; tier > 0; tier -= 1) for (const name of tree.names[tier].slice(0, SUGGESTED)) found.add(name);
+  for (let tier = tree.root - 1; tier > 0; tier -= 1) {
+    for (const name of tree.names[tier].slice(0, SUGGESTED)) found.add(name);
+  }
   return [...found].slice(0, 4 * SUGGESTED);
 }

@@ -29,12 +29,14 @@ export class Occupancy {
     const before = new Set(this.slots.keys());
     const moved = [];
     for (const [id, job] of Object.entries(body.jobs)) this.#keep(id, job);
-    body.machines.forEach((entry, machine) => { if (this.#differs(machine, entry)) { this.#seat(machine, entry); moved.push(machine); } });
+    body.machines.forEach((entry, machine) => { if (this.#differs(machine, entry)) moved.push(machine); });
+    moved.forEach((machine) => this.#seat(machine, body.machines[machine]));
     const ended = [...before].filter((id) => !(id in body.jobs));
     ended.forEach((id) => this.#drop(id));
     body.links.forEach((row, tier) => row.forEach((load, domain) => this.#load(tier, domain, load)));
     this.#stamp(body);
-    return { machines: moved, jobs: Object.keys(body.jobs), started: Object.keys(body.jobs).filter((id) => !before.has(id)) };
+    const jobs = Object.keys(body.jobs);
+    return { machines: moved, jobs, started: jobs.filter((id) => !before.has(id)) };
   }
 
   // Takes what one turn changed.
@@ -75,7 +77,9 @@ export class Occupancy {
 
   #idle(machine) {
     let idle = 0;
-    for (let seat = this.tree.seat[machine]; seat < this.tree.seat[machine + 1]; seat += 1) if (this.seats[seat] === FREE) idle += 1;
+    for (let seat = this.tree.seat[machine]; seat < this.tree.seat[machine + 1]; seat += 1) {
+      if (this.seats[seat] === FREE) idle += 1;
+    }
     return idle;
   }
 
@@ -98,7 +102,8 @@ export class Occupancy {
   #newSlot(id) {
     const slot = this.vacant.length ? this.vacant.pop() : this.jobs.length;
     this.slots.set(id, slot);
-    this.jobs[slot] = { id, slot, name: "", user: "", model: "", gpus: 0, state: "", tier: -1, slowdown: null, on: new Map() };
+    const unknown = { name: "", user: "", model: "", gpus: 0, state: "", tier: -1, slowdown: null };
+    this.jobs[slot] = { id, slot, ...unknown, on: new Map() };
     return slot;
   }
 
@@ -119,7 +124,8 @@ export class Occupancy {
 
   #differs(machine, [state, list, reason]) {
     const told = this.told[machine];
-    if (!told || this.up[machine] !== state || told.length !== list.length || this.reasons.get(machine) !== reason) return true;
+    if (!told || told.length !== list.length) return true;
+    if (this.up[machine] !== state || this.reasons.get(machine) !== reason) return true;
     return list.some((one, at) => told[at] !== one);
   }
 

@@ -19,7 +19,8 @@ export class MachineTable {
     this.rows = [];
     this.more = el("button", { type: "button", onclick: () => this.#add() });
     const head = [...above, "machine", "GPUs", "free", "state", "jobs"].map((name) => el("th", { scope: "col" }, name));
-    const table = el("table", {}, el("caption", { class: "unseen" }, "Machines"), el("thead", {}, el("tr", {}, ...head)), this.body);
+    const caption = el("caption", { class: "unseen" }, "Machines");
+    const table = el("table", {}, caption, el("thead", {}, el("tr", {}, ...head)), this.body);
     const box = el("div", { class: "tablebox", tabIndex: 0, role: "region", "aria-label": "Machines" }, table);
     this.details.replaceChildren(this.details.querySelector("summary"), box, this.more);
     this.#add();

@@ -2,7 +2,9 @@
 
 import { Palette, ramp } from "./map_palette.js";
 
-const NAMES = ["ground", "rack", "machine", "line", "text", "soft", "free", "rim", "down", "hatch", "accent", "wire", "many", "unknown"];
+const NAMES = [
+  "ground", "rack", "machine", "line", "text", "soft", "free", "rim", "down", "hatch", "accent", "wire", "unknown",
+];
 const LOADS = 10;
 
 export function readTheme(element) {

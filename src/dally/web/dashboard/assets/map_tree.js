@@ -32,8 +32,10 @@ export class Tree {
   #short(tier) {
     const names = this.names[tier];
     const above = tier < this.root - 1 ? this.names[tier + 1] : null;
-    const within = (name, domain) => above && name.startsWith(above[this.parent[tier][domain]]);
-    if (above && names.every(within)) return names.map((name, domain) => trimmed(name.slice(above[this.parent[tier][domain]].length)) || name);
+    const holder = (domain) => above[this.parent[tier][domain]];
+    if (above && names.every((name, domain) => name.startsWith(holder(domain)))) {
+      return names.map((name, domain) => trimmed(name.slice(holder(domain).length)) || name);
+    }
     const begin = common(names);
     return names.map((name) => name.slice(begin) || name);
   }
@@ -57,7 +59,9 @@ export class Tree {
   // Names of what holds a domain, closest first, without the whole network.
   path(tier, domain) {
     const names = [];
-    for (let level = tier + 1; level < this.root; level += 1) names.push(this.names[level][this.over(tier, domain, level)]);
+    for (let level = tier + 1; level < this.root; level += 1) {
+      names.push(this.names[level][this.over(tier, domain, level)]);
+    }
     return names;
   }
 

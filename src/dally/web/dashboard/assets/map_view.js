@@ -89,8 +89,11 @@ export class View {
 
   // Only if it is outside.
   bring(box) {
-    const inside = this.px(box.x) >= 0 && this.py(box.y) >= 0 && this.px(box.x + box.w) <= this.width && this.py(box.y + box.h) <= this.height;
-    if (!inside) { this.touched = true; this.#go({ unit: this.unit, ...this.#centred(this.unit, box.x + box.w / 2, box.y + box.h / 2) }, true); }
+    const { unit, x, y } = this.aim || this;
+    const [left, top, right, bottom] = [box.x - x, box.y - y, box.x + box.w - x, box.y + box.h - y];
+    if (left >= 0 && top >= 0 && right * unit <= this.width && bottom * unit <= this.height) return;
+    this.touched = true;
+    this.#go({ unit, ...this.#centred(unit, box.x + box.w / 2, box.y + box.h / 2) }, true);
   }
 
   // Called for every frame while something moves; says whether it goes on.
@@ -100,7 +103,8 @@ export class View {
     const part = eased(share);
     const unit = this.left.unit * (this.aim.unit / this.left.unit) ** part;
     // The corner follows the scale, so that what is aimed at stays in line.
-    const along = Math.abs(this.aim.unit - this.left.unit) < 1e-6 ? part : (1 / this.left.unit - 1 / unit) / (1 / this.left.unit - 1 / this.aim.unit);
+    const far = 1 / this.left.unit - 1 / this.aim.unit;
+    const along = Math.abs(far) < 1e-9 ? part : (1 / this.left.unit - 1 / unit) / far;
     const [x, y] = ["x", "y"].map((side) => this.left[side] + (this.aim[side] - this.left[side]) * along);
     if (share === 1) this.aim = null;
     this.#place(unit, x, y);
@@ -112,7 +116,9 @@ export class View {
   }
 
   #go(aim, glide) {
-    const held = { unit: aim.unit, x: this.#held(aim.x, aim.unit, this.width, this.layout.width), y: this.#held(aim.y, aim.unit, this.height, this.layout.height) };
+    const { unit } = aim;
+    const x = this.#held(aim.x, unit, this.width, this.layout.width);
+    const held = { unit, x, y: this.#held(aim.y, unit, this.height, this.layout.height) };
     this.aim = null;
     if (!glide || calm()) return this.#place(held.unit, held.x, held.y);
     this.left = { unit: this.unit, x: this.x, y: this.y, at: performance.now() };

@@ -40,7 +40,8 @@ export class Walk {
     if (this.place.kind === "gpu") return undefined;
     const { tier, domain } = this.place;
     this.map.goTo(this.place);
-    return this.#stand(tier ? { kind: "domain", tier: tier - 1, domain: this.map.tree.first[tier][domain] } : { kind: "gpu", tier, domain, number: 0 });
+    if (!tier) return this.#stand({ kind: "gpu", tier, domain, number: 0 });
+    return this.#stand({ kind: "domain", tier: tier - 1, domain: this.map.tree.first[tier][domain] });
   }
 
   pin() {

@@ -25,9 +25,9 @@ function since(job, wallS) {
   return `${dated}${lasting(wallS - job.since_s)} ago`;
 }
 
-export function tierWords(tree, tier) {
+export function tierWords(tiers, tier) {
   if (tier < 0) return "not known";
-  return tier && tier === tree.root ? `across the ${tree.tiers[tier]}` : `within one ${tree.tiers[tier]}`;
+  return tier && tier === tiers.length - 1 ? `across the ${tiers[tier]}` : `within one ${tiers[tier]}`;
 }
 
 export function jobRows({ tree, occupancy }, job) {
@@ -36,7 +36,7 @@ export function jobRows({ tree, occupancy }, job) {
     ["User", job.user],
     ["Model", job.model],
     ["GPUs", `${job.gpus} on ${plural(job.on.size, "machine")}`],
-    ["Spread", tierWords(tree, job.tier)],
+    ["Spread", tierWords(tree.tiers, job.tier)],
     ["Slowdown", job.slowdown ? `${job.slowdown.toFixed(2)}×` : ""],
     ["State", job.state === "running" ? "" : job.state],
     ["Since", job.since_s === undefined ? "" : since(job, occupancy.wallS)],
@@ -57,7 +57,7 @@ export function machineRows({ tree, occupancy }, machine) {
 
 export function domainRows({ tree, occupancy }, tier, domain) {
   const told = occupancy.tally(tree.start[tier][domain], tree.start[tier][domain + 1]);
-  const lost = [[told.draining, "draining"], [told.down, "down"]].filter(([count]) => count).map(([count, how]) => `${count} ${how}`);
+  const lost = ["draining", "down"].filter((how) => told[how]).map((how) => `${told[how]} ${how}`);
   return [
     ["In", tree.path(tier, domain).join(", ")],
     ["GPUs", `${told.free.toLocaleString("en")} of ${told.gpus.toLocaleString("en")} free`],
@@ -79,7 +79,9 @@ export function about(scene, place) {
   const jobs = occupancy.jobsOn(from, to);
   const rows = place.tier ? domainRows(scene, place.tier, place.domain) : machineRows(scene, place.domain);
   if (place.kind === "gpu") rows.unshift(["GPU", `${place.number}, idle`]);
-  return { kind: tree.tiers[place.tier], title: name, rows, jobs: jobs.slice(0, LISTED), more: Math.max(0, jobs.length - LISTED), node: place.tier ? null : name };
+  const more = Math.max(0, jobs.length - LISTED);
+  const node = place.tier ? null : name;
+  return { kind: tree.tiers[place.tier], title: name, rows, jobs: jobs.slice(0, LISTED), more, node };
 }
 
 // A job, and the machine of it that one points at.
@@ -87,7 +89,8 @@ export function aboutJob(scene, job, place) {
   const rows = jobRows(scene, job);
   const { tree, occupancy } = scene;
   if (place) rows.push(["Here", hereWords(tree, occupancy, place)]);
-  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows, jobs: [], more: 0, node: place ? tree.names[0][place.domain] : null };
+  const node = place ? tree.names[0][place.domain] : null;
+  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows, jobs: [], more: 0, node };
 }
 
 function hereWords(tree, occupancy, { domain, number }) {
@@ -97,7 +100,8 @@ function hereWords(tree, occupancy, { domain, number }) {
 
 function aboutLink({ tree, occupancy }, place, name) {
   const busy = loadWords(occupancy.loads[place.tier][place.domain]) || "load not known";
-  return { kind: "link", title: `Uplink of ${name}`, rows: [["Load", busy], ["To", tree.path(place.tier, place.domain)[0] || tree.tiers[tree.root]]], jobs: [], more: 0 };
+  const to = tree.path(place.tier, place.domain)[0] || tree.tiers[tree.root];
+  return { kind: "link", title: `Uplink of ${name}`, rows: [["Load", busy], ["To", to]], jobs: [], more: 0 };
 }
 
 // One sentence about a place.
