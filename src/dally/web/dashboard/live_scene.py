@@ -28,12 +28,20 @@ class LiveScene:
     is_live = True
 
     def __init__(self, site: Site) -> None:
-        self.boot = secrets.token_hex(8)
+        self._boot = secrets.token_hex(8)
+        self._trees: list[Topology] = []  # that there were so far
         self._site = site
         self._loads: dict[str, float] = {}
         self._slowdowns: dict[tuple[str, int], dict[str, float]] = {}
         self._told: list[Callable[[Moved], None]] = []
         site.service.daemon.watchers.append(self._turned)
+
+    @property
+    def boot(self) -> str:
+        """Of this process and this topology."""
+        if not self._trees or self._trees[-1] is not self.topology:
+            self._trees.append(self.topology)
+        return f"{self._boot}-{len(self._trees)}"
 
     @property
     def title(self) -> str:

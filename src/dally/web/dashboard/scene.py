@@ -26,7 +26,10 @@ class Scene(Protocol):
     """A cluster. Moments are seconds of the engine's clock; None is now, or the end of a simulation."""
 
     is_live: bool
-    boot: str  # another one: whatever a browser knows of us is void
+
+    @property
+    def boot(self) -> str:
+        """Another one: whatever a browser knows of us is void."""
 
     @property
     def title(self) -> str:

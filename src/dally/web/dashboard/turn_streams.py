@@ -29,6 +29,7 @@ class Channel:
         self.caller = caller
         self.listeners: set[asyncio.Queue[bytes]] = set()
         self.state: MapState | None = None
+        self.boot = ""
         self.queue: tuple[Any, ...] = ()
 
     def message(self, scene: Scene, touched: set[str]) -> bytes | None:
@@ -36,8 +37,9 @@ class Channel:
         board, before = scene.board(None), self.state
         after, queue = map_state(scene, self.caller), waiting_lines(board, self.caller)
         moved = queue != self.queue
-        self.state, self.queue = after, queue
-        if before is None or len(before.machines) != len(after.machines):
+        elsewhere = self.boot != scene.boot
+        self.state, self.queue, self.boot = after, queue, scene.boot
+        if before is None or elsewhere:
             return hello(scene, after)
         changed = change(before, after)
         known = {line.job_id for line in visible(board.jobs, self.caller)} if self.caller.user else touched

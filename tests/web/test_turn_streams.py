@@ -1,0 +1,147 @@
+"""What streams send: applied one after the other, it is how things stand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dally.web.dashboard.map_data import map_state
+from dally.web.dashboard.turn_streams import MOST_BEHIND, Channel, Streams
+from dally.web.tokens import OPERATOR, USER, Caller
+from tests.web.conftest import Desk
+
+OPERATES = Caller("", OPERATOR)
+ANN = Caller("a", USER, "ann")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("submit", "cancel", "down", "up", "turn")), st.integers(1, 16)), max_size=12
+)
+
+
+def news(channel: Channel, desk: Desk, touched: set[str] | None = None) -> tuple[str, dict[str, Any]] | None:
+    """The event's name and what it says; None: nothing was said."""
+    message = channel.message(desk.app.state.scene, touched or set())
+    if message is None:
+        return None
+    name, data = message.decode().splitlines()[:2]
+    found: dict[str, Any] = json.loads(data.removeprefix("data: "))
+    return name.removeprefix("event: "), found
+
+
+def apply(state: dict[str, Any], told: dict[str, Any]) -> None:
+    """As the map's script does."""
+    for name, job in told["jobs"].items():
+        if job is None:
+            del state["jobs"][name]
+        else:
+            state["jobs"][name] = job
+    for number, machine in told["machines"].items():
+        state["machines"][int(number)] = machine
+    for tier, place, load in told["links"]:
+        state["links"][tier][place] = load
+    state["counts"] = told["counts"]
+
+
+def act(desk: Desk, what: str, number: int) -> None:
+    names = list(desk.service.topology.names[0])
+    if what == "submit":
+        desk.submit(number, 60.0 * number, user=("ann", "bob")[number % 2])
+    elif what == "cancel" and desk.backend.jobs:
+        desk.backend.cancel(list(desk.backend.jobs)[number % len(desk.backend.jobs)])
+    elif what in ("down", "up"):
+        desk.backend.set_machine(names[number % len(names)], what)
+    desk.turn(30.0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@given(steps=STEPS, caller=st.sampled_from((OPERATES, ANN)))
+def test_changes_add_up(desks: Callable[..., Desk], steps: list[tuple[str, int]], caller: Caller) -> None:
+    desk = desks("dally", "slow")
+    channel = Channel(caller)
+    first = news(channel, desk)
+    assert first is not None
+    assert first[0] == "hello"
+    scene = desk.app.state.scene
+    state = deepcopy(map_state(scene, caller).to_json(scene.boot))
+    turn = first[1]["turn"]
+    for what, number in steps:
+        act(desk, what, number)
+        told = news(channel, desk)
+        if told is not None:
+            assert (told[0], told[1]["after"]) == ("turn", turn)
+            turn = told[1]["turn"]
+            apply(state, told[1])
+        now = json.loads(json.dumps(map_state(scene, caller).to_json(scene.boot)))
+        assert {key: state[key] for key in ("jobs", "machines", "links", "counts")} == {
+            key: now[key] for key in ("jobs", "machines", "links", "counts")
+        }
+        assert "bob" not in json.dumps(now["jobs"]) or caller is OPERATES
+
+
+def test_nothing_is_said_of_turns_in_which_nothing_happened(desk: Desk) -> None:
+    channel = Channel(OPERATES)
+    news(channel, desk)
+    desk.turn()
+    assert news(channel, desk) is None
+    desk.submit(4)
+    desk.turn()
+    told = news(channel, desk)
+    assert told is not None
+    assert told[1]["counts"]["running"] == 1
+
+
+def test_users_hear_of_their_own_jobs_alone(desk: Desk) -> None:
+    channel = Channel(ANN)
+    news(channel, desk)
+    hers, his = desk.submit(4, user="ann"), desk.submit(4, user="bob")
+    desk.turn()
+    told = news(channel, desk, {hers, his})
+    assert told is not None
+    assert told[1]["touched"] == [hers]
+    assert set(told[1]["jobs"]) >= {hers}
+    assert his not in told[1]["jobs"]
+
+
+def test_who_is_too_far_behind_begins_anew() -> None:
+    channel = Channel(OPERATES)
+    inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
+    channel.listeners.add(inbox)
+    for number in range(MOST_BEHIND + 1):
+        channel.send(f"event: turn\ndata: {number}\n\n".encode())
+    assert inbox.qsize() == 1
+    assert inbox.get_nowait().startswith(b"event: behind\n")
+
+
+def test_another_topology_is_another_boot(desk: Desk, desks: Callable[..., Desk]) -> None:
+    channel = Channel(OPERATES)
+    first = news(channel, desk)
+    desk.service.topology = desks().service.topology
+    desk.turn()
+    again = news(channel, desk)
+    assert first is not None
+    assert again is not None
+    assert again[0] == "hello"
+    assert again[1]["boot"] != first[1]["boot"]
+
+
+def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk) -> None:
+    async def listen() -> list[bytes]:
+        streams: Streams = desk.app.state.streams
+        found = []
+        async for message in streams.listen(OPERATES):
+            found.append(message)
+            if len(found) == 1:
+                desk.submit(8)
+                await asyncio.to_thread(desk.turn)
+            else:
+                streams.close()
+        return found
+
+    hello, turn = asyncio.run(listen())
+    assert hello.startswith(b"retry: 1000\nevent: hello\n")
+    assert turn.startswith(b"event: turn\n")
