@@ -158,3 +158,48 @@ def test_names_of_others_stay_theirs(desks: Callable[..., Desk]) -> None:
     desk.turn()
     assert desk.get(f"jobs/{job}", headers=ann)["why"] == f"held by op: {nasty}"
     act(desk, f"jobs/{job}/release", 422, headers=op, why="a\nb")
+
+
+@pytest.mark.parametrize("policy", ["dally", "srtf"])
+def test_a_machine_drains_and_comes_back(policy: str, desks: Callable[..., Desk]) -> None:
+    desk = desks(policy)
+    job = desk.submit(4)
+    desk.turn()
+    desk.turn()
+    machine = next(iter(desk.get(f"jobs/{job}")["placement"]))
+    act(desk, f"nodes/{machine}/drain")
+    desk.turn()
+    node = next(node for node in desk.get("nodes")["nodes"] if node["name"] == machine)
+    assert (node["state"], node["reason"], node["free"]) == ("draining", WHY["why"], 0)
+    others = [desk.submit(4) for _ in range(6)]
+    for _ in range(3):
+        desk.turn()
+    assert desk.backend.jobs[job].state == base.RUNNING  # what runs goes on
+    assert all(desk.backend.jobs[other].state == base.RUNNING for other in others)  # elsewhere, and at once
+    assert desk.backend.held()[machine] == 4
+    late = desk.submit(4)
+    desk.turn()
+    assert desk.get(f"jobs/{late}")["why"] == "first in line; no GPUs free, it asks for 4"
+    assert not any("could not be started" in text for text in story(desk, late))
+    act(desk, f"nodes/{machine}/resume", why="mended")
+    for _ in range(2):
+        desk.turn()
+    assert desk.backend.jobs[late].placement == {machine: 4}
+    assert [(row["what"], row["machine"]) for row in desk.get(f"actions?machine={machine}")["actions"]] == [
+        ("resume", machine), ("drain", machine),
+    ]  # fmt: skip
+
+
+def test_who_may_drain(desks: Callable[..., Desk]) -> None:
+    desk = desks()
+    name = desk.get("nodes")["nodes"][0]["name"]
+    ann, op = desk.token("ann", "user", "ann"), desk.token("op", "operator")
+    act(desk, f"nodes/{name}/drain", 403, headers=ann)
+    act(desk, f"nodes/{name}/drain", 422, headers=op, why="")
+    act(desk, "nodes/nowhere/drain", 404, headers=op)
+    desk.backend.failing = "slurmctld is away"
+    assert act(desk, f"nodes/{name}/drain", 409, headers=op) == {"detail": "slurmctld is away"}
+    assert desk.get("actions", headers=op)["actions"][0]["outcome"] == "refused: slurmctld is away"
+    assert desk.get("actions", headers=ann)["total"] == 0
+    dry = desks(dry_run=True)
+    assert "dry run" in act(dry, f"nodes/{name}/drain", 409)["detail"]

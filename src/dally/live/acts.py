@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # What is done, beside the kinds of word.
 RELEASE: Final = "release"
 CANCEL: Final = "cancel"
+DRAIN: Final = "drain"
+RESUME: Final = "resume"
 
 TURN_WITHIN_S: Final = 20.0  # the present turn ends; if not, the backend is slow
 
@@ -113,6 +115,23 @@ class Acts:
         """End a job, wherever it is."""
         act = Act(CANCEL, who, why, "told to end", job_id, owner)
         return self._between_turns(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
+
+    def drain(self, machine: str, who: str, why: str) -> Act:
+        """What runs on the machine goes on, nothing new starts there."""
+        return self._on_machine(Act(DRAIN, who, why, "drained", machine=machine))
+
+    def resume(self, machine: str, who: str, why: str) -> Act:
+        """It takes jobs again."""
+        return self._on_machine(Act(RESUME, who, why, "resumed", machine=machine))
+
+    def _on_machine(self, act: Act) -> Act:
+        service = self._service
+        if service.config.dry_run:
+            raise ActRefused("this is a dry run: nothing is done to the cluster")
+        machine = act.machine or ""
+        if act.what == DRAIN:
+            return self._between_turns(lambda: self._ask(act, lambda: service.backend.drain(machine, act.why)))
+        return self._between_turns(lambda: self._ask(act, lambda: service.backend.resume(machine)))
 
     def _ask(self, act: Act, order: Callable[[], None]) -> Act:
         """Write it down, ask the backend, and write down what it says."""

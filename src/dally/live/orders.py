@@ -35,6 +35,8 @@ class Orders(Executor):
         if not told.managed:
             return "another scheduler looks after this job"
         shut = self._closed()
+        if target is None and told.placement and all(name in shut for name in told.placement):
+            return "its machines take no new jobs: nobody would gain by that"
         closed = [name for name in target or () if name in shut]
         if closed:
             return f"{closed[0]} takes no new jobs"

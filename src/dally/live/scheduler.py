@@ -21,6 +21,7 @@ from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
+from dally.live.withheld import Withheld
 from dally.model import FINISH, RUNNING, Job, Preempt
 from dally.report.by_hand import BY_WORD, HOLDS
 
@@ -60,6 +61,7 @@ class Scheduler:
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
         self.state = empty_state(setup, topology)
         self.orders = Orders(self.roster, dry_run)
+        self.withheld = Withheld(self.state, self.roster)
         self.words = read_words(store)
         self._held = set(self.words.of(HOLD))  # as of the latest turn
         self._news: list[dict[str, Any]] = []  # what was said since
@@ -84,7 +86,9 @@ class Scheduler:
     def decide(self, found: ClusterState) -> Turn:
         """The engine's cycle on what the backend says; everything is on the disk when this returns."""
         now = self.clock.now()
+        self.withheld.give_back()
         seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
+        self.withheld.withhold(seen.events, now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
         if self._stop_held(now):
             turn.next_s = now  # their GPUs are for others
@@ -103,11 +107,10 @@ class Scheduler:
         for job in running:
             if job is None or job.status != RUNNING or self.orders.dry_run:
                 continue
-            action = Preempt(job)
-            if not self.orders.apply(action, now):
-                self.state.apply(action, now)
-                self.state.hold(job, now)
-                stopped += 1
+            self.roster.want(job.job_id, None, now)
+            self.state.apply(Preempt(job), now)
+            self.state.hold(job, now)
+            stopped += 1
         return stopped > 0
 
     def _write(self, turn: Turn, seen: Comparison) -> None:

@@ -140,13 +140,16 @@ class Policy(Part):
         """The job's lease is over; it is renewed unless this pass preempts it."""
 
     def others_moved(self, now: float) -> None:
-        """GPUs came or went by the doing of others, who share the machines (policies/sharing)."""
+        """GPUs came or went by the doing of others: who share the machines (policies/sharing), or operators."""
 
     def machine_failed(self, machine: i64, now: float) -> None:
         """The machine went down; its jobs have been evicted."""
 
     def machine_repaired(self, machine: i64, now: float) -> None:
         """The machine is back, empty."""
+
+    def withheld(self, machine: i64, gpus: i64) -> None:
+        """So many free GPUs of a machine that drains are not offered from now on; below 0: they are again."""
 
     def network_changed(self, now: float) -> None:
         """Links have another bandwidth from now on; `rerated` tells of those whose speed that changes."""

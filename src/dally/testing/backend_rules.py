@@ -26,6 +26,7 @@ def check_backend(make: Callable[[], Backend], patience_s: float = 60.0) -> None
         check_life(bench)
         check_refusals(bench)
         check_end(bench)
+        check_draining(bench)
     finally:
         bench.clear()
         backend.close()
@@ -65,6 +66,17 @@ class BackendBench:
             if time.monotonic() > until_s:
                 found = "gone" if job is None else f"{job.state} on {job.placement}"
                 raise InvariantError(state, f"job {job_id} should be {state} on {placement}, and is {found}")
+            self.backend.wait(0.2)
+
+    def machine_becomes(self, name: str, state: str, why: str) -> None:
+        """The machine is in that state, and the reason that it tells has `why` in it; or an error."""
+        until_s = time.monotonic() + self.patience_s
+        while True:
+            found = [machine for machine in self.backend.snapshot().machines if machine.name == name]
+            if found and found[0].state == state and why in found[0].reason:
+                return
+            if time.monotonic() > until_s:
+                raise InvariantError("drain", f"{name} should be {state} ({why}), and is {found}")
             self.backend.wait(0.2)
 
     def refuses(self, what: str, order: Callable[[], None]) -> None:
@@ -168,6 +180,42 @@ def check_end(bench: BackendBench) -> None:
     bench.become(job_id, base.QUEUED, {})
     bench.backend.start(job_id, {machine: 1})
     gone_or(bench, job_id, base.FINISHED)
+
+
+def check_draining(bench: BackendBench) -> None:
+    """On a machine that drains what runs goes on and nothing new starts, until it is resumed.
+
+    A backend may leave both to the cluster's own tools, and say so.
+    """
+    backend = bench.backend
+    machine = next(iter(bench.machines))
+    if type(backend).drain is Backend.drain:
+        bench.refuses("draining", lambda: backend.drain(machine, "check"))
+        bench.refuses("resuming", lambda: backend.resume(machine))
+        return
+    job_id, other = bench.submit(1), bench.submit(1)
+    for one in (job_id, other):
+        bench.become(one, base.QUEUED, {})
+    backend.start(job_id, {machine: 1})
+    bench.become(job_id, base.RUNNING, {machine: 1})
+    try:
+        backend.drain(machine, "first reason")
+        backend.drain(machine, "check of draining")
+        bench.machine_becomes(machine, base.DRAINING, "check of draining")
+        bench.become(job_id, base.RUNNING, {machine: 1})
+        bench.refuses(f"a start on {machine}, which drains", lambda: backend.start(other, {machine: 1}))
+        bench.become(other, base.QUEUED, {})
+    finally:
+        backend.resume(machine)
+    backend.resume(machine)
+    bench.machine_becomes(machine, base.UP, "")
+    backend.start(other, {machine: 1})
+    bench.become(other, base.RUNNING, {machine: 1})
+    bench.refuses("draining a machine that does not exist", lambda: backend.drain("no-such-machine", "check"))
+    bench.refuses("resuming a machine that does not exist", lambda: backend.resume("no-such-machine"))
+    for one in (job_id, other):
+        backend.cancel(one)
+        gone_or(bench, one, base.CANCELLED)
 
 
 def gone_or(bench: BackendBench, job_id: str, state: str) -> None:

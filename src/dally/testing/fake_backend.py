@@ -94,6 +94,18 @@ class FakeBackend(Backend):
         if self._known(job_id).state not in base.ENDED:
             self._become(job_id, base.CANCELLED)
 
+    def drain(self, machine: str, why: str) -> None:
+        """At once."""
+        self._answer()
+        self._machines[machine] = replace(self._machine(machine), state=base.DRAINING, reason=why)
+
+    def resume(self, machine: str) -> None:
+        """At once, unless it is down."""
+        self._answer()
+        if self._machine(machine).state == base.DOWN:
+            raise BackendError(f"{machine} is down")
+        self._machines[machine] = replace(self._machine(machine), state=base.UP, reason="")
+
     def wait(self, timeout_s: float) -> None:
         """Time passes only when the test says so."""
 
@@ -148,6 +160,11 @@ class FakeBackend(Backend):
     def _answer(self) -> None:
         if self.failing:
             raise BackendError(self.failing)
+
+    def _machine(self, name: str) -> ClusterMachine:
+        if name not in self._machines:
+            raise BackendError(f"there is no machine {name}")
+        return self._machines[name]
 
     def _known(self, job_id: str) -> ClusterJob:
         if job_id not in self.jobs:

@@ -19,7 +19,7 @@ class Reasoned(Body):
 
 
 class Acted(Body):
-    """It is written down, and holds from the next turn on."""
+    """It is written down, and holds from the next turn on, or was asked of the cluster."""
 
     job_id: Text
     machine: Text

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from dally.live.acts import Act, ActRefused, Acts, Busy
 from dally.live.store.action_rows import actions
 from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Reasoned, Why
-from dally.web.asking import BEARER, AnyActor, AnyCaller, AnySite, answers, is_operator
+from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, is_operator
 from dally.web.bodies import EndState, Job
 from dally.web.ended import whose
 from dally.web.queue_routes import find
@@ -44,6 +44,22 @@ async def cancel(
     """End a job, wherever it is. It has ended once its state says so."""
     found = await live_job(site, caller, job_id)
     return await done(lambda: Acts(site.service).cancel(job_id, found.user, who(caller), why))
+
+
+@router.post("/nodes/{name}/drain", response_model=Acted, responses=answers(400, 404, 409))
+async def drain(site: AnySite, caller: AnyOperator, name: str, asked: Reasoned) -> Acted:
+    """Let what runs on a machine go on, and start nothing new there."""
+    check_machine(site, name)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).drain(name, who(caller), why))
+
+
+@router.post("/nodes/{name}/resume", response_model=Acted, responses=answers(400, 404, 409))
+async def resume(site: AnySite, caller: AnyOperator, name: str, asked: Reasoned) -> Acted:
+    """Let a machine take jobs again."""
+    check_machine(site, name)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).resume(name, who(caller), why))
 
 
 @router.get("/actions", response_model=ActionPage, responses=answers())
@@ -82,6 +98,12 @@ async def live_job(site: Site, caller: Caller, job_id: str) -> Job:
     if found.state in get_args(EndState):
         raise HTTPException(409, f"job {job_id!r} has ended already: {found.state}")
     return found
+
+
+def check_machine(site: Site, name: str) -> None:
+    """404 unless there is such a machine."""
+    if all(node.name != name for node in site.board.nodes):
+        raise HTTPException(404, f"machine {name!r}: there is no such machine")
 
 
 def who(caller: Caller) -> str:

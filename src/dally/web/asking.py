@@ -55,9 +55,18 @@ def actor_of(request: Request) -> Caller:
     return caller
 
 
+def operator_of(request: Request) -> Caller:
+    """Who asks, if he may do everything."""
+    caller = caller_of(request)
+    if not is_operator(caller):
+        raise HTTPException(403, "this is for operators")
+    return caller
+
+
 AnySite = Annotated[Site, Depends(site_of)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 AnyActor = Annotated[Caller, Depends(actor_of)]
+AnyOperator = Annotated[Caller, Depends(operator_of)]
 
 
 def json_of(content: bytes) -> Response:

@@ -1,4 +1,4 @@
-"""The contract of a backend: what it tells of its cluster, and the three things it can be asked to do."""
+"""The contract of a backend: what it tells of its cluster, and what it can be asked to do."""
 
 from __future__ import annotations
 
@@ -140,6 +140,14 @@ class Backend(ABC):
     @abstractmethod
     def cancel(self, job_id: str) -> None:
         """End the job, wherever it is."""
+
+    def drain(self, machine: str, why: str) -> None:
+        """What runs on the machine goes on, and nothing new starts there; the cluster's own tools tell why."""
+        raise BackendError(f"{self.name}: machines are drained with its own tools")
+
+    def resume(self, machine: str) -> None:
+        """The machine takes jobs again; one that is up is left as it is."""
+        raise BackendError(f"{self.name}: machines are resumed with its own tools")
 
     @abstractmethod
     def wait(self, timeout_s: float) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from dally.live.backends.base import (
     Placement,
     SubmitRequest,
 )
+from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_folder import JobFolder
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
@@ -52,6 +54,8 @@ class LocalBackend(Backend):
         self._grace_s = grace_s
         self._jobs = {int(path.name): JobFolder(path) for path in self._folder.iterdir() if path.name.isdigit()}
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._drained_path = folder / "drained.json"
+        self._drained: dict[str, str] = read_drained(self._drained_path)  # why, by machine
         self._machines = tuple(
             ClusterMachine(name, int(gpus), gpu_type=gpu_type)
             for name, gpus, gpu_type in zip(topology.names[0], topology.gpus[0], topology.gpu_types, strict=True)
@@ -72,7 +76,13 @@ class LocalBackend(Backend):
         for number in sorted(self._jobs):
             self._look(self._jobs[number], now)
         told = (self._jobs[number] for number in sorted(self._jobs))
-        return ClusterState(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), self._machines)
+        machines = tuple(
+            replace(machine, state=base.DRAINING, reason=self._drained[machine.name])
+            if machine.name in self._drained
+            else machine
+            for machine in self._machines
+        )
+        return ClusterState(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), machines)
 
     def submit(self, request: SubmitRequest) -> str:
         """A folder for the job; it is queued."""
@@ -129,6 +139,24 @@ class LocalBackend(Backend):
             one.become(base.CANCELLED)
         else:
             self._stop(one, base.CANCELLED)
+
+    def drain(self, machine: str, why: str) -> None:
+        """Noted in a file beside the jobs."""
+        self._check_machine(machine)
+        self._keep_drained({**self._drained, machine: why})
+
+    def resume(self, machine: str) -> None:
+        """Taken out of it."""
+        self._check_machine(machine)
+        self._keep_drained({name: why for name, why in self._drained.items() if name != machine})
+
+    def _check_machine(self, name: str) -> None:
+        if all(machine.name != name for machine in self._machines):
+            raise BackendError(f"machine {name!r}: there is no such machine")
+
+    def _keep_drained(self, drained: dict[str, str]) -> None:
+        write_drained(self._drained_path, drained)
+        self._drained = drained
 
     def wait(self, timeout_s: float) -> None:
         """Until a process ends, or something was submitted, started or stopped."""
@@ -190,7 +218,7 @@ class LocalBackend(Backend):
         return max(0.0, (one.job.expected_s or 0.0) / self._speed - one.ran_s)
 
     def _check_free(self, job: ClusterJob, placement: Placement) -> None:
-        free = {machine.name: machine.gpus for machine in self._machines}
+        free = {machine.name: 0 if machine.name in self._drained else machine.gpus for machine in self._machines}
         for other in self._jobs.values():
             for name, gpus in other.job.placement.items():
                 free[name] -= gpus

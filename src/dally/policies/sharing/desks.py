@@ -267,6 +267,15 @@ class Desks(Policy):
         for desk in self._desks.values():
             desk.policy.machine_repaired(machine, now)
 
+    def others_moved(self, now: float) -> None:
+        for desk in self._desks.values():
+            desk.policy.others_moved(now)
+
+    def withheld(self, machine: int, gpus: int) -> None:
+        for pool in self._pools:
+            if not pool.whole and pool.has(machine):
+                pool.cluster.change(machine, -gpus)
+
     def network_changed(self, now: float) -> None:
         for desk in self._desks.values():
             desk.policy.network_changed(now)

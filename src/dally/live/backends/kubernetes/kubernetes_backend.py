@@ -213,6 +213,21 @@ class KubernetesBackend(Backend):
             for pod in [*gang.pods(), *gang.others]:
                 self.api.delete(pod.path)
 
+    def drain(self, machine: str, why: str) -> None:
+        """Cordon it: kubectl shows that, and an annotation why."""
+        self._cordon(machine, True, why)
+
+    def resume(self, machine: str) -> None:
+        """Uncordon it."""
+        self._cordon(machine, None, None)
+
+    def _cordon(self, machine: str, cordoned: bool | None, why: str | None) -> None:
+        if not self.nodes.knows(machine):
+            raise BackendError(f"there is no machine {machine}")
+        self._lead()
+        body = {"metadata": {"annotations": {names.DRAINED: why}}, "spec": {"unschedulable": cordoned}}
+        self.nodes.put(self.api.patch(f"/api/v1/nodes/{machine}", body))  # and not only once the watch tells
+
     def submit(self, request: SubmitRequest) -> str:
         """A Job of one pod per GPU."""
         if not self._options.image:

@@ -20,6 +20,7 @@ NODE: Final = "dally.io/node"  # of a pod that was let through its gate,
 SCHEDULER: Final = "dally.io/scheduler"  # and by whom
 TIER: Final = "dally.io/tier"
 CONDITION: Final = "dally.io/Placed"
+DRAINED: Final = "dally.io/drained"  # annotation of a node that was cordoned here: why
 # Said by others.
 POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"

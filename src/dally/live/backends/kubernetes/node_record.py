@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dally.cluster.formats.kubernetes import GPU_RESOURCES, TYPE_LABELS
 from dally.live.backends import base
+from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_record import Needs
 from dally.live.backends.kubernetes.quantity import quantity
@@ -34,15 +35,16 @@ def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
     there = {**(status.get("capacity") or {}), **(status.get("allocatable") or {})}
     gpus = int(sum(quantity(there.get(name, 0)) for name in GPU_RESOURCES))
     cpus, memory = (quantity(there[name]) if name in there else UNLIMITED for name in ("cpu", "memory"))
-    state, reason = _state(spec, status, taints)
+    why = str((about.get("annotations") or {}).get(names.DRAINED) or "")
+    state, reason = _state(spec, status, taints, why)
     labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
     return NodeRecord(about["name"], labels, Needs(gpus, cpus, memory), state, reason)
 
 
-def _state(spec: Entry, status: Entry, taints: Collection[str]) -> tuple[str, str]:
+def _state(spec: Entry, status: Entry, taints: Collection[str], why: str) -> tuple[str, str]:
     """Nothing new starts on a node in trouble; what runs there is left alone as long as Kubernetes does so."""
     if spec.get("unschedulable"):
-        return base.DRAINING, "cordoned"
+        return base.DRAINING, f"cordoned: {why}" if why else "cordoned"
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Ready" and condition.get("status") != "True":
             return base.DRAINING, f"not ready: {condition.get('reason') or condition.get('status')}"

@@ -136,6 +136,16 @@ class SlurmBackend(Backend):
         if self._standing(job_id) not in FINAL:
             self._tools.run("scancel", job_id)
 
+    def drain(self, machine: str, why: str) -> None:
+        """By scontrol; `sinfo -R` tells why."""
+        self._machine(machine)
+        self._tools.run("scontrol", "update", f"NodeName={machine}", "State=DRAIN", f"Reason={why}")
+
+    def resume(self, machine: str) -> None:
+        """By scontrol, if it does not take jobs already."""
+        if self._machine(machine).state != base.UP:
+            self._tools.run("scontrol", "update", f"NodeName={machine}", "State=RESUME")
+
     def submit(self, request: SubmitRequest) -> str:
         """By sbatch, held."""
         return self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
@@ -199,6 +209,13 @@ class SlurmBackend(Backend):
 
     def _machines(self) -> list[ClusterMachine]:
         return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
+
+    def _machine(self, name: str) -> ClusterMachine:
+        """As it is now: a name of Slurm's may also stand for several nodes."""
+        found = [machine for machine in self._machines() if machine.name == name]
+        if not found:
+            raise BackendError(f"there is no machine {name} with GPUs in these partitions")
+        return found[0]
 
     def _record(self, job_id: str) -> JobRecord:
         if job_id not in self._records:
