@@ -134,6 +134,8 @@ def test_no_other_right_is_used(site: Site) -> None:
     made = backend.submit(SubmitRequest(4, ("sleep", "1000")))
     site.go_on(lambda: site.runs(made))
     backend.cancel(made)
+    backend.drain("n01", "a test")
+    backend.resume("n01")
     site.go_on(lambda: made not in site.daemon.board.by_id)
     time.sleep(1.0)  # the teller and the lease
     rows = audited(kube, seen)

@@ -41,6 +41,8 @@ from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import JobFacts, read_facts
 
 POLL_S = 1.0
+RESUMED_WITHIN_S = 3.0
+PAUSE_S = 0.2
 NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds
 READERS = 4  # scripts read at a time
 
@@ -143,8 +145,15 @@ class SlurmBackend(Backend):
 
     def resume(self, machine: str) -> None:
         """By scontrol, if it does not take jobs already."""
-        if self._machine(machine).state != base.UP:
-            self._tools.run("scontrol", "update", f"NodeName={machine}", "State=RESUME")
+        until_s = time.monotonic() + RESUMED_WITHIN_S
+        while self._machine(machine).state != base.UP:
+            try:
+                self._tools.run("scontrol", "update", f"NodeName={machine}", "State=RESUME")
+                return
+            except BackendError:  # it may be on its way: a node that was just resumed has yet to answer
+                if time.monotonic() > until_s:
+                    raise
+            time.sleep(PAUSE_S)
 
     def submit(self, request: SubmitRequest) -> str:
         """By sbatch, held."""
