@@ -203,3 +203,72 @@ def test_who_may_drain(desks: Callable[..., Desk]) -> None:
     assert desk.get("actions", headers=ann)["total"] == 0
     dry = desks(dry_run=True)
     assert "dry run" in act(dry, f"nodes/{name}/drain", 409)["detail"]
+
+
+def test_first_in_line(desks: Callable[..., Desk]) -> None:
+    desk = desks("fifo")
+    running, early, late = (desk.submit(32, seconds) for seconds in (100.0, 600.0, 600.0))
+    desk.turn()
+    assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in line by somebody: {WHY['why']}"
+    desk.turn()
+    lines = {job["job_id"]: job for job in desk.get("jobs")["jobs"]}
+    assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, "somebody", 2)
+    assert lines[late]["why"].startswith("first in line")
+    act(desk, f"jobs/{late}/priority", 409)
+    desk.service.daemon._scheduler = None  # a restart
+    desk.turn()
+    assert desk.get(f"jobs/{late}")["place"] == 1
+    act(desk, f"jobs/{late}/priority", first=False, why="enough")
+    act(desk, f"jobs/{late}/priority", 409, first=False)
+    desk.turn()
+    assert desk.get(f"jobs/{late}")["place"] == 2
+    act(desk, f"jobs/{late}/priority")
+    desk.turn(100.0)
+    desk.turn()
+    assert [desk.backend.jobs[job].state for job in (running, late, early)] == [
+        base.FINISHED, base.RUNNING, base.QUEUED,
+    ]  # fmt: skip
+    assert "put back in its place in line by somebody: enough" in story(desk, late)
+
+
+@pytest.mark.parametrize("policy", ["dally", "dally-paper"])
+def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
+    """3 GPUs are free on each machine, and a gang of 6 would rather have one."""
+    desk = desks(policy, "slow")
+    for _ in range(4):
+        desk.submit(5, 100_000.0)
+    act(desk, "timers", gpus=6, seconds=5000)
+    desk.turn()
+    job = desk.submit(6, 100_000.0, model="gpt2-xl")
+    desk.turn()
+    assert desk.get(f"jobs/{job}")["state"] == "waiting"
+    assert "any place from now on" in act(desk, f"jobs/{job}/patience", seconds=0)["text"]
+    desk.service.daemon._scheduler = None  # a restart
+    desk.turn()
+    desk.turn()
+    found = desk.get(f"jobs/{job}")
+    assert (desk.backend.jobs[job].state, found["patient_by"]) == (base.RUNNING, "somebody")
+    other = desk.submit(6, 100_000.0, model="gpt2-xl")
+    desk.turn()
+    act(desk, f"jobs/{other}/patience", 409, seconds=None)
+    act(desk, f"jobs/{other}/patience", seconds=60)
+    desk.turn()
+    assert desk.get(f"jobs/{other}")["state"] == "waiting"
+    act(desk, "timers", gpus=6, seconds=None)
+    act(desk, "timers", 409, gpus=6, seconds=None)
+    assert [row["told"] for row in desk.get("actions?limit=2")["actions"]] == [
+        "gangs of 6 GPUs told to hold out for closer places as the policy has it",
+        "told to hold out for a closer place for 60.0 s",
+    ]
+
+
+def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
+    desk = desks("srtf")
+    job = desk.submit(8)
+    desk.turn()
+    refused = act(desk, f"jobs/{job}/patience", 409, seconds=0)
+    assert refused["detail"] == "policy srtf has no timers: its jobs do not hold out for closer places"
+    act(desk, "timers", 409, gpus=8, seconds=60)
+    act(desk, "timers", 422, gpus=0, seconds=60)
+    ann = desk.token("ann", "user", "ann")
+    act(desk, f"jobs/{job}/priority", 403, headers=ann)

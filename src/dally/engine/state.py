@@ -221,6 +221,17 @@ class State:
             self.log.add(now, HOLD, job.index, -1, None)
             self.policy.withdrawn(job, now)
 
+    def instruct(self, job: Job, first: bool, patient_until_s: float, now: float) -> None:
+        """What an operator says of the job: whether it is first in line, and how long it holds out."""
+        if first == job.first and patient_until_s == job.patient_until_s:
+            return
+        job.first = first
+        job.patient_until_s = patient_until_s
+        if job.status == WAITING:
+            self.queue.rerank(job, self.policy.key(job, now), self.policy.tie(job))
+        if job.status != PENDING:
+            self.policy.instructed(job, now)
+
     def _start_failed(self, job: Job, reason: str, now: float) -> None:
         """A start that seemed to succeed did not: as if it had never been, but for the time the GPUs were taken."""
         if job.status != RUNNING:
@@ -390,6 +401,8 @@ class State:
         key = self.policy.key(job, now)
         tie = self.policy.tie(job)
         self.queue.add(job, key, tie)
+        if job.first:
+            key, tie = self.queue.key(job), self.queue.tie(job)
         self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self.policy.queued(job, now)
 

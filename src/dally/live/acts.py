@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
-from dally.live.operators_word import FACT, HOLD, Word, Words
+from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, TIMER, Word, Words
 from dally.live.scheduler import Scheduler
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
 from dally.live.store.database import StoreError
 from dally.live.store.log_rows import act_row
+from dally.model import NEVER
+from dally.report.time_text import span
 
 if TYPE_CHECKING:
     from dally.live.assembly import Service
@@ -79,8 +81,7 @@ class Acts:
         if not told.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         act = Act(HOLD, who, why, "put on hold", job_id, told.user)
-        new = Word(who, why, self._service.clock.now())
-        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, new))
+        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, self._word(act)))
 
     def release(self, job_id: str, who: str, why: str) -> Act:
         """Take a hold of ours back."""
@@ -96,6 +97,66 @@ class Acts:
             raise ActRefused(f"job {job_id!r} is not on hold")
         act = Act(RELEASE, who, why, "taken off hold", job_id, told.user)
         return self._say(scheduler, act, scheduler.words.without(HOLD, job_id))
+
+    def put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
+        """The job comes before all others who wait; or in its place in line again."""
+        return self._between_turns(lambda: self._put_first(job_id, first, who, why))
+
+    def _put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
+        scheduler = self._scheduler()
+        told = _told_of(scheduler, job_id)
+        words = scheduler.words
+        word = words.of(FIRST).get(job_id)
+        if first and word is not None:
+            raise ActRefused(f"job {job_id!r} is first in line already, {word.by()}")
+        if not first and word is None:
+            raise ActRefused(f"job {job_id!r} was not put first in line")
+        if not told.managed:
+            raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
+        what = "put first in line" if first else "put back in its place in line"
+        act = Act(FIRST, who, why, what, job_id, told.user)
+        new = words.saying(FIRST, job_id, self._word(act)) if first else words.without(FIRST, job_id)
+        return self._say(scheduler, act, new)
+
+    def set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
+        """For how long from now on the job holds out for a closer place; None: as the policy has it."""
+        return self._between_turns(lambda: self._set_patience(job_id, seconds, who, why))
+
+    def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
+        scheduler = self._with_timers()
+        told = _told_of(scheduler, job_id)
+        words = scheduler.words
+        if seconds is None and job_id not in words.of(PATIENCE):
+            raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
+        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.user)
+        if seconds is None:
+            return self._say(scheduler, act, words.without(PATIENCE, job_id))
+        new = self._word(act, self._service.clock.now() + seconds)
+        return self._say(scheduler, act, words.saying(PATIENCE, job_id, new))
+
+    def set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
+        """For how long gangs of that size hold out for a closer place; None: as the policy has it."""
+        return self._between_turns(lambda: self._set_timer(gpus, seconds, who, why))
+
+    def _set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
+        scheduler = self._with_timers()
+        words = scheduler.words
+        if seconds is None and str(gpus) not in words.of(TIMER):
+            raise ActRefused(f"nobody has set a timer for gangs of {gpus} GPUs")
+        act = Act(TIMER, who, why, f"gangs of {gpus} GPUs {_patience_text(seconds)}")
+        if seconds is None:
+            return self._say(scheduler, act, words.without(TIMER, str(gpus)))
+        return self._say(scheduler, act, words.saying(TIMER, str(gpus), self._word(act, seconds)))
+
+    def _with_timers(self) -> Scheduler:
+        found = self._scheduler()
+        if not found.state.policy.has_timers():
+            name = self._service.config.setup.policy
+            raise ActRefused(f"policy {name} has no timers: its jobs do not hold out for closer places")
+        return found
+
+    def _word(self, act: Act, value: float = NEVER) -> Word:
+        return Word(act.who, act.why, self._service.clock.now(), value)
 
     def _say(self, scheduler: Scheduler, act: Act, words: Words) -> Act:
         """From here on these words stand, and the store says since when and why."""
@@ -178,6 +239,14 @@ def _told_of(scheduler: Scheduler, job_id: str) -> base.ClusterJob:
     if told is None:
         raise ActRefused(f"job {job_id!r} has ended, or the scheduler does not know it yet")
     return told
+
+
+def _patience_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "told to hold out for closer places as the policy has it"
+    if seconds == 0.0:
+        return "told to take any place from now on"
+    return f"told to hold out for a closer place for {span(seconds)}"
 
 
 def _row(act: Act, now: float, outcome: str) -> dict[str, Any]:

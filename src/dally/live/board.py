@@ -8,7 +8,7 @@ from dally.engine.state import State
 from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.facts import placement_of
-from dally.live.operators_word import HOLD, Words
+from dally.live.operators_word import FIRST, HOLD, PATIENCE, Words
 from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.wall_clock import WallClock
@@ -44,6 +44,9 @@ class JobLine:
     reason: str  # of `why`, as why_waiting.py names them
     next_s: float | None  # when it takes a farther place
     held_by: str = ""  # who put it on hold here; empty: nobody did
+    first_by: str = ""  # who put it first in line
+    patient_by: str = ""  # who said how long it holds out for closer places,
+    patient_until_s: float | None = None  # and until when
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,9 @@ def _line(
         reason=why.reason,
         next_s=None if why.next_s is None else clock.wall_s(why.next_s),
         held_by="" if held is None else held.who,
+        first_by=words.said_by(FIRST, job.job_id),
+        patient_by=words.said_by(PATIENCE, job.job_id),
+        patient_until_s=clock.wall_s(job.patient_until_s) if job.patient_until_s >= 0.0 else None,
     )
 
 

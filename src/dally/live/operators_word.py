@@ -11,12 +11,16 @@ from typing import Any, Final
 from dally.live.backends import base
 from dally.live.backends.base import ClusterState
 from dally.live.store import Store
+from dally.model import NEVER
 
 FACT: Final = "operators_word"  # of the store
 
 # Kinds of word.
 HOLD: Final = "hold"
-KINDS: Final = (HOLD,)
+FIRST: Final = "priority"
+PATIENCE: Final = "patience"  # its value: from when on the job takes any place, on the engine's clock
+TIMER: Final = "timer"  # of gangs of a size; its value: for how many seconds they hold out
+OF_JOBS: Final = (HOLD, FIRST, PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Word:
     who: str
     why: str
     at_s: float
+    value: float = NEVER
 
     def by(self) -> str:
         """By whom and why, to end a sentence with."""
@@ -42,6 +47,11 @@ class Words:
         """What stands of a kind."""
         return self.said.get(kind, {})
 
+    def said_by(self, kind: str, about: str) -> str:
+        """Who said that; empty: nobody."""
+        word = self.of(kind).get(about)
+        return "" if word is None else word.who
+
     def saying(self, kind: str, about: str, word: Word) -> Words:
         """With this."""
         return Words({**self.said, kind: {**self.of(kind), about: word}})
@@ -53,7 +63,7 @@ class Words:
     def outlive(self, ended: dict[str, Any]) -> Words:
         """Without what was said of jobs that ended; the same if nothing was."""
         found = self
-        for kind in KINDS:
+        for kind in OF_JOBS:
             for job_id in [name for name in self.of(kind) if name in ended]:
                 found = found.without(kind, job_id)
         return found
@@ -68,6 +78,15 @@ class Words:
             for job in found.jobs
         ]
         return replace(found, jobs=tuple(jobs))
+
+    def timers_s(self) -> dict[int, float]:
+        """For how long gangs hold out, by their GPUs."""
+        return {int(gpus): word.value for gpus, word in self.of(TIMER).items()}
+
+    def patient_until_s(self, job_id: str) -> float:
+        """From when on the job takes any place; NEVER: nobody said."""
+        word = self.of(PATIENCE).get(job_id)
+        return NEVER if word is None else word.value
 
     def plain(self) -> dict[str, Any]:
         """For the store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dally.engine.rates import advance
 from dally.engine.state import State
 from dally.live.facts import job_of
+from dally.live.operators_word import FIRST, Words
 from dally.live.roster import Roster
 from dally.live.store import Store
 from dally.live.store.job_rows import restore_clocks, told_of
@@ -13,7 +14,7 @@ from dally.model import INFINITY
 LEARNT = "learnt"  # the fact under which a policy's knowledge is kept
 
 
-def restore(store: Store, state: State, roster: Roster, now: float) -> None:
+def restore(store: Store, state: State, roster: Roster, words: Words, now: float) -> None:
     """Take up every job that had not ended, with its clocks and leases, and what was wanted of it."""
     learnt = store.fact(LEARNT)
     if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
@@ -23,6 +24,8 @@ def restore(store: Store, state: State, roster: Roster, now: float) -> None:
         job = job_of(told, row["number"], row["submit_s"], roster.usual_model)
         restore_clocks(job, row["clocks"])
         lease_end_s = job.lease_end_s
+        job.first = job.job_id in words.of(FIRST)
+        job.patient_until_s = words.patient_until_s(job.job_id)
         roster.enter(job, told)
         allocation = roster.allocation(row["placement"] or {})
         if row["status"] == "running" and allocation is not None:

@@ -12,7 +12,7 @@ from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
 from dally.live.facts import placement_of
-from dally.live.operators_word import FACT, HOLD, Words, read_words
+from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, Words, read_words
 from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
@@ -22,7 +22,7 @@ from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
 from dally.live.withheld import Withheld
-from dally.model import FINISH, RUNNING, Job, Preempt
+from dally.model import FINISH, NEVER, RUNNING, Job, Preempt
 from dally.report.by_hand import BY_WORD, HOLDS
 
 LATEST = "latest_s"
@@ -64,8 +64,10 @@ class Scheduler:
         self.withheld = Withheld(self.state, self.roster)
         self.words = read_words(store)
         self._held = set(self.words.of(HOLD))  # as of the latest turn
+        self._timers_s: dict[int, float] = {}  # as the policy was told
+        self._instructed: set[str] = set()  # jobs of which it was told something
         self._news: list[dict[str, Any]] = []  # what was said since
-        recovery.restore(store, self.state, self.roster, clock.now())
+        recovery.restore(store, self.state, self.roster, self.words, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._written: set[str] = set(self.roster.wanted)  # what is wanted, as the store knows it
 
@@ -89,6 +91,7 @@ class Scheduler:
         self.withheld.give_back()
         seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
         self.withheld.withhold(seen.events, now)
+        self._instruct(now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
         if self._stop_held(now):
             turn.next_s = now  # their GPUs are for others
@@ -99,6 +102,21 @@ class Scheduler:
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
         return turn
+
+    def _instruct(self, now: float) -> None:
+        """Have the policy do what was said of jobs and timers."""
+        words = self.words
+        said = {*words.of(FIRST), *words.of(PATIENCE)}
+        for job_id in sorted(said | self._instructed):
+            job = self.roster.jobs.get(job_id)
+            if job is not None:
+                self.state.instruct(job, job_id in words.of(FIRST), words.patient_until_s(job_id), now)
+        self._instructed = said
+        timers_s = words.timers_s()
+        for gpus in sorted(timers_s.keys() | self._timers_s.keys()):
+            if timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER):
+                self.state.policy.set_timer(gpus, timers_s.get(gpus, NEVER))
+        self._timers_s = timers_s
 
     def _stop_held(self, now: float) -> bool:
         """Stop jobs that run and are not to; whether there were any."""

@@ -91,6 +91,13 @@ class Policy(Part):
         """When to be asked again even if nothing happens until then; infinity: not needed."""
         return INFINITY
 
+    def has_timers(self) -> bool:
+        """Whether its jobs hold out for closer places, so that operators can say for how long."""
+        return False
+
+    def set_timer(self, gpus: int, wait_s: float) -> None:
+        """An operator says for how long gangs of that size hold out; NEVER: as long as the policy thinks fit."""
+
     def save(self) -> dict[str, Any]:
         """What it has learnt, as plain values (JSON): a daemon that restarts goes on with it."""
         return {}
@@ -111,6 +118,9 @@ class Policy(Part):
 
     def stopped(self, job: Job, now: float) -> None:
         """The job gave its GPUs back: finished, preempted, evicted or about to migrate."""
+
+    def instructed(self, job: Job, now: float) -> None:
+        """An operator put the job first in line, said how long it holds out, or took that back."""
 
     def finished(self, job: Job, now: float) -> None:
         """The job is done; `stopped` was called before. From here on its duration is known."""

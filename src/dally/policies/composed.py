@@ -28,6 +28,7 @@ class ComposedPolicy(Policy):
         self.placement: Placement = placement
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
+        self._spared: list[Job] = []  # in this pass: whom an operator put first
         self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
     def begin(self, view: View) -> None:
@@ -157,7 +158,7 @@ class ComposedPolicy(Policy):
                 break
             room = self._settle(weighed, losers, chosen, room, queue.key(job), now)
             while room < job.gpus and job.group == 1:
-                worst = self.preemption.worst(self.order, now)
+                worst = self._worst(now)
                 # On a tie the running job stays: moving it would gain nothing.
                 if worst is None or self.order.key(worst, now) <= queue.key(job):
                     break
@@ -180,6 +181,21 @@ class ComposedPolicy(Policy):
             allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
+        self._end_preemption(now)
+
+    def _worst(self, now: float) -> Job | None:
+        """The worst-ranked running job that may be preempted; not one that an operator put first."""
+        while True:
+            worst = self.preemption.worst(self.order, now)
+            if worst is None or not worst.first:
+                return worst
+            self.preemption.set_aside(worst)
+            self._spared.append(worst)
+
+    def _end_preemption(self, now: float) -> None:
+        for job in reversed(self._spared):
+            self.preemption.keep(job, self.order, now)
+        self._spared.clear()
         self.preemption.end_pass()
 
     def _settle(

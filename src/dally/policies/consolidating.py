@@ -43,7 +43,7 @@ class ConsolidatingPolicy(ComposedPolicy):
             else:
                 self._tell_declined(job, now, queue, cluster)
                 queue.close(job)
-        self.preemption.end_pass()
+        self._end_preemption(now)
 
     def _losers(self, job: Job, key: float, now: float, cluster: Cluster) -> list[Job]:
         """Whom to preempt for the job; nobody if that would not help, or if its GPUs come in groups."""
@@ -54,7 +54,7 @@ class ConsolidatingPolicy(ComposedPolicy):
         weighed: list[Job] = []
         domain: i64 = -1
         while domain < 0:
-            worst = self.preemption.worst(self.order, now)
+            worst = self._worst(now)
             if worst is None or self.order.key(worst, now) <= key:
                 break
             self.preemption.set_aside(worst)

@@ -56,6 +56,12 @@ class PaperDally(Policy):
     def tie(self, job: Job) -> float:
         return job.lost_s
 
+    def has_timers(self) -> bool:
+        return True
+
+    def set_timer(self, gpus: int, wait_s: float) -> None:
+        self.placement.timers.set_s(gpus, wait_s)
+
     def lease_s(self) -> float:
         return self._lease_s
 
@@ -115,7 +121,7 @@ class PaperDally(Policy):
                     yield Preempt(loser)
             if not _is_free(cluster, allocation):
                 continue
-            self.reasons.accepted(job, tier, self.placement.patience_s(cluster, tier, job.gpus, job.group, now))
+            self.reasons.accepted(job, tier, self._patience_s(job, tier, now, cluster))
             yield Start(job, allocation)
         self._close(now, queue, cluster)
 
@@ -124,9 +130,20 @@ class PaperDally(Policy):
         found: list[Job] = []
         for index in sorted(self._ended):
             job = self._ended[index]
-            if self.placement.patience_s(cluster, job.tier, job.gpus, job.group, now) > 0.0:
+            if self._patience_s(job, job.tier, now, cluster) > 0.0:
                 found.append(job)
         return found
+
+    def _patience_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        """How long the job must have waited to take that tier, as an operator or its timers have it."""
+        patience_s = self.placement.patience_s(cluster, tier, job.gpus, job.group, now)
+        if patience_s > 0.0 and job.patient_until_s >= 0.0:
+            return max(0.0, job.patient_until_s - job.lost_s) if job.patient_until_s > now else 0.0
+        return patience_s
+
+    def _key(self, job: Job, now: float) -> float:
+        """The rank of one who runs."""
+        return -INFINITY if job.first else self.order.key(job, now)
 
     def _winner(self, now: float, queue: Queue, cluster: Cluster, contenders: list[Job]) -> tuple[Job | None, i64]:
         """The next job to start and its tier; those who defend their ended leases against it keep them.
@@ -135,7 +152,7 @@ class PaperDally(Policy):
         """
         trial = self._without_ended(cluster)
         job, tier = self._next(now, queue, cluster)
-        while contenders and (job is None or self.order.key(contenders[-1], now) < queue.key(job)):
+        while contenders and (job is None or self._key(contenders[-1], now) < queue.key(job)):
             kept = contenders.pop()
             held = kept.allocation
             if int(kept.index) in self._ended and held is not None and trial is not None:
@@ -206,7 +223,7 @@ class PaperDally(Policy):
 
     def _ranked_ended(self, now: float) -> list[Job]:
         """Those whose fate is open, best rank last; they all began to wait now."""
-        rows = [(self.order.key(job, now), int(job.gpus), int(job.index)) for job in self._ended.values()]
+        rows = [(self._key(job, now), int(job.gpus), int(job.index)) for job in self._ended.values()]
         rows.sort(reverse=True)
         return [self._ended[row[2]] for row in rows]
 
@@ -229,6 +246,7 @@ class PaperDally(Policy):
             patience_s = self.placement.patience_s(cluster, tier, group.gpus, group.group, now)
             for moment_s in (
                 queue.ripeness_of(group).oldest_s() + patience_s,
+                queue.ripeness_of(group).next_apart_s(now),
                 self.placement.timers.changes_s(tier, cluster.root, group.gpus, now),
             ):
                 if now < moment_s < self._wakeup_s:

@@ -57,7 +57,10 @@ picklable(DemandClass, 1, 1, 0, 0)
 
 
 class Queue:
-    """Waiting jobs by rank: (key, tie, order of submission), lowest first."""
+    """Waiting jobs by rank: (key, tie, order of submission), lowest first.
+
+    Those that an operator put first in line rank under a key of minus infinity.
+    """
 
     __slots__ = (
         "_by_demand", "_hidden", "_made", "_pass", "_reranked", "_size", "_taken", "_told", "classes", "shown",
@@ -126,6 +129,8 @@ class Queue:
             job.slot_class = group.number
             job.slot = len(group.jobs)
             group.jobs.append(job)
+        if job.first and key > -INFINITY:  # it comes before all others, and among such by its key
+            key, tie = -INFINITY, key
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
             group.ripeness.put(job, key, tie)
@@ -154,9 +159,12 @@ class Queue:
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
         group = self.class_of(job)
+        if job.first:
+            key, tie = -INFINITY, key
         told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
+            group.ripeness.discard(job.slot)
             group.ripeness.put(job, key, tie)
         if _moved(told[0], key) or _moved(told[1], tie):
             self._told[int(job.index)] = (key, tie)

@@ -13,20 +13,24 @@ class Ripeness:
     """Those who wait, by rank and by age.
 
     Jobs that never ran must be ranked by how long they wait, so that if the first is not patient enough
-    nobody is. Those that ran before may have any rank, and are also kept by age.
+    nobody is. Those that ran before, or that an operator put first, may have any rank, and are also kept by age.
+    Whose patience an operator set is apart from both.
     """
 
-    __slots__ = ("_by_age", "_fresh", "_jobs", "_stopped")
+    __slots__ = ("_apart", "_by_age", "_fresh", "_jobs", "_stopped")
 
     def __init__(self, jobs: list[Job | None]) -> None:
         self._jobs: list[Job | None] = jobs  # by slot, shared with the class of demand
         self._fresh: IndexedHeap = IndexedHeap()
         self._stopped: IndexedHeap = IndexedHeap()
         self._by_age: IndexedHeap = IndexedHeap()
+        self._apart: IndexedHeap = IndexedHeap()
 
     def put(self, job: Job, key: float, tie: float) -> None:
         """The job waits under that rank."""
-        if job.start_s < 0.0:
+        if job.patient_until_s >= 0.0:
+            self._apart.put(job.slot, key, tie)
+        elif job.start_s < 0.0 and not job.first:
             self._fresh.put(job.slot, key, tie)
         else:
             self._stopped.put(job.slot, key, tie)
@@ -37,9 +41,31 @@ class Ripeness:
         self._fresh.discard(slot)
         self._stopped.discard(slot)
         self._by_age.discard(slot)
+        self._apart.discard(slot)
 
     def first(self, patience_s: float, now: float) -> Job | None:
-        """The best-ranked job that has waited that long."""
+        """The best-ranked job that has waited that long, or as long as an operator said."""
+        found = self._first_by_timers(patience_s, now)
+        if len(self._apart) == 0:
+            return found
+        slot = -1 if found is None else found.slot
+        for other in self._apart.items:
+            if patience_s > 0.0 and self._job(other).patient_until_s > now:
+                continue
+            if slot < 0 or self._comes_first(other, slot):
+                slot = other
+        return self._job(slot) if slot >= 0 else None
+
+    def next_apart_s(self, now: float) -> float:
+        """When the next of those whose patience an operator set takes any place; infinity: none will."""
+        soonest = INFINITY
+        for slot in self._apart.items:
+            until_s = self._job(slot).patient_until_s
+            if now < until_s < soonest:
+                soonest = until_s
+        return soonest
+
+    def _first_by_timers(self, patience_s: float, now: float) -> Job | None:
         slot = self._fresh.first()
         if slot >= 0 and self._job(slot).lost_s + patience_s > now:
             slot = -1
@@ -62,14 +88,22 @@ class Ripeness:
             oldest = min(oldest, self._job(self._by_age.first()).lost_s)
         return oldest
 
-    def _comes_first(self, stopped: i64, fresh: i64) -> bool:
-        key, other_key = self._stopped.key(stopped), self._fresh.key(fresh)
+    def _comes_first(self, slot: i64, other: i64) -> bool:
+        """Whether the one is ranked ahead of the other."""
+        heap, beside = self._heap(slot), self._heap(other)
+        key, other_key = heap.key(slot), beside.key(other)
         if key != other_key:
             return key < other_key
-        tie, other_tie = self._stopped.tie(stopped), self._fresh.tie(fresh)
+        tie, other_tie = heap.tie(slot), beside.tie(other)
         if tie != other_tie:
             return tie < other_tie
-        return self._job(stopped).index < self._job(fresh).index
+        return self._job(slot).index < self._job(other).index
+
+    def _heap(self, slot: i64) -> IndexedHeap:
+        """Where the job in that slot is kept by rank."""
+        if self._fresh.holds(slot):
+            return self._fresh
+        return self._stopped if self._stopped.holds(slot) else self._apart
 
     def _first_stopped(self, patience_s: float, now: float) -> i64:
         """Looks down the heap from the best rank; unripe are only those that lost their GPUs recently."""

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from dally.web.bodies import NO_CONTROL, Body, Text
+from dally.web.bodies import MOST_GPUS, MOST_S, NO_CONTROL, Body, Text
 
 LONGEST_WHY = 500
+Held = Annotated[float, Field(ge=0.0, le=MOST_S, allow_inf_nan=False)] | None
 Why = Annotated[str, StringConstraints(max_length=LONGEST_WHY, pattern=NO_CONTROL, strip_whitespace=True)]
 
 
@@ -16,6 +17,24 @@ class Reasoned(Body):
     """Why: it is kept with who asked, and told in the job's story."""
 
     why: Why = Field(default="", description="Users may leave it out for jobs of their own.")
+
+
+class Priority(Reasoned):
+    """Whether the job is to come before all others who wait."""
+
+    first: bool = True
+
+
+class Patience(Reasoned):
+    """For how long a job, from now on, holds out for a closer place."""
+
+    seconds: Held = Field(description="0: it takes any place from now on; null: as the policy has it.")
+
+
+class SetTimer(Patience):
+    """For how long gangs of a size hold out for a closer place."""
+
+    gpus: int = Field(ge=1, le=MOST_GPUS)
 
 
 class Acted(Body):

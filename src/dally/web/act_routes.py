@@ -1,4 +1,4 @@
-"""Doing something to jobs: holding, releasing, cancelling; and the log of who did what and why."""
+"""Doing something to jobs, machines and timers, and the log of who did what and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Act, ActRefused, Acts, Busy
 from dally.live.store.action_rows import actions
-from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Reasoned, Why
+from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
 from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, is_operator
 from dally.web.bodies import EndState, Job
 from dally.web.ended import whose
@@ -35,6 +35,29 @@ async def release(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned)
     await live_job(site, caller, job_id)
     why = reason_of(caller, asked.why)
     return await done(lambda: Acts(site.service).release(job_id, who(caller), why))
+
+
+@router.post("/jobs/{job_id}/priority", response_model=Acted, responses=answers(400, 404, 409))
+async def priority(site: AnySite, caller: AnyOperator, job_id: str, asked: Priority) -> Acted:
+    """Put a job first in line, or back in its place."""
+    await live_job(site, caller, job_id)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).put_first(job_id, asked.first, who(caller), why))
+
+
+@router.post("/jobs/{job_id}/patience", response_model=Acted, responses=answers(400, 404, 409))
+async def patience(site: AnySite, caller: AnyOperator, job_id: str, asked: Patience) -> Acted:
+    """Say for how long a job, from now on, holds out for a closer place."""
+    await live_job(site, caller, job_id)
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).set_patience(job_id, asked.seconds, who(caller), why))
+
+
+@router.post("/timers", response_model=Acted, responses=answers(400, 409))
+async def timer(site: AnySite, caller: AnyOperator, asked: SetTimer) -> Acted:
+    """Say for how long gangs of a size hold out for a closer place."""
+    why = reason_of(caller, asked.why)
+    return await done(lambda: Acts(site.service).set_timer(asked.gpus, asked.seconds, who(caller), why))
 
 
 @router.delete("/jobs/{job_id}", status_code=202, response_model=Acted, responses=answers(404, 409))

@@ -69,6 +69,9 @@ class Job(Body):
     )
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
     held_by: Text = Field(default="", description="Who put it on hold here.")
+    first_by: Text = Field(default="", description="Who put it first in line.")
+    patient_by: Text = Field(default="", description="Who said how long it holds out for closer places.")
+    patient_until_s: float | None = Field(default=None, description="Until when, then; after that it takes any.")
 
 
 class JobPage(Body):

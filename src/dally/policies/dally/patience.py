@@ -16,7 +16,7 @@ class Patience:
     A job whose patience has ended is served first, whatever its rank, the one whose patience ended first first;
     it then keeps its GPUs for `stretch_s`. Jobs so protected hold a share of the cluster at most, or are one.
     So a job waits no longer in all than patience_s + patience × its running time + the stretches of those whose
-    patience ended before.
+    patience ended before. Whom an operator put first has none left.
     """
 
     __slots__ = ("_ends", "_jobs", "_limits", "_protected")
@@ -32,7 +32,11 @@ class Patience:
         self._jobs[int(job.index)] = job
         self._protected.pop(int(job.index), None)
         limits = self._limits
-        self._ends.put(job.index, job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s, 0.0)
+        end_s = job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s
+        if job.first:
+            self._ends.put(job.index, -INFINITY, end_s)
+        else:
+            self._ends.put(job.index, end_s, 0.0)
 
     def leaves(self, job: Job) -> None:
         """The job waits no more."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, RUNNING, Action, Allocation, Costs, Job, Migrate, Preempt, Start
+from dally.model import INFINITY, RUNNING, WAITING, Action, Allocation, Costs, Job, Migrate, Preempt, Start
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 from dally.policies.dally.books import Books
@@ -26,6 +26,7 @@ from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain
 from dally.policies.dally.retries import Retries
+from dally.policies.dally.told import Told
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
@@ -56,6 +57,7 @@ class Dally(Policy):
         self._churn: Churn = Churn(limits)
         self._movable: Movable = Movable(self._churn, self._books)
         self._patience: Patience = Patience(limits)
+        self._told_by_hand: Told = Told()
         self._kept: Kept = Kept()
         self._look_for_moves: bool = False  # GPUs came back, or the network is another one
         self._told: bool = False  # whether anything happened since the latest pass
@@ -79,6 +81,13 @@ class Dally(Policy):
     def next_wakeup(self, now: float) -> float:
         return self._due_s
 
+    def has_timers(self) -> bool:
+        return True
+
+    def set_timer(self, gpus: int, wait_s: float) -> None:
+        self._told = True
+        self._told_by_hand.set_timer(gpus, wait_s)
+
     def migrates(self) -> bool:
         return self.limits.migration
 
@@ -88,14 +97,29 @@ class Dally(Policy):
         self._told = True
         self.order.queued(job, now)
         self._patience.waits(job)
+        self._told_by_hand.waits(job)
+
+    def instructed(self, job: Job, now: float) -> None:
+        self._told = True
+        self._retries.forget(job)
+        if job.status == WAITING:
+            self._patience.waits(job)
+            self._told_by_hand.waits(job)
+        elif self._books.holds(job):
+            self._books.rerank(job, self._rank(job, now))
+
+    def _rank(self, job: Job, now: float) -> float:
+        """Against others; nobody takes from one whom an operator put first."""
+        return -INFINITY if job.first else self.order.key(job, now)
 
     def started(self, job: Job, now: float) -> None:
         self._told = True
         self.order.started(job, now)
         self._patience.leaves(job)
+        self._told_by_hand.leaves(job)
         hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
         until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
-        self._books.add(job, self.order.key(job, now), until_s)
+        self._books.add(job, self._rank(job, now), until_s)
         self._losses.note(job, self._prices)
         self._movable.forget()
         self._retries.forget(job)
@@ -116,6 +140,7 @@ class Dally(Policy):
         self._retries.forget(job)
         self.order.withdrawn(job, now)
         self._patience.leaves(job)
+        self._told_by_hand.leaves(job)
 
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
@@ -153,7 +178,7 @@ class Dally(Policy):
         for moved in self.order.moved(now):
             job = moved.job
             if job.status == RUNNING:
-                self._books.rerank(job, moved.rank)
+                self._books.rerank(job, -INFINITY if job.first else moved.rank)
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, moved.rank, 0.0)
         self._prices.begin_pass()
@@ -179,6 +204,7 @@ class Dally(Policy):
             if best.status != RUNNING:
                 queue.close(best)
         queue.reopen()
+        yield from self._anywhere(now, queue, cluster)
         for group in list(queue.classes):
             while len(group.heap) > 0:
                 first = group.job(group.heap.first())
@@ -197,6 +223,7 @@ class Dally(Policy):
             self._due_s = now + self.limits.wake_s
             if now < patience_s < self._due_s:
                 self._due_s = patience_s
+            self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
             if self._has_made_most():
                 self._due_s = min(self._due_s, now + SOON_S)
 
@@ -298,7 +325,7 @@ class Dally(Policy):
         if self.limits.compaction:
             actions = self._clear(job, near, now, cluster)
         if not actions and self.limits.preemption:
-            rooms = self._rooms(job, near, self.order.key(job, now), self.limits.stick, now, cluster)
+            rooms = self._rooms(job, near, self._rank(job, now), self.limits.stick, now, cluster)
             actions = self._evict(job, near, rooms, now, cluster)
             if not actions and self.limits.mixing:
                 actions = self._open(job, near, rooms, now, cluster)
@@ -310,7 +337,8 @@ class Dally(Policy):
             return None
         found: Allocation | None = None
         trial = self._kept.trial(cluster)
-        for tier in range((cluster.root if self._scatters and due else near) + 1):
+        far = self._scatters and due and self._told_by_hand.until_s(job) < 0.0
+        for tier in range((cluster.root if far else near) + 1):
             if self._prices.spent():  # the pass acts on what it knows
                 found = best_fit(cluster, tier, job.gpus, job.group) if tier <= near else None
                 if found is not None:
@@ -389,6 +417,19 @@ class Dally(Policy):
         trial.undo()
         return allocation
 
+    def _anywhere(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Whoever is to take any place, as an operator said, takes the closest there is."""
+        for job in self._told_by_hand.takers(queue, now):
+            trial = self._kept.trial(cluster)
+            place: Allocation | None = None
+            for tier in range(cluster.root + 1):
+                place = best_fit(cluster, tier, job.gpus, job.group)
+                if place is not None:
+                    break
+            trial.undo()
+            if place is not None:
+                yield Start(job, place)
+
     def _leftover(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         """A place for one who was passed over: a little slower, or as slow as its wait has paid for.
 
@@ -402,7 +443,8 @@ class Dally(Policy):
         alone = len(cluster.running) == 0
         found: Allocation | None = None
         trial = self._kept.trial(cluster)
-        for tier in range((cluster.root if self._scatters else near) + 1):
+        far = self._scatters and self._told_by_hand.until_s(job) < 0.0
+        for tier in range((cluster.root if far else near) + 1):
             place = self._prices.cheapest(job, cluster, tier, self._prices.domains)
             if place is None:
                 continue

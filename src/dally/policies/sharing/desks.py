@@ -57,6 +57,7 @@ class Desks(Policy):
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
         self._lease_ended: set[int] = set()  # numbers of desks: of some of their jobs, since the last pass
+        self._timers: dict[int, float] = {}  # by GPUs, as operators said
         self._moving: Desk | None = None  # where to the job goes that is about to migrate
 
     @property
@@ -158,6 +159,8 @@ class Desks(Policy):
             policy.begin(self._views[pool.number])
             if self._past:
                 policy.teach(self._past)
+            for gpus, wait_s in self._timers.items():
+                policy.set_timer(gpus, wait_s)
             number = int(self._lines.open())
             found = Desk(team, pool, policy, self._lines.lines[number], number)
             self._desks[team.number, pool.number] = found
@@ -266,6 +269,17 @@ class Desks(Policy):
             pool.repair(machine)
         for desk in self._desks.values():
             desk.policy.machine_repaired(machine, now)
+
+    def instructed(self, job: Job, now: float) -> None:
+        self._desk(job).policy.instructed(job, now)
+
+    def has_timers(self) -> bool:
+        return self._sample.has_timers()
+
+    def set_timer(self, gpus: int, wait_s: float) -> None:
+        self._timers[gpus] = wait_s
+        for desk in self._desks.values():
+            desk.policy.set_timer(gpus, wait_s)
 
     def others_moved(self, now: float) -> None:
         for desk in self._desks.values():

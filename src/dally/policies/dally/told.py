@@ -1,0 +1,69 @@
+"""What operators said of how long gangs hold out for a closer place, and who of those that wait takes any."""
+
+from __future__ import annotations
+
+from dally.model import INFINITY, NEVER, WAITING, Job
+from dally.pickles import picklable
+from dally.policies.queue import Queue
+
+
+class Told:
+    """By job, or by size for gangs of which nothing else was said. For the rest the policy has its own limits."""
+
+    __slots__ = ("_jobs", "_sizes")
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}  # that wait
+        self._sizes: dict[int, float] = {}  # seconds, by GPUs
+
+    def set_timer(self, gpus: int, wait_s: float) -> None:
+        """Gangs of that size hold out for so long; below 0: for as long as the policy thinks fit."""
+        self._sizes.pop(gpus, None)
+        if wait_s >= 0.0:
+            self._sizes[gpus] = wait_s
+
+    def waits(self, job: Job) -> None:
+        """The job waits."""
+        if job.patient_until_s >= 0.0:
+            self._jobs[int(job.index)] = job
+        else:
+            self.leaves(job)
+
+    def leaves(self, job: Job) -> None:
+        """It waits no more."""
+        if self._jobs:
+            self._jobs.pop(int(job.index), None)
+
+    def until_s(self, job: Job) -> float:
+        """Until when the job holds out; NEVER: nobody said."""
+        if job.patient_until_s >= 0.0:
+            return job.patient_until_s
+        wait_s = self._sizes.get(int(job.gpus), -1.0) if self._sizes else -1.0
+        return job.lost_s + wait_s if wait_s >= 0.0 else NEVER
+
+    def takers(self, queue: Queue, now: float) -> list[Job]:
+        """Those who wait and take any place now, in the order of the queue."""
+        found = [job for job in self._waiting(queue) if self.until_s(job) <= now]
+        found.sort(key=lambda job: (queue.key(job), queue.tie(job), int(job.index)))
+        return found
+
+    def next_s(self, queue: Queue, now: float) -> float:
+        """When the next of them does."""
+        soonest = INFINITY
+        for job in self._waiting(queue):
+            until_s = self.until_s(job)
+            if now < until_s < soonest:
+                soonest = until_s
+        return soonest
+
+    def _waiting(self, queue: Queue) -> list[Job]:
+        """Those of whom something was said."""
+        found = [job for job in self._jobs.values() if job.status == WAITING and queue.shows(job)]
+        if self._sizes:
+            found += [
+                job for job in queue.jobs() if int(job.gpus) in self._sizes and int(job.index) not in self._jobs
+            ]
+        return found
+
+
+picklable(Told)
