@@ -88,7 +88,7 @@ COMPILED = [
     "policies/dally/kept_domain.py",
     "policies/dally/churn.py",
     "policies/dally/patience.py",
-    "policies/dally/told.py",
+    "policies/dally/told_by_hand.py",
     "policies/dally/pricing.py",
     "policies/dally/movable.py",
     "policies/dally/retries.py",

@@ -37,6 +37,11 @@ class Waiter(Protocol):
         """Since when it waits."""
         ...
 
+    @property
+    def patient_until_s(self) -> float:
+        """From when on it takes any place, an operator says; below 0: nobody did."""
+        ...
+
 
 class Why(NamedTuple):
     """Why a job waits: a sentence, one of REASONS, and when it will take a farther place."""

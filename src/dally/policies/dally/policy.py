@@ -26,7 +26,7 @@ from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain
 from dally.policies.dally.retries import Retries
-from dally.policies.dally.told import Told
+from dally.policies.dally.told_by_hand import Told
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue

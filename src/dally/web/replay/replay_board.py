@@ -9,6 +9,7 @@ from dally.live.board import Board, JobLine, NodeLine
 from dally.live.why_waiting import Why
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
+from dally.model import NEVER
 from dally.web.replay.course import HELD, RUNS, WAITS, Course
 from dally.web.replay.job_progress import Progress
 from dally.web.replay.told import Told
@@ -23,6 +24,7 @@ class Waiting(NamedTuple):
     kind: int
     lost_s: float
     act: int
+    patient_until_s: float = NEVER  # of what operators said nothing is recorded
 
 
 @dataclass(frozen=True)
