@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from dally.errors import InputError
+
+if TYPE_CHECKING:
+    from dally.web.replay.replay_scene import ReplayScene
 
 EXAMPLES = """Examples:
 
@@ -30,6 +34,7 @@ def view(
         USUAL, metavar="HOST:PORT", help="An address of this machine alone; port 0: any that is free."
     ),
     no_open: bool = typer.Option(False, "--no-open", help="Do not open a browser."),
+    as_json: bool = typer.Option(False, "--json", help="Print the address and the span as a line of JSON."),
 ) -> None:
     """Replay a finished simulation in the dashboard: map, queue, jobs and trends at any moment, at any speed."""
     from dally.extras import need
@@ -41,18 +46,32 @@ def view(
     from dally.web.replay.replay_scene import ReplayScene
     from dally.web.server import LocalServer
 
+    if at is not None and not 0.0 <= at < float("inf"):
+        raise InputError(f"--at {at:g}: must be a time in seconds, not negative")
     run = FolderRecord(chosen(folder))
     scene = ReplayScene(run, folder.resolve().name, at)
     server = LocalServer(replay_app(scene), listen)
-    typer.echo(f"{run.summary['jobs']:,} jobs under {run.summary['policy']}, {run.folder}")
-    typer.echo(f"Pages:   {server.url}/")
-    typer.echo("Ctrl-C ends it.")
-    sys.stdout.flush()
-    if not no_open and has_screen():
+    tell(scene, server.url, as_json)
+    if not (no_open or as_json) and has_screen():
         import webbrowser
 
         webbrowser.open(f"{server.url}/")
     server.run()
+
+
+def tell(scene: ReplayScene, url: str, as_json: bool) -> None:
+    """Print what is shown where."""
+    first_s, last_s = scene.span()
+    jobs = scene.run.summary["jobs"]
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"url": f"{url}/", "jobs": jobs, "from_s": first_s, "to_s": last_s}))
+    else:
+        typer.echo(f"Replaying {jobs:,} jobs under {scene.policy}, {scene.when(first_s)} to {scene.when(last_s)}.")
+        typer.echo(f"Pages:   {url}/")
+        typer.echo("Ctrl-C ends it.")
+    sys.stdout.flush()
 
 
 def chosen(folder: Path) -> Path:

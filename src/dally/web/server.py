@@ -78,6 +78,7 @@ class LocalServer:
                 f"--listen {listen}: others could read it there; give an address of this machine alone"
             )
         self._socket = _listen(host, port, config)
+        self._socket.listen()  # who comes before it answers waits
         self._server = uvicorn.Server(_uvicorn(config, app))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="pages", daemon=True)
         self.url = _url(host, self._socket, config)

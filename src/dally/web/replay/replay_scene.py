@@ -156,7 +156,11 @@ class ReplayScene:
 
     def moment(self, wall_s: float) -> str:
         """With the trace's date if it has dates; else the day and the time of it."""
-        return run_stamp(self.run, wall_s - self.boards.epoch_s).partition(" (")[0]
+        return self.when(wall_s - self.boards.epoch_s)
+
+    def when(self, at_s: float) -> str:
+        """A moment of the run in words."""
+        return run_stamp(self.run, at_s).partition(" (")[0]
 
     def watch(self, told: Callable[[Moved], None]) -> None:
         """Nothing happens any more."""
