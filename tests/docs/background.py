@@ -13,7 +13,29 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 USUAL = "http://127.0.0.1:8642"  # what pages show; the tests' servers have ports of their own
+USUAL_VIEW = "http://127.0.0.1:8643"
 CLOCK = re.compile(r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\b( UTC)?")
+
+
+def viewed(argv: list[str], folder: Path, env: dict[str, str]) -> str:
+    """What `dally view` says, at the usual address; it must answer there, and end when interrupted."""
+    viewing = subprocess.Popen(
+        [*argv, "--listen", "127.0.0.1:0", "--no-open"], cwd=folder, env=env, stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )  # fmt: skip
+    try:
+        assert viewing.stdout is not None
+        said = "".join(next(viewing.stdout, "") for _ in range(3))
+        found = re.search(r"(http://\S+)/", said)
+        assert found, said
+        with urlopen(f"{found[1]}/") as answer:
+            assert answer.status == 200
+        viewing.send_signal(signal.SIGINT)
+        assert viewing.wait(30) == 0
+    finally:
+        viewing.kill()
+        viewing.communicate()
+    return said.replace(found[1], USUAL_VIEW)
 
 
 class Background:

@@ -18,7 +18,7 @@ import pytest
 import dally
 from dally.metrics.tables import JOB_COLUMNS
 from dally.model import KIND_NAMES
-from tests.docs.background import Background
+from tests.docs.background import Background, viewed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -129,6 +129,8 @@ def argv_of(text: str) -> list[str] | None:
 def check(given: Command, argv: list[str], folder: Path, server: Background) -> None:
     if argv[2:4] == ["dally", "serve"]:
         said = server.start(argv, folder, environment(folder))
+    elif argv[2:4] == ["dally", "view"]:
+        said = viewed(argv, folder, environment(folder))
     else:
         server.settle()
         done = run(argv, folder, given.stdin, server.env)

@@ -207,6 +207,15 @@ document.addEventListener("htmx:configRequest", (event) => {
   event.detail.parameters.at = String(replay.at_s);
 });
 
+// What fills the screen takes the bar along.
+
+const home = bar.parentElement;
+const neighbour = bar.nextElementSibling;
+document.addEventListener("fullscreenchange", () => {
+  if (document.fullscreenElement) document.fullscreenElement.append(bar);
+  else home.insertBefore(bar, neighbour);
+});
+
 // How full the cluster was, behind the slider.
 
 function drawProfile() {
@@ -220,7 +229,8 @@ function drawProfile() {
   const wide = profile.width / shares.length;
   shares.forEach((share, place) => {
     const high = share * profile.height;
-    draw.fillRect(place * wide, profile.height - high, Math.ceil(wide), high);
+    const left = Math.round(place * wide);
+    draw.fillRect(left, profile.height - high, Math.round((place + 1) * wide) - left, high);
   });
 }
 new ResizeObserver(drawProfile).observe(profile);
