@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dally.runs.execute import execute
@@ -69,12 +70,15 @@ def measure(folder: Path) -> None:
     moments = [first_s + (last_s - first_s) * (place + 0.5) / MOMENTS for place in range(MOMENTS)]
     counts = sorted(len(scene.boards.at(at_s).jobs) for at_s in moments)
     print(f"jobs on the board    {counts[len(counts) // 2]:8,} in the middle, at most {counts[-1]:,}")
-    caller = Caller("", VIEWER)
-    tell("a board", [spent(lambda at_s=at_s: scene.boards.at(at_s)) for at_s in moments])
-    state = [spent(lambda at_s=at_s: json.dumps(map_state(scene, caller, at_s).to_json(""))) for at_s in moments]
-    tell("map/state.json", state)
+    tell("a board", [spent(partial(scene.boards.at, at_s)) for at_s in moments])
+    tell("map/state.json", [spent(partial(state, scene, at_s)) for at_s in moments])
     print(f"trends, first        {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")
     print(f"trends               {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")
+
+
+def state(scene: ReplayScene, at_s: float) -> str:
+    """What the map asks for."""
+    return json.dumps(map_state(scene, Caller("", VIEWER), at_s).to_json(""))
 
 
 def spent(work: Callable[[], object]) -> float:

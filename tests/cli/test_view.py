@@ -46,7 +46,7 @@ def test_says_what_it_cannot_show(dally: Run, tmp_path: Path) -> None:
         (one, "--listen", "0.0.0.0:80"): "--listen 0.0.0.0:80: others could read it there",
         (one, "--at", "-1"): "--at -1: must be a time in seconds, not negative",
     }
-    for words, problem in refused.items():
-        done = dally("view", *words)
+    for asked, problem in refused.items():
+        done = dally("view", *asked)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"dally: {problem}"), done.stderr
