@@ -24,6 +24,12 @@ KNOWN = """
 const map = window.dally.map, { view, layout, tree, occupancy } = map;
 const middle = (box) => ({ x: view.px(box.x + box.w / 2), y: view.py(box.y + box.h / 2) });
 const gpu = (machine, number) => middle({ ...layout.gpu(machine, number), w: 1, h: 1 });
+const block = (machine, number) => {  // of a GPU where machines are drawn whole
+  const { x, y, w, h } = layout.box(0, machine);
+  const columns = layout.columnsOf(machine), rows = Math.ceil(tree.gpus[machine] / columns);
+  const [wide, high] = [w / columns, h / rows];
+  return middle({ x: x + (number % columns) * wide, y: y + Math.floor(number / columns) * high, w: wide, h: high });
+};
 const pixel = (layer, { x, y }) => [
   ...map[layer].getContext("2d").getImageData(Math.round(x), Math.round(y), 1, 1).data
 ];
@@ -298,6 +304,10 @@ def test_a_turn_changes_what_it_names_and_nothing_else(show: Show) -> None:
     assert after == ["new-one" if job_id == old.job_id else job_id for job_id in before]
     assert reader.see("occupancy.job(given.id) === undefined", id=old.job_id)
     assert reader.see("map.flashes.has('new-one')")
+    reader.scene.swap("new-one", "newer-one")  # while the other one still flashes
+    reader.until(lambda: reader.see("occupancy.job('newer-one')?.gpus") == old.gpus)
+    job = "occupancy.job('newer-one')"
+    assert reader.see(f"hex('base', block(...seatsOf({job})[0]))") == reader.see(f"map.colouring.fill[{job}.slot]")
     assert reader.see("map.lastUpdateMs") < UPDATE_MS
 
 

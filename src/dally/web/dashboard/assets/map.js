@@ -168,15 +168,15 @@ export class ClusterMap {
     this.frame = 0;
     if (!this.layout) return;
     this.view.step(now);
-    this.drawNow();
+    this.drawNow(this.due.base);
     if (this.walk.place) this.#card();
     if (this.view.aim || this.flashes.size) this.redraw(Boolean(this.view.aim));
   }
 
-  drawNow() {
+  drawNow(base = true) {
     if (!this.layout) return;
     const began = performance.now();
-    if (this.due.base || !this.frame) drawBase(this.#pen(this.base), this);
+    if (base) drawBase(this.#pen(this.base), this);
     drawTop(this.#pen(this.top), this, this.#marks());
     this.due = { base: false, top: false };
     this.lastDrawMs = performance.now() - began;
