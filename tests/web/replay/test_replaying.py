@@ -103,3 +103,15 @@ def test_fits_a_phone(read: Read) -> None:
         assert reader.page.evaluate("document.documentElement.scrollWidth") <= 390
         ARTIFACTS.mkdir(exist_ok=True)
         reader.page.screenshot(path=str(ARTIFACTS / f"replay-phone-{scheme}.png"))
+
+
+def test_trends_of_the_run_and_where_it_is(read: Read) -> None:
+    reader = read("/trends?at=43200")
+    reader.until("dally.trends && dally.trends.points > 100")
+    assert reader.page.get_by_text("CPU time of a turn").count() == 0  # nobody measured that
+    before = reader.page.locator("[data-topic=gpus] [data-words]").inner_text()
+    reader.seek(3600.0)
+    reader.until(f"document.querySelector('[data-topic=gpus] [data-words]').textContent !== {before!r}")
+    reader.page.get_by_role("link", name="Hour", exact=True).click()
+    reader.until("document.querySelector('.spans [aria-current]').textContent === 'Hour'")
+    reader.page.screenshot(path=str(ARTIFACTS / "replay-trends.png"))

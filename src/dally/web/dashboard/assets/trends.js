@@ -215,7 +215,7 @@ function fillTable(section) {
 // Asking.
 
 function withMoment(address) {
-  const at = new URLSearchParams(location.search).get("at");
+  const at = window.dally.replay?.at_s ?? new URLSearchParams(location.search).get("at");
   return !isLive && at !== null ? `${address}&at=${at}` : address;
 }
 
@@ -236,6 +236,18 @@ async function load() {
   draw();
   window.dally.trends = { points: found.wall_s.length, now_s: found.now.wall_s };
   tell("dally:trends");
+}
+
+// In a replay the whole run is there already: only the moment is another.
+async function move() {
+  try {
+    const now = await ask(withMoment("/trends/now.json?"));
+    found.now = { ...now, words: { ...found.now.words, ...now.words } };
+  } catch (error) {
+    return; // the next moment asks again
+  }
+  for (const { chart } of charts.values()) chart?.redraw(false);
+  showWords();
 }
 
 let asking = false;
@@ -282,7 +294,7 @@ document.querySelector(".spans").addEventListener("click", (event) => {
 root.addEventListener("toggle", (event) => fillTable(event.target.closest("[data-topic]")), true);
 document.body.addEventListener("dally:turn", newest);
 document.body.addEventListener("dally:reset", () => load());
-document.body.addEventListener("dally:moment", () => load());
+document.body.addEventListener("dally:moment", () => (span === "all" && found ? move() : load()));
 document.body.addEventListener("dally:theme", () => found && draw());
 
 let width = root.clientWidth;
