@@ -55,7 +55,7 @@ export class Card {
       "div", { class: "tools" },
       el("button", { type: "button", "data-ask": "zoom" }, "Zoom to it"),
       el("button", { type: "button", "data-ask": "close" }, "Unpin"),
-      ...(this.mayAct && told.node ? nodeActs(told.node) : []),
+      ...(this.mayAct && told.node ? nodeActs(told.node, told.up) : []),
     );
   }
 
@@ -80,10 +80,9 @@ function jobList(told) {
   return el("ul", {}, ...items);
 }
 
-// Where an operator acts on a machine: the dialogs come from /act.
-function nodeActs(name) {
-  return ["drain", "resume"].map((what) => {
-    const address = `/act/${what}/${encodeURIComponent(name)}`;
-    return el("a", { class: "act", href: "#", "hx-get": address, "hx-target": "#dialogs" }, what);
-  });
+// Where an operator acts on a machine: the dialog comes from /act.
+function nodeActs(name, up) {
+  const what = up ? "drain" : "resume";
+  const address = `/act/${what}/${encodeURIComponent(name)}`;
+  return [el("a", { class: "act", href: "#", "hx-get": address, "hx-target": "#dialogs" }, `${what} ${name}`)];
 }

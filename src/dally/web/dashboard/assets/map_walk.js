@@ -45,7 +45,8 @@ export class Walk {
   }
 
   pin() {
-    if (this.place) this.map.choose(this.map.chosenAt(this.place));
+    if (!this.place) this.step(0, 0);
+    else this.map.choose(this.map.chosenAt(this.place));
   }
 
   // Lets go of what is pinned, then goes up.

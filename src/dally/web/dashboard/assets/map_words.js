@@ -1,9 +1,10 @@
 // What there is at a place, in words: for the card, for the ear, and for whoever tells no colours.
 
-import { DOWN, DRAINING } from "./map_state.js";
+import { DOWN, DRAINING, UP } from "./map_state.js";
 import { jobAt } from "./map_pick.js";
 
 const LISTED = 5;  // jobs on a card
+const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const DATED_S = 1e8;  // clocks of replays start near 1970: no date then
 
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
@@ -21,7 +22,7 @@ export function lasting(seconds) {
 }
 
 function since(job, wallS) {
-  const dated = job.since_s > DATED_S ? `${new Date(1000 * job.since_s).toLocaleString()}, ` : "";
+  const dated = job.since_s > DATED_S ? `${DATE.format(new Date(1000 * job.since_s))}, ` : "";
   return `${dated}${lasting(wallS - job.since_s)} ago`;
 }
 
@@ -68,7 +69,7 @@ export function domainRows({ tree, occupancy }, tier, domain) {
 
 export const loadWords = (load) => (load === undefined || Number.isNaN(load) ? "" : `${Math.round(100 * load)} % busy`);
 
-// {title, kind, rows, jobs: [{job, gpus}], more, href, node}: what a card shows about a place.
+// {title, kind, rows, jobs: [{job, gpus}], more, href, node, up}: what a card shows about a place.
 export function about(scene, place) {
   const { tree, occupancy } = scene;
   const job = jobAt(scene, place);
@@ -80,8 +81,8 @@ export function about(scene, place) {
   const rows = place.tier ? domainRows(scene, place.tier, place.domain) : machineRows(scene, place.domain);
   if (place.kind === "gpu") rows.unshift(["GPU", `${place.number}, idle`]);
   const more = Math.max(0, jobs.length - LISTED);
-  const node = place.tier ? null : name;
-  return { kind: tree.tiers[place.tier], title: name, rows, jobs: jobs.slice(0, LISTED), more, node };
+  const machine = place.tier ? {} : machineFacts(scene, place);
+  return { kind: tree.tiers[place.tier], title: name, rows, jobs: jobs.slice(0, LISTED), more, ...machine };
 }
 
 // A job, and the machine of it that one points at.
@@ -89,9 +90,13 @@ export function aboutJob(scene, job, place) {
   const rows = jobRows(scene, job);
   const { tree, occupancy } = scene;
   if (place) rows.push(["Here", hereWords(tree, occupancy, place)]);
-  const node = place ? tree.names[0][place.domain] : null;
-  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows, jobs: [], more: 0, node };
+  const machine = place ? machineFacts(scene, place) : {};
+  return { kind: "job", title: jobTitle(job), href: jobHref(job), rows, jobs: [], more: 0, ...machine };
 }
+
+const machineFacts = ({ tree, occupancy }, { domain }) => (
+  { node: tree.names[0][domain], up: occupancy.up[domain] === UP }
+);
 
 function hereWords(tree, occupancy, { domain, number }) {
   const state = STATES[occupancy.up[domain]];
