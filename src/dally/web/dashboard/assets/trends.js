@@ -31,6 +31,8 @@ function words(wall_s) {
   return `day ${Math.floor(minutes / 1440)}, ${two(Math.floor(minutes / 60) % 24)}:${two(minutes % 60)}`;
 }
 
+const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
+
 // Along the axis: the day where one begins, else the hour.
 const HOUR = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone });
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: zone });
@@ -100,7 +102,7 @@ function options(topic, width) {
   const soft = colour("--soft");
   const axis = { stroke: soft, grid, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui", labelFont: "12px system-ui" };
   const unit = topic.name === "preemptions" ? `per ${every(found.every_s)}` : topic.unit;
-  const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 32, values: ticks };
+  const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 32, values: ticks, ...(dated ? {} : { incrs: STEPS }) };
   const amount = { ...axis, label: unit, labelSize: 20, size: 48, ...(COUNTED.has(topic.name) ? { incrs: WHOLE } : {}) };
   return {
     width, height: HEIGHT, padding: [8, 14, 0, 0],
@@ -251,10 +253,17 @@ async function move() {
 }
 
 let asking = false;
-let asked_ms = 0;
+let asked_ms = -NOW_EVERY_MS;
+let later = 0;
 
 async function newest() {
-  if (asking || !found || document.hidden || performance.now() - asked_ms < NOW_EVERY_MS) return;
+  const wait_ms = asking ? NOW_EVERY_MS : asked_ms + NOW_EVERY_MS - performance.now();
+  clearTimeout(later);
+  if (wait_ms > 0) {
+    later = setTimeout(newest, wait_ms);
+    return;
+  }
+  if (!found || document.hidden) return;
   asking = true;
   asked_ms = performance.now();
   try {
