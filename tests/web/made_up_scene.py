@@ -35,6 +35,16 @@ def made_up_topology(*counts: int) -> Topology:
     return Topology(default_tiers(len(counts)), machines)
 
 
+def ragged_topology(*racks: int) -> Topology:
+    """Racks of so many machines each, with 4, 8 or 16 GPUs."""
+    machines = [
+        Machine((f"rack{at}",), f"rack{at}m{n}", (8, 4, 8, 16)[n % 4])
+        for at, count in enumerate(racks)
+        for n in range(count)
+    ]
+    return Topology(default_tiers(3), machines)
+
+
 @dataclass
 class MadeUp:
     """A Scene, as far as the map asks for one."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.web.made_up_scene import MadeUp, made_up_server, made_up_topology
+from tests.web.made_up_scene import MadeUp, made_up_server, made_up_topology, ragged_topology
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 
     from dally.web.server import LocalServer
 
-SIZES = {"16": (4, 4, 8), "1000": (25, 40, 8), "12500": (313, 40, 8), "pods": (3, 4, 4, 8), "flat": (12, 8)}
-LEVELS = {"16": "gpu", "1000": 0, "12500": 1, "pods": "gpu", "flat": "gpu"}
+CLUSTERS = {
+    "16": made_up_topology(4, 4, 8),
+    "1000": made_up_topology(25, 40, 8),
+    "12500": made_up_topology(313, 40, 8),
+    "pods": made_up_topology(3, 4, 4, 8),
+    "flat": made_up_topology(12, 8),
+    "ragged": ragged_topology(3, 40, 12, 1, 25, 8, 30, 2),
+}
+LEVELS = {"16": "gpu", "1000": 0, "12500": 1, "pods": "gpu", "flat": "gpu", "ragged": "gpu"}
 FRAME_MS = 50.0  # of script for a frame of 12,500 machines
 UPDATE_MS = 100.0  # of script for a turn
 
@@ -98,7 +105,7 @@ def show(browser: Browser) -> Iterator[Show]:
 
     def show(size: str, width: int = 1280, scheme: str = "light") -> Reader:
         if size not in servers:
-            scene = MadeUp(made_up_topology(*SIZES[size]))
+            scene = MadeUp(CLUSTERS[size])
             servers[size] = (scene, made_up_server(scene))
             servers[size][1].start()
         scene, server = servers[size]
@@ -118,7 +125,7 @@ def show(browser: Browser) -> Iterator[Show]:
         server.stop()
 
 
-@pytest.mark.parametrize("size", list(SIZES))
+@pytest.mark.parametrize("size", list(CLUSTERS))
 def test_everything_lies_within_what_holds_it_and_beside_its_like(show: Show, size: str) -> None:
     reader = show(size)
     wrong = reader.see(

@@ -17,7 +17,7 @@ import { Occupancy } from "./map_state.js";
 import { MachineTable } from "./map_table.js";
 import { readTheme } from "./map_theme.js";
 import { Tree } from "./map_tree.js";
-import { EDGE, View } from "./map_view.js";
+import { CLOSEST, EDGE, View } from "./map_view.js";
 import { Walk } from "./map_walk.js";
 import { about, aboutJob } from "./map_words.js";
 
@@ -38,7 +38,7 @@ export class ClusterMap {
     const one = (query) => box.querySelector(query);
     Object.assign(this, { stage: one(".map-stage"), base: one(".map-base"), top: one(".map-top") });
     Object.assign(this, { hovered: null, pinned: null, shown: null, at: null, flashes: new Map() });
-    this.due = { base: false, top: false };
+    this.stale = false;  // the lower layer
     Object.assign(this, { lastDrawMs: 0, lastUpdateMs: 0, mode: remembered() });
     this.view = new View(() => this.redraw());
     const ask = { zoom: () => this.toPinned(), close: () => this.choose(null) };
@@ -144,7 +144,8 @@ export class ClusterMap {
     if (this.layout && width === this.view.width && most === this.most) return;
     this.most = most;
     const layout = new Layout(this.tree, width - 2 * EDGE, most - 2 * EDGE);
-    const height = Math.round(Math.min(most, layout.height * (width - 2 * EDGE) / layout.width + 2 * EDGE));
+    const unit = Math.min(CLOSEST, (width - 2 * EDGE) / layout.width);
+    const height = Math.round(Math.min(most, layout.height * unit + 2 * EDGE));
     this.stage.style.height = `${height}px`;
     if (this.layout && String(layout.columns) !== String(this.layout.columns)) this.view.touched = false;
     this.layout = layout;
@@ -159,8 +160,7 @@ export class ClusterMap {
 
   redraw(base = true) {
     this.top.classList.toggle("close", this.view.touched);
-    this.due.base ||= base;
-    this.due.top = true;
+    this.stale ||= base;
     this.frame ||= requestAnimationFrame((now) => this.#frame(now));
   }
 
@@ -168,7 +168,7 @@ export class ClusterMap {
     this.frame = 0;
     if (!this.layout) return;
     this.view.step(now);
-    this.drawNow(this.due.base);
+    this.drawNow(this.stale);
     if (this.walk.place) this.#card();
     if (this.view.aim || this.flashes.size) this.redraw(Boolean(this.view.aim));
   }
@@ -178,8 +178,8 @@ export class ClusterMap {
     const began = performance.now();
     if (base) drawBase(this.#pen(this.base), this);
     drawTop(this.#pen(this.top), this, this.#marks());
-    this.due = { base: false, top: false };
-    this.lastDrawMs = performance.now() - began;
+    this.stale = false;
+    if (base) this.lastDrawMs = performance.now() - began;
   }
 
   #pen(canvas) {

@@ -9,7 +9,7 @@ const TILE_TITLE = 13;  // pixels
 const COLUMN = 5;  // pixels of a column in a tile
 
 // Domains that are in sight, by tier, down to the finest that is drawn.
-export function inSight({ tree, layout, view }) {
+function inSight({ tree, layout, view }) {
   const seen = tree.tiers.map(() => []);
   const [right, bottom] = [view.x + view.width / view.unit, view.y + view.height / view.unit];
   const visit = (tier, domain) => {
@@ -30,6 +30,7 @@ export function drawBase(pen, scene) {
   const seen = inSight(scene);
   pen.fillStyle = theme.ground;
   pen.fillRect(0, 0, view.width, view.height);
+  if (tree.root === 1) drawFrame(pen, scene, 1, 0);  // machines without racks
   eachFrame(scene, seen, (tier, domain) => drawFrame(pen, scene, tier, domain));
   drawLinks(pen, scene, seen);
   eachFrame(scene, seen, (tier, domain) => drawTitle(pen, scene, tier, domain));

@@ -19,6 +19,7 @@ export class Layout {
     this.typical = [];  // width and height of a domain, by tier
     this.#machines();
     for (let tier = 1; tier <= tree.root; tier += 1) this.#shelve(tier);
+    if (tree.size(tree.root - 1) > 1) this.#shelveAll(width, height);
     this.#spread(width / height);
     for (let tier = tree.root; tier > 0; tier -= 1) this.#settle(tier);
     [this.width, this.height] = [this.w[tree.root][0], this.h[tree.root][0]];
@@ -51,12 +52,33 @@ export class Layout {
 
   // Children of every domain of a tier side by side in rows; their places are counted from its corner.
   #shelve(tier) {
+    const { tree } = this;
     const child = { w: median(this.w[tier - 1]), h: median(this.h[tier - 1]) };
-    const space = spacing(tier, this.tree.root, child, Math.ceil(median(this.tree.count[tier]) / this.columns[tier]));
+    const typical = median(tree.count[tier]);
+    const space = spacing(tier, tree.root, child, Math.ceil(typical / this.columns[tier]));
     this.spacing[tier] = space;
     this.typical[tier - 1] = child;
-    const limit = this.columns[tier] * (child.w + space.gap) + 0.01;
-    for (let domain = 0; domain < this.tree.size(tier); domain += 1) this.#rows(tier, domain, space, limit);
+    for (let domain = 0; domain < tree.size(tier); domain += 1) {
+      // A larger domain is larger both ways.
+      const across = Math.max(1, Math.round(this.columns[tier] * Math.sqrt(tree.count[tier][domain] / typical)));
+      this.#rows(tier, domain, space, across * (child.w + space.gap) + 0.01);
+    }
+  }
+
+  // The rows of the whole, for children as large as they really are.
+  #shelveAll(width, height) {
+    const { root, count } = this.tree;
+    const widths = this.w[root - 1];
+    const mean = widths.reduce((sum, one) => sum + one, 0) / widths.length;
+    let [best, most] = [0, 0];
+    for (const across of choices(count[root][0])) {
+      const limit = across * (mean + this.spacing[root].gap) + 0.01;
+      this.#rows(root, 0, this.spacing[root], limit);
+      const unit = Math.min(width / this.w[root][0], height / this.h[root][0], LARGEST);
+      const score = unit * (1 + 0.2 * this.w[root][0] * unit / width);
+      if (score > most) [best, most] = [limit, score];
+    }
+    this.#rows(root, 0, this.spacing[root], best);
   }
 
   #rows(tier, domain, space, limit) {
@@ -105,7 +127,7 @@ function machineSize(gpus, columns) {
 function spacing(tier, root, child, rows) {
   const top = tier === root;
   const title = top ? 0 : between(0.95, 0.17 * rows * child.h, 3.6 * tier);
-  if (tier === 1) return { title, pad: top ? 0 : 0.5, left: top ? 0 : 0.5, gap: 0.35, bus: 0 };
+  if (tier === 1) return { title: title || 0.5, pad: 0.5, left: 0.5, gap: 0.35, bus: 0 };
   const gap = between(0.7, 0.07 * Math.min(child.w, child.h), 5);
   const pad = top ? 0 : gap;
   return {

@@ -84,7 +84,7 @@ export function steps(theme, count) {
   return Array.from({ length: count }, (_, at) => hexOf(linearOf(lightness + lift[at % 6], chroma, hues[at % 6])));
 }
 
-export function hash(text) {
+function hash(text) {
   let value = 2166136261;
   for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 16777619);
   return (value ^ (value >>> 15)) >>> 0;

@@ -1,7 +1,7 @@
 // What part of the map is seen: pixels of a GPU, and where the upper left corner lies.
 
 export const EDGE = 10;  // pixels left free around everything
-const CLOSEST = 64;  // pixels of a GPU, at the most
+export const CLOSEST = 64;  // pixels of a GPU, at the most
 const GLIDE_MS = 260;
 const GPU_PX = 5;  // from so many pixels on, single GPUs are drawn
 const MACHINE_PX = 6.5;  // machines
@@ -23,11 +23,8 @@ export class View {
   }
 
   get whole() {
-    return Math.min((this.width - 2 * EDGE) / this.layout.width, (this.height - 2 * EDGE) / this.layout.height);
-  }
-
-  get closest() {
-    return Math.max(CLOSEST, this.whole);
+    const { width, height } = this.layout;
+    return Math.min((this.width - 2 * EDGE) / width, (this.height - 2 * EDGE) / height, CLOSEST);
   }
 
   // "gpu", or the tier whose domains are the smallest that are drawn.
@@ -68,7 +65,7 @@ export class View {
   // A factor about a point of the screen.
   zoom(factor, px = this.width / 2, py = this.height / 2, glide = false) {
     const from = this.aim || this;
-    const unit = Math.min(this.closest, Math.max(this.whole, from.unit * factor));
+    const unit = Math.min(CLOSEST, Math.max(this.whole, from.unit * factor));
     this.touched = unit > this.whole * 1.001;
     const at = { x: from.x + px / from.unit, y: from.y + py / from.unit };
     this.#go({ unit, x: at.x - px / unit, y: at.y - py / unit }, glide);
@@ -82,7 +79,7 @@ export class View {
   // So that a box of the map fills most of the screen.
   reach(box, least = 0, share = 0.86) {
     const fits = share * Math.min(this.width / box.w, this.height / box.h);
-    const unit = Math.min(this.closest, Math.max(this.whole, fits, least));
+    const unit = Math.min(CLOSEST, Math.max(this.whole, fits, least));
     this.touched = true;
     this.#go({ unit, ...this.#centred(unit, box.x + box.w / 2, box.y + box.h / 2) }, true);
   }
@@ -127,7 +124,7 @@ export class View {
   }
 
   #place(unit, x, y) {
-    this.unit = Math.min(this.closest, Math.max(this.whole, unit));
+    this.unit = Math.min(CLOSEST, Math.max(this.whole, unit));
     this.x = this.#held(x, this.unit, this.width, this.layout.width);
     this.y = this.#held(y, this.unit, this.height, this.layout.height);
     this.changed();

@@ -13,7 +13,7 @@ const stranger = (job) => !job.user && job.id.startsWith("another");
 export const jobHref = (job) => (stranger(job) ? null : `/jobs/${encodeURIComponent(job.id)}`);
 export const jobTitle = (job) => (stranger(job) ? "Another user's job" : job.name || `Job ${job.id}`);
 
-export function lasting(seconds) {
+function lasting(seconds) {
   const minutes = Math.floor(seconds / 60);
   if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
   if (minutes < 60) return `${minutes} min`;
@@ -31,7 +31,7 @@ export function tierWords(tiers, tier) {
   return tier && tier === tiers.length - 1 ? `across the ${tiers[tier]}` : `within one ${tiers[tier]}`;
 }
 
-export function jobRows({ tree, occupancy }, job) {
+function jobRows({ tree, occupancy }, job) {
   return [
     ["Id", stranger(job) ? "" : job.id],
     ["User", job.user],
@@ -46,7 +46,7 @@ export function jobRows({ tree, occupancy }, job) {
 
 const STATES = { [DRAINING]: "draining: no new jobs", [DOWN]: "down" };
 
-export function machineRows({ tree, occupancy }, machine) {
+function machineRows({ tree, occupancy }, machine) {
   const { free, away, gpus } = occupancy.tally(machine, machine + 1);
   return [
     ["In", tree.path(0, machine).join(", ")],
@@ -56,7 +56,7 @@ export function machineRows({ tree, occupancy }, machine) {
   ].filter(([, value]) => value);
 }
 
-export function domainRows({ tree, occupancy }, tier, domain) {
+function domainRows({ tree, occupancy }, tier, domain) {
   const told = occupancy.tally(tree.start[tier][domain], tree.start[tier][domain + 1]);
   const lost = ["draining", "down"].filter((how) => told[how]).map((how) => `${told[how]} ${how}`);
   return [
@@ -67,7 +67,7 @@ export function domainRows({ tree, occupancy }, tier, domain) {
   ].filter(([, value]) => value);
 }
 
-export const loadWords = (load) => (load === undefined || Number.isNaN(load) ? "" : `${Math.round(100 * load)} % busy`);
+const loadWords = (load) => (load === undefined || Number.isNaN(load) ? "" : `${Math.round(100 * load)} % busy`);
 
 // {title, kind, rows, jobs: [{job, gpus}], more, href, node, up}: what a card shows about a place.
 export function about(scene, place) {
