@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +273,48 @@ def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
     act(desk, "timers", 422, gpus=0, seconds=60)
     ann = desk.token("ann", "user", "ann")
     act(desk, f"jobs/{job}/priority", 403, headers=ann)
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def test_dialogs(desk: Desk) -> None:
+    """What the page's dialogs ask, do and say; without a browser."""
+    waiting, job = desk.submit(32, user="ann"), desk.submit(32, user="ann", name="<i>&")
+    desk.turn()
+    op, ann, viewer = desk.token("op", "operator"), desk.token("a", "user", "ann"), desk.token("v", "viewer")
+
+    def post(path: str, text: str, header: dict[str, str]) -> Any:
+        return desk.client.post(path, content=text.encode(), headers=FORM | header)
+
+    for what in ("hold", "cancel", "priority", "patience"):
+        shown = desk.client.get(f"/act/{what}/{job}", headers=op)
+        assert shown.status_code == 200
+        assert "&lt;i&gt;&amp;" in shown.text
+        assert desk.client.get(f"/act/{what}/{job}", headers=viewer).status_code == 403
+    assert desk.client.get(f"/act/priority/{job}", headers=ann).status_code == 403
+    assert desk.client.get("/act/hold/99", headers=op).status_code == 404
+    assert desk.client.get(f"/act/fly/{job}", headers=op).status_code == 404
+    assert "why: must be given" in post(f"/act/hold/{job}", "why=", op).text.lower()
+    assert "at most 500 characters" in post(f"/act/hold/{job}", f"why={'x' * 501}", op).text
+    done = post(f"/act/hold/{job}", "why=r%C3%A4ume", op)
+    assert json.loads(done.headers["hx-trigger"]) == {"dally:acted": "put on hold by op: räume"}
+    assert post(f"/act/release/{job}", "", ann).headers["hx-trigger"]
+    assert post(f"/act/priority/{job}", "why=now", op).headers["hx-trigger"]
+    assert (
+        post(f"/act/patience/{job}", "why=now&how=wait&minutes=x", op).text.count("Minutes: must be a number") == 1
+    )
+    assert post(f"/act/patience/{job}", "why=now&how=wait&minutes=2", op).headers["hx-trigger"]
+    assert "gpus: " in post("/act/timer/new", "why=now&how=any&gpus=", op).text.lower()
+    assert post("/act/timer/8", "why=now&how=any&gpus=8", op).headers["hx-trigger"]
+    machine = desk.backend.topology().names[0][0]
+    assert post(f"/act/drain/{machine}", "why=now", op).headers["hx-trigger"]
+    desk.turn()
+    assert "It was drained: now." in desk.client.get(f"/act/resume/{machine}", headers=op).text
+    assert "&amp;) back in line?" in desk.client.get(f"/act/priority/{job}", headers=op).text
+    page = desk.client.get("/log", headers=op).text
+    assert "Gangs of 8 GPUs take any place, by op: now" in page
+    assert "Gangs of 8" not in desk.client.get("/log", headers=ann).text
+    assert "told to hold out for a closer place for 2.0 min" in page
+    assert post(f"/act/cancel/{waiting}", "why=over", op).headers["hx-trigger"]
+    assert desk.get("actions?limit=1", headers=op)["actions"][0]["why"] == "over"

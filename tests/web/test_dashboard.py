@@ -15,7 +15,7 @@ from tests.web.visiting import Visitor
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PAGES = ("/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1")
+PAGES = ("/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1", "/log")
 LATE_S = 2.0  # an update may come after what it tells of
 
 
@@ -96,6 +96,50 @@ def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served
     came = [row for row in page.evaluate("came") if job_id in row[2]]
     assert len(came) >= 2
     assert all(at_s - wall_s < LATE_S for at_s, wall_s, _ in came)
+
+
+def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Served) -> None:
+    """By keyboard alone, but for the first click."""
+    job_id = served.submit(16, 3600.0, name="to-hold")
+    page = visitor.live(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Hold…").click()
+    dialog = page.get_by_role("dialog", name=f"Hold job {job_id} (to-hold)?")
+    dialog.wait_for()
+    assert visitor.grave() == []
+    visitor.shoot("dashboard-hold")
+    page.keyboard.press("Enter")  # nothing is sent without a reason
+    page.keyboard.type("maintenance of rack 3")
+    began = time.time()
+    page.keyboard.press("Enter")
+    visitor.until(lambda: page.get_by_text("Put on hold by somebody: maintenance of rack 3").count() == 1)
+    assert dialog.count() == 0
+    visitor.until(lambda: page.get_by_text("held by somebody: maintenance of rack 3").count() == 1)
+    assert time.time() - began < LATE_S + 1.0
+    assert "put on hold by somebody" in page.locator("ol.story").inner_text()
+    page.get_by_role("button", name="Release…").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    visitor.until(lambda: page.get_by_role("dialog").count() == 0)
+    assert page.evaluate("document.activeElement.textContent") == "Release…"
+    page.get_by_role("button", name="First in line…").click()
+    page.get_by_label("Why").fill("a deadline")
+    page.get_by_role("button", name="Put it first").click()
+    visitor.until(lambda: page.get_by_role("button", name="Back in line…").count() == 1)
+    visitor.live("/log")
+    assert page.get_by_text("is first in line, by somebody: a deadline").count() == 1
+    assert page.locator("table tbody tr").count() >= 2
+    served.ask("DELETE", f"jobs/{job_id}")
+
+
+def test_a_machine_is_drained_from_the_map(visitor: Visitor, served: Served) -> None:
+    page = visitor.live("/")
+    name = served.ask("GET", "nodes")["nodes"][0]["name"]
+    for what, state in (("drain", "draining"), ("resume", "up")):
+        page.evaluate(f"htmx.ajax('GET', '/act/{what}/{name}', '#dialogs')")
+        page.get_by_label("Why").fill("new fans")
+        page.keyboard.press("Enter")
+        visitor.until(lambda state=state: served.ask("GET", "nodes")["nodes"][0]["state"] == state)  # type: ignore[misc]
 
 
 def test_a_page_goes_on_after_the_server_was_gone(visitor: Visitor, served: Served) -> None:

@@ -22,7 +22,7 @@ from dally.web import (
     trend_routes,
     whatif_routes,
 )
-from dally.web.dashboard import login, what_if_page
+from dally.web.dashboard import act_dialogs, log_page, login, what_if_page
 from dally.web.dashboard.live_scene import LiveScene
 from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.docs_page import docs_page
@@ -59,6 +59,8 @@ def make_app(service: Service, keys: Keys) -> FastAPI:
     add_pages(app, LiveScene(app.state.site))
     app.include_router(login.router)
     app.include_router(what_if_page.router)
+    app.include_router(act_dialogs.router)
+    app.include_router(log_page.router)
     app.add_middleware(Doorman, keys=keys, rate=Rate(service.config.requests_per_s))
     handle_problems(app)
     return app

@@ -37,7 +37,8 @@ def environment() -> Environment:
 def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     """Addresses and names of the pages besides the map and the jobs."""
     whatif = [("/whatif", "What if")] if scene.is_live and caller.role != USER else []
-    return [("/trends", "Trends"), *whatif]
+    log = [("/log", "Log")] if scene.is_live else []
+    return [("/trends", "Trends"), *whatif, *log]
 
 
 def page(request: Request, caller: Caller, template: str, **values: Any) -> HTMLResponse:

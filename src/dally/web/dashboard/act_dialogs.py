@@ -1,0 +1,106 @@
+"""Dialogs that ask why before something is done to a job, a machine or a timer, and do it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
+
+from dally.web import act_routes
+from dally.web.act_bodies import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer
+from dally.web.asking import AnyActor, AnySite, is_operator
+from dally.web.bodies import Job
+from dally.web.dashboard.dialog_words import OF_USERS, Dialog, job_dialog, machine_dialog, timer_dialog
+from dally.web.dashboard.templating import page
+from dally.web.queue_routes import find
+from dally.web.site import Site
+from dally.web.tokens import Caller
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/act/{what}/{about:path}")
+async def ask(request: Request, site: AnySite, caller: AnyActor, what: str, about: str) -> HTMLResponse:
+    """The dialog."""
+    dialog, _ = await _dialog(site, caller, what, about)
+    return page(request, caller, "_act.html", **_values(dialog, what, about, caller, {}))
+
+
+@router.post("/act/{what}/{about:path}")
+async def act(request: Request, site: AnySite, caller: AnyActor, what: str, about: str) -> Response:
+    """Do it, and tell the page so; or the dialog again, with what is wrong."""
+    given = {
+        name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()
+    }
+    dialog, job = await _dialog(site, caller, what, about)
+    try:
+        done = await _do(site, caller, what, about, job, given)
+    except HTTPException as refused:
+        problem = str(refused.detail)
+    except ValidationError as wrong:
+        problem = "; ".join(f"{error['loc'][0]}: {error['msg']}" for error in wrong.errors())
+    else:
+        told = json.dumps({"dally:acted": done.text})  # ASCII, as headers are
+        return Response(headers={"HX-Trigger": told})
+    return page(request, caller, "_act.html", **_values(dialog, what, about, caller, given, problem))
+
+
+def _values(
+    dialog: Dialog, what: str, about: str, caller: Caller, given: dict[str, str], problem: str = ""
+) -> dict[str, Any]:
+    return {
+        "dialog": dialog, "what": what, "about": about, "given": given, "problem": problem,
+        "longest": LONGEST_WHY, "must_say": is_operator(caller),
+    }  # fmt: skip
+
+
+async def _dialog(site: Site, caller: Caller, what: str, about: str) -> tuple[Dialog, Job | None]:
+    """What to ask, and of which job; 403 and 404 as the API has them."""
+    job: Job | None = None
+    if what not in OF_USERS and not is_operator(caller):
+        raise HTTPException(403, "this is for operators")
+    if what == "timer":
+        found: Dialog | None = timer_dialog()
+    elif what in ("drain", "resume"):
+        found = machine_dialog(what, about, site.board)
+    else:
+        job = await find(site, caller, about)
+        found = job_dialog(what, job)
+    if found is None:
+        raise HTTPException(404, f"{what} of {about!r}: there is no such thing")
+    return found, job
+
+
+async def _do(site: Site, caller: Caller, what: str, about: str, job: Job | None, given: dict[str, str]) -> Acted:
+    """By the API's own routes."""
+    why = given.get("why", "")
+    if what == "priority":
+        first = job is None or not job.first_by
+        return await act_routes.priority(site, caller, about, Priority(first=first, why=why))
+    if what == "patience":
+        return await act_routes.patience(site, caller, about, Patience(seconds=_seconds(given), why=why))
+    if what == "timer":
+        asked = {"gpus": given.get("gpus", ""), "seconds": _seconds(given), "why": why}
+        return await act_routes.timer(site, caller, SetTimer.model_validate(asked))
+    if what == "cancel":
+        return await act_routes.cancel(site, caller, about, act_routes.reason_of(caller, Reasoned(why=why).why))
+    route = {
+        "hold": act_routes.hold, "release": act_routes.release, "drain": act_routes.drain,
+        "resume": act_routes.resume,
+    }[what]  # fmt: skip
+    return await route(site, caller, about, Reasoned(why=why))
+
+
+def _seconds(given: dict[str, str]) -> float | None:
+    """For how long to hold out, as the form has it."""
+    how = given.get("how", "any")
+    if how != "wait":
+        return 0.0 if how == "any" else None
+    try:
+        return 60.0 * float(given.get("minutes", ""))
+    except ValueError:
+        raise HTTPException(422, "minutes: must be a number") from None

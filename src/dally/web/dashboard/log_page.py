@@ -1,0 +1,75 @@
+"""The log: what people said that stands, and who did what, when and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+
+from dally.live.operators_word import FIRST, HOLD, PATIENCE, TIMER
+from dally.report.time_text import span
+from dally.web.act_routes import action_page
+from dally.web.asking import AnyCaller, AnySite
+from dally.web.dashboard.templating import page
+from dally.web.site import Site
+from dally.web.tokens import Caller
+
+ROWS: Final = 50  # on one page
+BACK: Final = {HOLD: "release", FIRST: "priority", PATIENCE: "patience", TIMER: "timer"}  # what takes it back
+
+router = APIRouter(include_in_schema=False)
+
+
+class Standing(NamedTuple):
+    """Something that somebody said, and that holds until it is taken back."""
+
+    told: str
+    by: str
+    at_s: float  # since 1970
+    job_id: str  # empty: it is about gangs of a size
+    back: str  # the address of the dialog that takes it back
+
+
+@router.get("/log")
+async def log(
+    request: Request,
+    site: AnySite,
+    caller: AnyCaller,
+    at_page: Annotated[int, Query(ge=1, le=100_000, alias="page")] = 1,
+) -> HTMLResponse:
+    """The page; when htmx asks, what changes of it alone."""
+    found = await run_in_threadpool(action_page, site, caller, None, None, ROWS * (at_page - 1), ROWS)
+    pages = max(1, -(-found.total // ROWS))
+    template = "_log.html" if "hx-request" in request.headers else "log.html"
+    return page(
+        request, caller, template, rows=found.actions, total=found.total, at_page=at_page, pages=pages,
+        standing=standing(site, caller),
+    )  # fmt: skip
+
+
+def standing(site: Site, caller: Caller) -> list[Standing]:
+    """What stands, as far as it is the caller's business."""
+    scheduler = site.service.daemon.scheduler
+    if scheduler is None:
+        return []
+    lines = site.board.by_id
+    words, clock = scheduler.words, site.service.clock
+    told = {
+        HOLD: "is on hold",
+        FIRST: "is first in line",
+        PATIENCE: "is told how long to hold out for a closer place",
+    }
+    found = []
+    for kind, said in told.items():
+        for job_id, word in words.of(kind).items():
+            line = lines.get(job_id)
+            if line is not None and caller.sees(line.user):
+                back = f"{BACK[kind]}/{job_id}"
+                found.append(Standing(said, word.by(), clock.wall_s(word.at_s), job_id, back))
+    for gpus, word in words.of(TIMER).items() if caller.sees("") else ():
+        waits = f"hold out for a closer place for {span(word.value)}" if word.value > 0.0 else "take any place"
+        said = f"Gangs of {gpus} GPUs {waits}"
+        found.append(Standing(said, word.by(), clock.wall_s(word.at_s), "", f"{BACK[TIMER]}/{gpus}"))
+    return found
