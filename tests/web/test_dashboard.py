@@ -135,11 +135,15 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
 def test_a_machine_is_drained_from_the_map(visitor: Visitor, served: Served) -> None:
     page = visitor.live("/")
     name = served.ask("GET", "nodes")["nodes"][0]["name"]
+    page.locator(".map[data-ready]").wait_for()
+    page.get_by_role("searchbox").or_(page.get_by_role("combobox")).first.fill(name)
+    page.keyboard.press("Enter")
     for what, state in (("drain", "draining"), ("resume", "up")):
-        page.evaluate(f"htmx.ajax('GET', '/act/{what}/{name}', '#dialogs')")
+        page.locator(f".map-card .act:text-is('{what}')").click()
         page.get_by_label("Why").fill("new fans")
         page.keyboard.press("Enter")
         visitor.until(lambda state=state: served.ask("GET", "nodes")["nodes"][0]["state"] == state)  # type: ignore[misc]
+        visitor.until(lambda: page.get_by_role("dialog").count() == 0)
 
 
 def test_a_page_goes_on_after_the_server_was_gone(visitor: Visitor, served: Served) -> None:

@@ -19,7 +19,8 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.detail.target === box && !box.contains(event.detail.elt)) opener = event.detail.elt;
 });
 
-document.addEventListener("htmx:afterSwap", (event) => {
+// Once it is settled: before that the form is not htmx's yet, and would be sent by the browser itself.
+document.addEventListener("htmx:afterSettle", (event) => {
   if (event.detail.target !== box) return;
   const dialog = box.querySelector("dialog:not([open])");
   if (dialog) open(dialog);
