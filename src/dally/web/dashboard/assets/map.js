@@ -23,6 +23,7 @@ import { about, aboutJob } from "./map_words.js";
 
 const MODE_KEY = "dally-map-by";
 const FLASH_MS = 1000;
+const FADE_MS = 120;
 const FLASHES = 200;
 const NARROW = 640;  // pixels: the card goes to the bottom
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -170,7 +171,7 @@ export class ClusterMap {
     this.view.step(now);
     this.drawNow(this.stale);
     if (this.walk.place) this.#card();
-    if (this.view.aim || this.flashes.size) this.redraw(Boolean(this.view.aim));
+    if (this.view.aim) this.redraw();
   }
 
   drawNow(base = true) {
@@ -206,6 +207,12 @@ export class ClusterMap {
     return chosen && chosen.holds ? this.occupancy.jobs.filter((one) => one && chosen.holds(one)) : null;
   }
 
+  // Flashes fade in a few steps: a frame for each refresh of the screen would cost more than the update itself.
+  #fade() {
+    this.fading = 0;
+    this.redraw(false);
+  }
+
   #burning() {
     const now = performance.now();
     const found = [];
@@ -215,7 +222,7 @@ export class ClusterMap {
       if (left <= 0 || !job) this.flashes.delete(id);
       else found.push([job, left]);
     }
-    if (this.flashes.size) this.redraw(false);
+    if (this.flashes.size) this.fading ||= setTimeout(() => this.#fade(), FADE_MS);
     return found;
   }
 
