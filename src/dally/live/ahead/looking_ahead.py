@@ -27,7 +27,7 @@ from dally.policies.declaration import DURATIONS
 from dally.policies.registry import find
 from dally.report.time_text import brief
 
-PILOT: Final = 6  # part of the time that the first look at a side may take
+PILOT: Final = 12  # part of the time that the first look at a side may take: what is left is for several futures
 ORACLE: Final = "oracle"  # the predictor that knows
 SHORTEST_S: Final = 600.0  # a future that is worth telling of
 
