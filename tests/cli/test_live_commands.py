@@ -142,6 +142,19 @@ def test_from_submission_to_cancellation(served: Served) -> None:
     assert "across the network     1" in run("slots", "--gpus", "8", "--server", served.url).stdout
     assert told(served, "timers")["holding"] == []
     assert run("timers", "--server", served.url).returncode == 0
+    reason = ("--why", "rack 3", "--server", served.url)
+    assert run("priority", two, *reason).stdout == f"Job {two}: put first in line by somebody: rack 3.\n"
+    assert run("priority", two, "--back", *reason).stdout.startswith(f"Job {two}: put back in its place in line by")
+    assert run("hold", two, *reason).stdout == f"Job {two}: put on hold by somebody: rack 3.\n"
+    wait_for(lambda: state_of(served, two) == "held")
+    assert told(served, "release", two, "--why", "done")[0]["text"] == "taken off hold by somebody: done"
+    assert "any place from now on" in run("timers", "--job", two, "--for", "0", *reason).stdout
+    assert "gangs of 16 GPUs told to hold" in run("timers", "--gpus", "16", "--for", "60", *reason).stdout
+    assert run("drain", "rack1-m1", *reason).stdout == "rack1-m1: drained by somebody: rack 3.\n"
+    wait_for(lambda: "draining: rack 3" in run("nodes", "--server", served.url).stdout)
+    assert run("resume", "rack1-m1", *reason).returncode == 0
+    assert "put on hold" in run("actions", "--job", two, "--server", served.url).stdout
+    assert told(served, "actions", "--machine", "rack1-m1")["total"] == 2
     assert run("cancel", two, one, "--server", served.url).stdout == (
         f"Job {two} was told to end.\nJob {one} was told to end.\n"
     )
@@ -158,6 +171,10 @@ def test_from_submission_to_cancellation(served: Served) -> None:
         (["explain", "nobody"], "job 'nobody': there is no such job"),
         (["explain", "--waiting"], "of the running scheduler, give a job"),
         (["cancel", ".."], "'..': is not the id of a job"),
+        (["hold", "nobody"], "job 'nobody': there is no such job"),
+        (["drain", "nowhere", "--why", "x"], "machine 'nowhere': there is no such machine"),
+        (["timers", "--for", "5"], "--job, --gpus: give one of them, with --for"),
+        (["timers", "--gpus", "8", "--for", "x"], "--for x: must be seconds, or policy"),
         (["queue", "--state", "lost"], "state: Input should be 'waiting', 'held'"),
         (["submit", "--gpus", "33", "--expected", "1"], "gpus: 33: the cluster has 32"),
         (["submit", "--gpus", "1"], "give a command after `--`"),

@@ -20,9 +20,10 @@ LONGEST_MESSAGE = 1000  # characters
 # Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
 GROUPS = ("topology", "trace", "token", "slurm")
 ALL = (
-    "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "cancel", "nodes", "timers", "slots",
-    "shadow", "sweep", "benchmark", "reproduce", "explain", "report", "view", "policies", "networks", "models",
-    "queues", *GROUPS, "profile", "collective", "predict", "learn", "demo",
+    "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "hold", "release", "priority",
+    "cancel", "nodes", "drain", "resume", "timers", "slots", "actions", "shadow", "sweep", "benchmark",
+    "reproduce", "explain", "report", "view", "policies", "networks", "models", "queues", *GROUPS, "profile",
+    "collective", "predict", "learn", "demo",
 )  # fmt: skip
 
 

@@ -49,16 +49,15 @@ class Server:
 
     def get(self, path: str, **asked: Any) -> Any:
         """What the server answers to a question; None leaves a filter out."""
-        words = urlencode({name: value for name, value in asked.items() if value is not None})
-        return self._ask("GET", f"{path}?{words}" if words else path)
+        return self._ask("GET", _with(path, asked))
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """What it answers to something new."""
         return self._ask("POST", path, json.dumps(body).encode())
 
-    def delete(self, path: str) -> Any:
+    def delete(self, path: str, **asked: Any) -> Any:
         """What it answers when something is to go."""
-        return self._ask("DELETE", path)
+        return self._ask("DELETE", _with(path, asked))
 
     def jobs(self, most: int, **filters: str | None) -> dict[str, Any]:
         """Jobs of as many pages as it takes, and how many there are."""
@@ -103,6 +102,11 @@ class Server:
             return InputError(f"{self._url}: is not a Dally server: it answers {status}")
         hint = "; give one with --token-file or DALLY_TOKEN" if status == 401 else ""
         return InputError(f"{plain(str(said))}{hint}")
+
+
+def _with(path: str, asked: dict[str, Any]) -> str:
+    words = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"{path}?{words}" if words else path
 
 
 def _opener(nearby: bool) -> OpenerDirector:

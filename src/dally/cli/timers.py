@@ -7,21 +7,45 @@ from typing import Any
 
 import typer
 
+from dally.cli.acting import WHY, tell
 from dally.cli.output import print_table
 from dally.cli.plain_text import clock_time, plain
-from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
+from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
+from dally.errors import InputError
 
 EXAMPLES = """Examples:
 
   dally timers
 
   dally timers --json
+
+  dally timers --job 42 --for 0 --why "any place will do"
+
+  dally timers --gpus 8 --for 600 --why "racks are half empty"
+
+  dally timers --gpus 8 --for policy --why "full again"
 """
 
 
-def timers(server: str = SERVER, token_file: Path = TOKEN_FILE, as_json: bool = AS_JSON) -> None:
-    """Tell what each demand is offered, who holds out for a closer place, and until when."""
-    found = Server(server, token_file).get("timers")
+def timers(
+    job: str = typer.Option("", "--job", metavar="JOB", help="Set how long this job, from now on, holds out."),
+    gpus: int = typer.Option(
+        0, "--gpus", metavar="N", min=0, help="Set how long gangs of so many GPUs hold out for a closer place."
+    ),
+    seconds: str = typer.Option(
+        "", "--for", metavar="SECONDS", help="So long: 0: they take any place, `policy`: as the policy has it."
+    ),
+    why: str = WHY,
+    server: str = SERVER,
+    token_file: Path = TOKEN_FILE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Tell what each demand is offered, who holds out for a closer place, and until when; or set that."""
+    asked = Server(server, token_file)
+    if job or gpus or seconds:
+        tell([_set(asked, job, gpus, seconds, why)], as_json)
+        return
+    found = asked.get("timers")
     if as_json:
         print_json(found)
         return
@@ -39,6 +63,17 @@ def timers(server: str = SERVER, token_file: Path = TOKEN_FILE, as_json: bool = 
         tiers = list(next(iter(found["tuned"].values())))
         rows = [[gpus, *(_seconds(by_tier[tier]) for tier in tiers)] for gpus, by_tier in found["tuned"].items()]
         print_table(["GPUs", *(plain(f"waits for closer than one {tier}") for tier in tiers)], rows, numbers_from=1)
+
+
+def _set(asked: Server, job: str, gpus: int, seconds: str, why: str) -> Any:
+    if bool(job) == bool(gpus):
+        raise InputError("--job, --gpus: give one of them, with --for")
+    try:
+        wait_s = None if seconds == "policy" else float(seconds)
+    except ValueError:
+        raise InputError(f"--for {plain(seconds) or '(not given)'}: must be seconds, or policy") from None
+    body = {"seconds": wait_s, "why": why}
+    return asked.post(f"jobs/{quoted(job)}/patience", body) if job else asked.post("timers", {"gpus": gpus, **body})
 
 
 def _offers(offers: list[dict[str, Any]]) -> None:
