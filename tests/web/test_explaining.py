@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from dally.live.backends import base
+from dally.live.setup import Setup
+from dally.policies.sharing.sharing_policy import SharingPolicy
 from tests.web.conftest import Desk
 
 
@@ -79,3 +82,31 @@ def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
     desk.turn()
     ann = desk.token("ann", "user", "ann")
     assert any("in favour of another1" in text for _, text in told(desk, loser, headers=ann))
+
+
+QUEUES = """
+[queues.research]
+limit = 8
+match = {user = ["ann"]}
+
+[queues.rest]
+default = true
+"""
+
+
+def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: Path) -> None:
+    (tmp_path / "queues.toml").write_text(QUEUES)
+    desk = desks(setup=Setup("dally", queues=str(tmp_path / "queues.toml")))
+    desk.submit(8, user="ann")
+    desk.turn()
+    second = desk.submit(8, user="ann")
+    desk.turn()
+    job = desk.get(f"jobs/{second}")
+    assert job["why"].startswith("queue research is at its limit: it held 8 of 8 GPUs; ")
+    assert job["reason"] == "share"
+    told = desk.get(f"jobs/{second}/explanation")["story"]
+    assert any("queue research is at its limit" in line["text"] for line in told)
+    scheduler = desk.service.daemon.scheduler
+    assert scheduler is not None
+    assert isinstance(scheduler.state.policy, SharingPolicy)
+    assert scheduler.state.policy.news() == []  # what was noted is in the store, and kept nowhere else

@@ -11,6 +11,7 @@ from dally.live.facts import placement_of
 from dally.live.operators_word import FIRST, HOLD, PATIENCE, Words
 from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
+from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.live.why_waiting import Offer, Reasons, Why
 from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
@@ -91,7 +92,8 @@ def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) ->
     free = int(state.cluster.free_gpus)
     words = scheduler.words
     lines = [
-        _line(job, roster, clock, now, place, reasons, free, words) for place, job in enumerate(order, start=1)
+        _line(job, roster, clock, now, place, reasons, free, words, queue_of(state.policy, job))
+        for place, job in enumerate(order, start=1)
     ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
     lines += [_line(job, roster, clock, now, None, reasons, free, words) for job in others]
@@ -132,6 +134,7 @@ def _line(
     reasons: Reasons,
     free: int,
     words: Words,
+    queue: str = "",
 ) -> JobLine:
     told = roster.told[job.job_id]
     running = job.status == RUNNING
@@ -139,7 +142,7 @@ def _line(
     if held is not None:
         why = Why(f"held {held.by()}", "")
     else:
-        why = reasons.why(job, place, free, now) if place is not None else Why(told.reason, "")
+        why = reasons.why(job, place, free, now, queue) if place is not None else Why(told.reason, "")
     return JobLine(
         job_id=job.job_id,
         name=told.name,

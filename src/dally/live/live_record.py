@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import or_, select
 
 from dally.cluster.topology import Topology
 from dally.errors import InputError
-from dally.live.facts import known_model
+from dally.live.facts import job_of, known_model
 from dally.live.setup import Setup
 from dally.live.store import Store
 from dally.live.store.job_rows import UNKNOWN, told_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
+from dally.live.store.share_rows import TABLES
 from dally.live.wall_clock import WallClock
-from dally.metrics.queue_tables import no_shares
+from dally.metrics.queue_tables import of_queues
 from dally.metrics.record import OF_QUEUES, Record
 from dally.metrics.tables import COLUMNS, JOB_COLUMNS
+from dally.quotas.known_formats import read_quotas
 from dally.runs.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -75,9 +78,9 @@ class LiveRecord(Record):
         return self._until_s
 
     def table(self, name: str) -> pl.DataFrame:
-        """One of TABLES; of slots and shares the store keeps none."""
+        """One of TABLES; of slots the store keeps none."""
         if name in OF_QUEUES:
-            return no_shares(name)
+            return self._of_queues(name)
         made = {"jobs": self._jobs, "events": self._events, "decisions": self._decisions, "slots": self._slots}
         return made[name]()
 
@@ -95,16 +98,24 @@ class LiveRecord(Record):
         """All of the job itself, and what the order of the queue needs of the others."""
         import polars as pl
 
-        own = self._job(self._row)
+        own = {**self._job(self._row), "queue": self._queue()}
         rows = [
             own if job_id == self._row["job_id"]
             else {"job_id": self._name(job_id), "gpus": gpus, "submit_s": submit_s}
             for job_id, (gpus, submit_s) in self._beside.items()
         ]  # fmt: skip
-        texts = dict.fromkeys(("job_id", "model", "tier", "status", "outcome"), pl.String)
+        texts = dict.fromkeys(("job_id", "model", "tier", "status", "outcome", "queue"), pl.String)
         numbers = dict.fromkeys(("gpus", "preemptions"), pl.Int64)
-        schema = {name: texts.get(name) or numbers.get(name) or pl.Float64 for name in (*JOB_COLUMNS, "outcome")}
+        schema = {name: texts.get(name) or numbers.get(name) or pl.Float64 for name in (*JOB_COLUMNS, *texts)}
         return pl.DataFrame(rows, schema=schema)
+
+    def _queue(self) -> str:
+        """The job's, as the file of queues has it; empty: there is none."""
+        if not self._setup.queues:
+            return ""
+        tree = read_quotas(Path(self._setup.queues))
+        job = job_of(told_of(self._row), self._row["number"], self._begun_s, self._setup.usual_model)
+        return tree.queue_of(job)
 
     def _job(self, row: dict[str, Any]) -> dict[str, Any]:
         told, clocks = told_of(row), row["clocks"]
@@ -162,7 +173,7 @@ class LiveRecord(Record):
 
         at = DECISIONS.c
         query = select(at.time_s, at.kind, at.job_id, at.told).where(
-            at.time_s >= self._begun_s, at.time_s <= self._until_s
+            at.time_s >= self._begun_s, at.time_s <= self._until_s, at.kind.not_in(TABLES.values())
         )
         rows = [
             (
@@ -180,6 +191,15 @@ class LiveRecord(Record):
             for name in COLUMNS["decisions"]
         }  # fmt: skip
         return _frame(rows, schema)
+
+    def _of_queues(self, name: str) -> pl.DataFrame:
+        """What is known of queues in that time, and of each as it last was before."""
+        at = DECISIONS.c
+        query = select(at.told).where(at.kind == TABLES[name], at.time_s <= self._until_s)
+        rows = [told for (told,) in self._latest(query, at.id)]
+        for row in rows:
+            row.update({key: self._name(row[key]) for key in ("loser", "winner") if key in row})
+        return of_queues(name, [tuple(row.values()) for row in rows])
 
     def _latest(self, query: Any, number: Any) -> list[Any]:
         """The last rows of a query in their order."""

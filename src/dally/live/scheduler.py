@@ -19,6 +19,7 @@ from dally.live.setup import Setup, empty_state
 from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
+from dally.live.store.share_rows import share_rows
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
 from dally.live.withheld import Withheld
@@ -26,6 +27,7 @@ from dally.model import FINISH, NEVER, RUNNING, Job, Preempt
 from dally.report.by_hand import BY_WORD, HOLDS
 
 LATEST = "latest_s"
+LEARN_EVERY_S = 60.0  # of the wall clock: what the policy knows is kept so often, and whenever a job ends
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Scheduler:
         recovery.restore(store, self.state, self.roster, self.words, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._written: set[str] = set(self.roster.wanted)  # what is wanted, as the store knows it
+        self._learnt_s = clock.now()
 
     def hear(self, words: Words | None, said: dict[str, Any]) -> None:
         """Somebody has said something, which is in the store: what stands from now on (None: as before)."""
@@ -139,7 +142,7 @@ class Scheduler:
         for row in turn.log:
             if row["kind"] in HOLDS and row["job_id"] in by_word:
                 row["reason"] = BY_WORD
-        turn.decisions = decision_rows(log, topology, self._name)
+        turn.decisions = [*decision_rows(log, topology, self._name), *share_rows(self.state.policy)]
         turn.loads = {
             self.state.speed.link_name(int(link)): load
             for link, load in zip(log.link_numbers, log.link_loads, strict=True)
@@ -155,10 +158,12 @@ class Scheduler:
             self.store.keep(connection, LATEST, turn.now)
             if words is not self.words:
                 self.store.keep(connection, FACT, words.plain())
-            if any(event.kind == FINISH for event in seen.events):
+            ended = any(event.kind == FINISH for event in seen.events)
+            if ended or turn.now - self._learnt_s >= LEARN_EVERY_S * self.clock.speed:
                 policy = self.state.policy
                 learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
                 self.store.keep(connection, recovery.LEARNT, learnt)
+                self._learnt_s = turn.now
         self._written = set(wanted)
         self.words, self._held = words, set(words.of(HOLD))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, Protocol
 
 from dally.model import INFINITY
+from dally.report.stall_words import stall_words
 
 # Why.reason
 GPUS: Final = "gpus"  # too few are free
@@ -12,7 +13,8 @@ PLACE: Final = "place"  # enough are free, but not where it takes them
 PATIENCE: Final = "patience"  # it holds out for a closer place
 TURN: Final = "turn"  # others are first
 HEAD: Final = "head"  # nobody behind the first in line is offered GPUs, and that one does not fit
-REASONS: Final = (GPUS, PLACE, PATIENCE, TURN, HEAD)
+SHARE: Final = "share"  # its queue is on hold, or has used up its limit, budget or share
+REASONS: Final = (GPUS, PLACE, PATIENCE, TURN, HEAD, SHARE)
 
 
 class Waiter(Protocol):
@@ -69,6 +71,7 @@ class Reasons:
         self._offers: dict[tuple[int, int, int] | str, dict[str, Any]] = {}
         self._first = ""  # the job that holds up the others
         self._first_from_s: float | None = None  # from when on GPUs are kept for it
+        self._stalls: dict[str, dict[str, Any]] = {}  # by queue, what its first job waits for
 
     def learn(self, decisions: list[dict[str, Any]]) -> None:
         """Decisions of one turn, as the store keeps them."""
@@ -82,6 +85,8 @@ class Reasons:
                 self._first = row["job_id"] or ""
                 until_s = told["until_s"]
                 self._first_from_s = until_s if isinstance(until_s, float) else None
+            elif row["kind"] == "stall":
+                self._stalls[told["queue"]] = told
 
     def forget(self, job_id: str) -> None:
         """The job does not wait any more."""
@@ -98,8 +103,14 @@ class Reasons:
             found.append(Offer(name, told["gpus"], told["group"], told["tier"] or "", timers_s))
         return sorted(found, key=lambda offer: (offer.job_id, offer.gpus, offer.group))
 
-    def why(self, job: Waiter, place: int, free_gpus: int, now: float) -> Why:
+    def why(self, job: Waiter, place: int, free_gpus: int, now: float, queue: str = "") -> Why:
         """Why the job at that place of the order waits. It names no other job: not everybody may see those."""
+        found = self._by_itself(job, place, free_gpus, now)
+        stalled = stall_words(self._stalls[queue]) if queue in self._stalls else ""
+        return Why(f"{stalled}; {found.text}", SHARE) if stalled else found
+
+    def _by_itself(self, job: Waiter, place: int, free_gpus: int, now: float) -> Why:
+        """The same, queues apart."""
         ahead = "first in line" if place == 1 else f"{place - 1} ahead of it"
         if self._first and self._first != job.job_id and self._first_from_s is None and free_gpus >= job.gpus:
             return Why(f"{ahead}; the first in line does not fit, and nobody behind it is offered GPUs", HEAD)

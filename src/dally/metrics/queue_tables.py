@@ -40,9 +40,9 @@ def stalls_frame(record: Simulated) -> pl.DataFrame:
     return _frame(list(record.sharing.stalls) if record.sharing else [], STALLS)
 
 
-def no_shares(name: str) -> pl.DataFrame:
-    """The table of a run without queues."""
-    return _frame([], ALL[name])
+def of_queues(name: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    """One of ALL by name, from rows; [] in runs without queues."""
+    return _frame(rows, ALL[name])
 
 
 def _frame(rows: list[tuple[object, ...]], columns: dict[str, type]) -> pl.DataFrame:

@@ -9,6 +9,7 @@ import polars as pl
 
 from dally.metrics.record import Record
 from dally.report.by_hand import ACT
+from dally.report.stall_words import stall_words
 from dally.report.time_text import run_stamp
 
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
@@ -179,17 +180,6 @@ class Instant:
         if self.round_s is not None:
             text += f"; shared out next at {run_stamp(self.run, self.round_s)}"
         return text
-
-
-def stall_words(stall: dict[str, Any]) -> str:
-    """What keeps the first job of a queue waiting, from a row of stalls.parquet; empty: nothing of the queue."""
-    words = {
-        "hold": "queue {of} is on hold",
-        "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
-        "limit": "queue {of} is at its limit: it held {held} of {most:,.0f} GPUs",
-        "share": "queue {of} has its share: it held {held} GPUs and was due {most:.1f}",
-    }
-    return words[stall["cause"]].format(**stall) if stall["cause"] else ""
 
 
 def _free(gpus: int) -> str:

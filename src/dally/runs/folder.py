@@ -16,7 +16,7 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError, at
 from dally.extras import need
 from dally.input_file import decode, shown
-from dally.metrics.queue_tables import no_shares
+from dally.metrics.queue_tables import of_queues
 from dally.metrics.record import OF_QUEUES, TABLES, Record
 from dally.metrics.simulated import Simulated
 from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, read_jobs
@@ -84,7 +84,7 @@ class FolderRecord(Record):
         if name == "slots" and not path.exists():
             return pl.DataFrame(schema={"time_s": pl.Float64, "free_gpus": pl.Int32, "fragmentation": pl.Float64})
         if name in OF_QUEUES and not path.exists():
-            return no_shares(name)
+            return of_queues(name, [])
         return self._jobs(path) if name == "jobs" else checked_parquet(path, COLUMNS[name])
 
     def _jobs(self, path: Path) -> pl.DataFrame:

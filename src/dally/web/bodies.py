@@ -65,7 +65,7 @@ class Job(Body):
     migrations: int
     why: Text = Field(description="Why it waits, is held, or ended as it did.")
     reason: Text = Field(
-        description="The same in a word: gpus, place, patience, turn, head; empty if it does not wait."
+        description="The same in a word: gpus, place, patience, turn, head, share; empty if it does not wait."
     )
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
     held_by: Text = Field(default="", description="Who put it on hold here.")

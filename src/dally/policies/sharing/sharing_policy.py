@@ -113,6 +113,16 @@ class SharingPolicy(Desks):
             self._take_samples(now)
         return self._pass(now)
 
+    def news(self) -> list[Sample | Reclaimed | Stall]:
+        """What was noted since this was last asked; it is not kept any longer."""
+        found: list[Sample | Reclaimed | Stall] = [*self.samples, *self.reclaimed, *self.stalls]
+        self.samples, self.reclaimed, self.stalls = [], [], []
+        return found
+
+    def queue_of(self, job: Job) -> str:
+        """The path of the queue that the job is in."""
+        return self._desk(job).team.path
+
     def due_gpu_s(self, now: float) -> dict[str, float]:
         """By queue, what it was due over time."""
         self._count_dues(now)

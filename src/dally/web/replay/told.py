@@ -9,7 +9,7 @@ import polars as pl
 from dally.live.why_waiting import TURN, Reasons, Waiter, Why
 from dally.metrics.record import Record
 from dally.model import INFINITY
-from dally.report.instant import stall_words
+from dally.report.stall_words import stall_words
 from dally.web.replay.latest import NONE, Latest
 
 DEMAND: Final = ["gpus", "group", "demand_kind"]

@@ -1,0 +1,30 @@
+"""What teams have to do with it: notes of a policy that shares GPUs among them, as rows of the store."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dally.policies.base import Policy
+from dally.policies.sharing.sharing_policy import Reclaimed, Sample, SharingPolicy
+from dally.policies.sharing.stalls import Stall
+
+SHARE: Final = "share"
+RECLAIM: Final = "reclaim"
+STALL: Final = "stall"
+TABLES: Final = {"shares": SHARE, "reclaims": RECLAIM, "stalls": STALL}  # of a record, by kind of row
+KINDS: Final = {Sample: SHARE, Reclaimed: RECLAIM, Stall: STALL}
+
+
+def share_rows(policy: Policy) -> list[dict[str, Any]]:
+    """What was noted since the last turn, as rows of the table `decisions`; [] without teams."""
+    if not isinstance(policy, SharingPolicy):
+        return []
+    return [
+        {"time_s": note.time_s, "kind": KINDS[type(note)], "job_id": None, "told": note._asdict()}
+        for note in policy.news()
+    ]
+
+
+def queue_of(policy: Policy, job: Any) -> str:
+    """The queue that a job is in; empty: there are none."""
+    return policy.queue_of(job) if isinstance(policy, SharingPolicy) else ""
