@@ -69,8 +69,8 @@ wheel: install
 
 # Two at a time: the compiler takes one core for minutes, and so does the installation of packages.
 test: browser
-	$(MAKE) -j 2 install lint site uncompiled
-	$(MAKE) -j 2 compiled wheel
+	$(MAKE) -j 2 install lint site uncompiled wheel
+	$(MAKE) compiled
 
 bench: install
 	$(BIN)/python benchmarks/engine.py
