@@ -18,11 +18,16 @@ $(VENV)/compiler: constraints.txt pyproject.toml
 		setuptools wheel "mypy[mypyc]" librt mypy_extensions
 	touch $@
 
-# Python compiles what it imports of them anyway; to compile all takes a minute.
 $(VENV)/packages: $(VENV)/compiler
 	$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
-		-r $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt
+	touch $@
+
+# As large as all the others together, and only some tests of `dally profile` need it.
+$(VENV)/torch: $(VENV)/packages | $(VENV)/installed
+	$(BIN)/python scripts/requirements.py profile > $(VENV)/requirements-torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-r $(VENV)/requirements-torch.txt
 	touch $@
 
 # Compiled once, as the wheel that others would install.
@@ -59,7 +64,7 @@ uncompiled: $(VENV)/packages
 	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
 
 # All of it, compiled. Some only wait, for Slurm or Kubernetes: four at a time, each of those with its like.
-compiled: install
+compiled: install $(VENV)/torch
 	@echo "== compiled"
 	DALLY_EXPECT=compiled $(BIN)/pytest -n 4 --dist loadgroup
 
@@ -69,7 +74,7 @@ wheel: install
 
 # Two at a time: the compiler takes one core for minutes, and so does the installation of packages.
 test: browser
-	$(MAKE) -j 2 install lint site uncompiled wheel
+	$(MAKE) -j 2 install $(VENV)/torch lint site uncompiled wheel
 	$(MAKE) compiled
 
 bench: install
