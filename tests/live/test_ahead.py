@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from dally.live.ahead.what_if_answer import WhatIfAnswer
 from dally.live.eta.past_jobs import PastJob
 from dally.live.eta.present import dump_present
 from dally.live.setup import Setup, empty_state
-from dally.model import FINISH, INFINITY, NEVER, SUBMIT, Costs, Event, Job
+from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
 
@@ -135,6 +136,22 @@ def test_another_policy_decides_from_here_on() -> None:
     assert figures(found)["wait_mean_s"] == pytest.approx(((100 + 5100 + 5100) / 3, (110 + 100 + 100) / 3))
     assert {one.job_id for one in found.winners} == {"j2", "j3"}
     assert found.losers == []  # ten seconds
+
+
+def test_teams_keep_their_shares_under_another_policy(tmp_path: Path) -> None:
+    queues = tmp_path / "queues.toml"
+    queues.write_text("[queues.a]\nguarantee = 8\nmatch = {user = ['u0', 'u1']}\n[queues.b]\ndefault = true\n")
+    now = Now(Setup("fifo", queues=str(queues)), [(16, 600.0), (8, 600.0), (8, 600.0), (4, 600.0)])
+    found = now.ask(AskedChange("dally-paper"))  # which has learnt other things than fifo
+    assert figures(found)["gpus_useful"][1] > 0.0
+
+
+def test_what_is_down_stays_down_and_who_is_held_stays_so() -> None:
+    now = Now(Setup("fifo"), [(8, 100.0), (8, 100.0), (8, 100.0), (8, 100.0), (8, 50.0), (8, 50.0)], racks=2)
+    cycle(now.state, [Event(FAIL, machine=3), Event(HOLD, now.jobs[5])], 0.0, Executor())
+    found = now.ask(AskedChange(cluster_delta="+1 machine"))
+    assert found.jobs == 5
+    assert figures(found)["first_start_s"] == (100.0, 50.0)  # of job 3, whose machine is gone, and of job 4
 
 
 def test_work_done_counts() -> None:

@@ -302,16 +302,24 @@ class Desks(Policy):
 
     def save(self) -> dict[str, Any]:
         learnt = {_key(desk.team, desk.pool): desk.policy.save() for desk in self._desks.values()}
-        return {"teams": {team.path: team.save() for team in self._teams}, "learnt": learnt}
+        kinds = {type(desk.policy).__qualname__ for desk in self._desks.values()}
+        return {
+            "teams": {team.path: team.save() for team in self._teams},
+            "policy": next(iter(kinds), ""),
+            "learnt": learnt,
+        }
 
     def load(self, saved: dict[str, Any]) -> None:
+        """What teams used counts under any policy; what another kind of policy had learnt does not."""
         for team in self._teams:
             if team.path in saved["teams"]:
                 team.load(saved["teams"][team.path])
             for pool in self._pools:
                 learnt = saved["learnt"].get(_key(team, pool))
                 if learnt is not None:
-                    self._desk_at(team, pool).policy.load(learnt)
+                    policy = self._desk_at(team, pool).policy
+                    if saved.get("policy", "") == type(policy).__qualname__:
+                        policy.load(learnt)
 
     def _bring_up(self, now: float) -> None:
         for team in self._teams:
