@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+import polars as pl
+
 from tests.cli.conftest import Run
 
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
@@ -24,7 +26,14 @@ def test_serves_a_run_until_interrupted(dally: Run, tmp_path: Path) -> None:
         told = json.loads(viewing.stdout.readline())
         assert {**told, "url": ""} == {"url": "", "jobs": 3, "from_s": 0.0, "to_s": 15.0}
         with urlopen(f"{told['url']}map/state.json?at=4") as answer:
-            assert json.load(answer)["counts"] == {"gpus": 8, "free": 0, "running": 2, "waiting": 1, "held": 0}
+            assert json.load(answer)["counts"] == {
+                "gpus": 8,
+                "free": 0,
+                "busy": 8,
+                "running": 2,
+                "waiting": 1,
+                "held": 0,
+            }
         with urlopen(told["url"]) as answer:
             assert "?at=1.0" in answer.url, "when most waited"
         viewing.send_signal(signal.SIGINT)
@@ -36,15 +45,16 @@ def test_serves_a_run_until_interrupted(dally: Run, tmp_path: Path) -> None:
 
 def test_says_what_it_cannot_show(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    words = ("--trace", "t.csv", "--cluster", "1x1x8", "--policies", "fifo,las", "--out", "both", "--no-report")
-    assert dally("compare", *words).returncode == 0
-    one = str(min((tmp_path / "both" / "runs").iterdir()).relative_to(tmp_path))
+    for name in ("one", "two"):
+        words = ("t.csv", "--cluster", "1x1x8", "--out", f"both/runs/{name}", "--no-report")
+        assert dally("simulate", *words).returncode == 0
+    pl.DataFrame({"workload": ["t"], "folder": ["runs/one"]}).write_parquet(tmp_path / "both" / "results.parquet")
     refused = {
-        ("both",): f"both: holds a comparison; give one of its runs: {one}",
+        ("both",): "both: holds a comparison; give one of its runs: both/runs/one, both/runs/two",
         (".",): ".: holds neither summary.json",
         ("nowhere",): "nowhere: is not a folder",
-        (one, "--listen", "0.0.0.0:80"): "--listen 0.0.0.0:80: others could read it there",
-        (one, "--at", "-1"): "--at -1: must be a time in seconds, not negative",
+        ("both/runs/one", "--listen", "0.0.0.0:80"): "--listen 0.0.0.0:80: others could read it there",
+        ("both/runs/one", "--at", "-1"): "--at -1: must be a time in seconds, not negative",
     }
     for asked, problem in refused.items():
         done = dally("view", *asked)

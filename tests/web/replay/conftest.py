@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +14,10 @@ from dally.traces.generate import Ask, find_recipe, generate, write_workload
 from dally.web.replay.replay_app import replay_app
 from dally.web.replay.replay_scene import ReplayScene
 from dally.web.server import LocalServer
+from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 DAY_S = 86_400.0
 
@@ -36,73 +36,70 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> FolderRecord:
     return FolderRecord(folder / "run")
 
 
-@dataclass
-class Reader:
-    """A page, and what it asked for at once."""
+class Reader(Visitor):
+    """A visitor of a replay; `at_once`: how many questions about the map were open, each time one was asked."""
 
-    page: Page
-    at_once: list[int] = field(default_factory=list)
+    def __init__(self, browser: Browser, url: str, width: int, scheme: str) -> None:
+        super().__init__(browser, url, width, scheme)
+        self.at_once: list[int] = []
+        self._open: set[Any] = set()
+        self.page.on("request", self._began)
+        for end in ("requestfinished", "requestfailed"):
+            self.page.on(end, lambda request: self._open.discard(request))  # type: ignore[call-overload]
+
+    def _began(self, request: Any) -> None:
+        if "/map/state.json" in request.url:
+            self._open.add(request)
+            self.at_once.append(len(self._open))
 
     def state(self) -> dict[str, Any]:
+        """Where the replay is."""
         found: dict[str, Any] = self.page.evaluate("({...dally.replay})")
         return found
 
-    def until(self, what: str) -> None:
-        """Wait until it is so; the page's policy forbids what wait_for_function does."""
-        for _ in range(200):
-            if self.page.evaluate(f"() => Boolean({what})"):
-                return
-            self.page.wait_for_timeout(50)
-        raise AssertionError(f"not within 10 s: {what}")
+    def holds(self, what: str) -> None:
+        """Wait until it is so."""
+        self.until(lambda: self.page.evaluate(f"() => Boolean({what})"))
+
+    def settled(self) -> None:
+        """Wait until all of the page is of the moment that the bar shows."""
+        self.holds("window.dally?.replay?.settled")
 
     def seek(self, at_s: float) -> None:
-        """As if somebody had pulled the slider there; all of the page is of that moment then."""
+        """As if somebody had pulled the slider there."""
         self.page.evaluate("at => dally.replay.seek(at)", at_s)
-        self.until(f"dally.replay.settled && dally.replay.at_s === {at_s}")
+        self.holds(f"dally.replay.settled && dally.replay.at_s === {at_s}")
 
     def counts(self) -> dict[str, int]:
-        places = self.page.locator(".strip [data-count]").all()
-        return {str(place.get_attribute("data-count")): int(place.inner_text()) for place in places}
+        """The figures at the top."""
+        names = ("busy", "gpus", "running", "waiting", "held")
+        return {name: int(self.count(name)) for name in names}
 
 
 Read = Callable[..., Reader]
 
 
-@pytest.fixture
-def read(browser: Browser, day: FolderRecord) -> Iterator[Read]:
-    """Call it with a path: the page, settled. Console errors and requests to elsewhere fail the test."""
+@pytest.fixture(scope="session")
+def url(day: FolderRecord) -> Iterator[str]:
+    """Where the day is shown."""
     server = LocalServer(replay_app(ReplayScene(day, day.folder.name)), "127.0.0.1:0")
     server.start()
-    wrong: list[str] = []
-    contexts = []
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def read(browser: Browser, url: str) -> Iterator[Read]:
+    """Call it with a path: the page, settled. Console errors and requests to elsewhere fail the test."""
+    readers: list[Reader] = []
 
     def show(path: str, width: int = 1280, scheme: str = "light") -> Reader:
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme="dark" if scheme == "dark" else "light"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        reader = Reader(page)
-        asked: set[Any] = set()
-
-        def began(request: Any) -> None:
-            if not request.url.startswith(server.url):
-                wrong.append(request.url)
-            if "/map/state.json" in request.url:
-                asked.add(request)
-                reader.at_once.append(len(asked))
-
-        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", began)
-        page.on("requestfinished", lambda request: asked.discard(request))
-        page.on("requestfailed", lambda request: asked.discard(request))
-        page.goto(server.url + path)
-        reader.until("window.dally && dally.replay && dally.replay.settled")
+        reader = Reader(browser, url, width, scheme)
+        readers.append(reader)
+        reader.go(path)
+        reader.settled()
         return reader
 
     yield show
-    for context in contexts:
-        context.close()
-    server.stop()
-    assert wrong == []
+    for reader in readers:
+        reader.leave()

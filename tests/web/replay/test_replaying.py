@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from dally.runs.folder import FolderRecord
-from tests.report.conftest import ARTIFACTS
 from tests.web.replay.conftest import DAY_S, Read
 from tests.web.replay.test_boards import walked
 
-HOURS = (3.0, 9.5, 14.25, 24.0)
+GPUS_BY_JOB = """() => {
+  const { seats, jobs } = dally.map.occupancy, found = {};
+  for (const slot of seats) if (slot >= 0) found[jobs[slot].id] = (found[jobs[slot].id] ?? 0) + 1;
+  return found;
+}"""
+HOURS = (9.5, 14.25, 24.0)
 
 
 def told(day: FolderRecord, at_s: float) -> dict[str, int]:
     """What the page is to count at a moment."""
     log = walked(day, at_s)
     held = sum(sum(placement.values()) for placement in log.placements.values())
-    down = 8 * len(log.down)
-    return {"busy": held + down, "gpus": 64, "running": len(log.placements), "waiting": len(log.waiting), "held": 0}
+    return {"busy": held, "gpus": 64, "running": len(log.placements), "waiting": len(log.waiting), "held": 0}
 
 
 def test_plays_pauses_and_keeps_up(read: Read, day: FolderRecord) -> None:
@@ -25,7 +30,7 @@ def test_plays_pauses_and_keeps_up(read: Read, day: FolderRecord) -> None:
     page = reader.page
     page.locator("#speed").select_option("86400")
     page.locator("#play").click()
-    reader.until("dally.replay.at_s >= 7200")
+    reader.holds("dally.replay.at_s >= 7200")
     page.locator("#speed").select_option("3600")
     page.keyboard.press("Escape")
     page.locator("main").focus()
@@ -36,7 +41,7 @@ def test_plays_pauses_and_keeps_up(read: Read, day: FolderRecord) -> None:
     assert 1000 < played["at_s"] - from_s < 15_000, "an hour a second, however slow the machine is"
     assert played["asked"] > asked + 1
     page.keyboard.press("Space")
-    reader.until("dally.replay.settled")
+    reader.settled()
     stopped = reader.state()
     assert not stopped["playing"]
     page.wait_for_timeout(600)
@@ -51,15 +56,27 @@ def test_scrubs_to_any_moment(read: Read, day: FolderRecord) -> None:
     reader = read("/queue?at=0")
     for hour in HOURS:
         reader.page.locator("#scrub").fill(str(hour * 3600.0))
-        reader.until("dally.replay.settled")
+        reader.settled()
         at_s = reader.state()["at_s"]
         assert at_s == hour * 3600.0
         expected = told(day, at_s)
         assert reader.counts() == expected
-        reader.until(f"document.querySelector('.tabs b').textContent === '{expected['waiting']}'")
+        reader.holds(f"document.querySelector('.tabs b').textContent === '{expected['waiting']}'")
         names = reader.page.locator("table.jobs tbody th a").all_inner_texts()
         assert sorted(names) == sorted(walked(day, at_s).waiting)
     assert reader.page.locator("#scrub").get_attribute("aria-valuetext") == "day 1, 00:00"
+
+
+def test_the_map_is_true_at_any_moment(read: Read, day: FolderRecord) -> None:
+    reader = read("/?at=0")
+    reader.holds("dally.map?.occupancy")
+    for hour in HOURS:
+        reader.page.evaluate("at => dally.replay.seek(at)", hour * 3600.0)
+        reader.holds(f"dally.replay.shown_s === {hour * 3600.0}")
+        log = walked(day, hour * 3600.0)
+        held = {name: sum(placement.values()) for name, placement in log.placements.items()}
+        assert reader.page.evaluate(GPUS_BY_JOB) == held
+        assert reader.page.evaluate("dally.map.occupancy.tally(0, 8).down") == len(log.down)
 
 
 def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
@@ -70,13 +87,13 @@ def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
     before = max(time_s for time_s in times if time_s < 20_000.0)
     reader = read("/queue?at=20000")
     reader.page.locator("[data-step=after]").click()
-    reader.until(f"dally.replay.at_s === {after} && dally.replay.settled")
+    reader.holds(f"dally.replay.at_s === {after} && dally.replay.settled")
     reader.page.locator("main").focus()
     reader.page.keyboard.press(",")
-    reader.until(f"dally.replay.at_s === {before} && dally.replay.settled")
+    reader.holds(f"dally.replay.at_s === {before} && dally.replay.settled")
     reader.page.locator("#scrub").focus()
     reader.page.keyboard.press("ArrowRight")
-    reader.until(f"Math.abs(dally.replay.at_s - {before + DAY_S / 200}) < 1")
+    reader.holds(f"Math.abs(dally.replay.at_s - {before + DAY_S / 200}) < 1")
 
 
 def test_the_moment_goes_along_from_page_to_page(read: Read, day: FolderRecord) -> None:
@@ -85,33 +102,33 @@ def test_the_moment_goes_along_from_page_to_page(read: Read, day: FolderRecord) 
     reader = read("/queue?tab=running&at=0")
     reader.seek(started_s)
     reader.page.locator(f"table.jobs a:text-is('{job['job_id']}')").click()
-    reader.until("window.dally && dally.replay && dally.replay.settled")
+    reader.settled()
     assert reader.state()["at_s"] == started_s
     story = reader.page.locator("#job").inner_text()
     assert "started on" in story
     assert "finished" not in story, "what is to come is not told"
     reader.seek(job["submit_s"] - 1.0)
-    reader.until("document.querySelector('#job').textContent.includes('not there yet')")
+    reader.holds("document.querySelector('#job').textContent.includes('not there yet')")
     reader.page.locator("nav a:text-is('Map')").click()
-    reader.until("window.dally && dally.replay && dally.replay.settled")
+    reader.settled()
     assert reader.state()["at_s"] == job["submit_s"] - 1.0
 
 
-def test_fits_a_phone(read: Read) -> None:
-    for scheme in ("light", "dark"):
-        reader = read("/queue", width=390, scheme=scheme)
-        assert reader.page.evaluate("document.documentElement.scrollWidth") <= 390
-        ARTIFACTS.mkdir(exist_ok=True)
-        reader.page.screenshot(path=str(ARTIFACTS / f"replay-phone-{scheme}.png"))
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_everybody_can_read_it(read: Read, width: int, scheme: str) -> None:
+    reader = read("/?at=60000", width=width, scheme=scheme)
+    assert reader.fits()
+    assert reader.grave() == []
+    reader.shoot(f"replay-{width}-{scheme}")
 
 
 def test_trends_of_the_run_and_where_it_is(read: Read) -> None:
     reader = read("/trends?at=43200")
-    reader.until("dally.trends && dally.trends.points > 100")
+    reader.holds("dally.trends && dally.trends.points > 100")
     assert reader.page.get_by_text("CPU time of a turn").count() == 0  # nobody measured that
     before = reader.page.locator("[data-topic=gpus] [data-words]").inner_text()
     reader.seek(3600.0)
-    reader.until(f"document.querySelector('[data-topic=gpus] [data-words]').textContent !== {before!r}")
+    reader.holds(f"document.querySelector('[data-topic=gpus] [data-words]').textContent !== {before!r}")
     reader.page.get_by_role("link", name="Hour", exact=True).click()
-    reader.until("document.querySelector('.spans [aria-current]').textContent === 'Hour'")
-    reader.page.screenshot(path=str(ARTIFACTS / "replay-trends.png"))
+    reader.holds("document.querySelector('.spans [aria-current]').textContent === 'Hour'")
+    reader.shoot("replay-trends")

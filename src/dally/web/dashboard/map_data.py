@@ -120,8 +120,9 @@ def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | Non
 
 
 def _counts(board: Board, caller: Caller) -> dict[str, int]:
-    found = {"gpus": board.gpus, "free": board.free_gpus, "running": 0, "waiting": 0, "held": 0}
+    found = {"gpus": board.gpus, "free": board.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
     for line in board.jobs:
+        found["busy"] += line.gpus if line.placement else 0
         if caller.sees(line.user):
             kind = "running" if line.placement else line.state
             if kind in found:

@@ -19,9 +19,8 @@ export function tell(name, detail, at = body) {
 // Figures at the top.
 
 export function showCounts(counts) {
-  const all = { ...counts, busy: counts.gpus - counts.free };
   for (const place of document.querySelectorAll("[data-count]")) {
-    const text = String(all[place.dataset.count] ?? "–");
+    const text = String(counts[place.dataset.count] ?? "–");
     if (place.textContent !== text) place.textContent = text;
   }
 }

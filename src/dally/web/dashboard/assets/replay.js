@@ -16,7 +16,7 @@ const profile = document.getElementById("replay-profile");
 const LEAST_MS = 50; // between two questions
 const PIECES_MS = 1100; // between two updates of tables: htmx would drop those that come within a second
 const ADDRESS_MS = 500; // between two changes of the address: browsers allow but so many
-const WATCHED_S = 60; // a whole run takes about that, at the speed it opens with
+const WATCHED_S = 60; // a whole run takes that at most, at the speed it opens with
 
 const replay = { at_s: Number(bar.dataset.at), playing: false, asked: 0, shown_s: null, settled: false };
 dally.replay = replay;
@@ -123,6 +123,7 @@ function clamped(at_s) {
 
 function seek(at_s) {
   replay.at_s = clamped(Math.round(at_s * 1000) / 1000);
+  replay.settled = false;
   showMoment();
 }
 replay.seek = seek;
