@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-import polars as pl
-
 from tests.cli.conftest import Run
+from tests.report.folders import make_comparison
 
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,10\nb,1,8,5\nc,2,4,3\n"
 
@@ -45,16 +44,14 @@ def test_serves_a_run_until_interrupted(dally: Run, tmp_path: Path) -> None:
 
 def test_says_what_it_cannot_show(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    for name in ("one", "two"):
-        words = ("t.csv", "--cluster", "1x1x8", "--out", f"both/runs/{name}", "--no-report")
-        assert dally("simulate", *words).returncode == 0
-    pl.DataFrame({"workload": ["t"], "folder": ["runs/one"]}).write_parquet(tmp_path / "both" / "results.parquet")
+    make_comparison(tmp_path / "both", str(tmp_path / "t.csv"), ("fifo", "las"), cluster="1x1x8")
+    one = "both/runs/slow-fifo-s1"
     refused = {
-        ("both",): "both: holds a comparison; give one of its runs: both/runs/one, both/runs/two",
+        ("both",): f"both: holds a comparison; give one of its runs: {one}, both/runs/slow-las-s1",
         (".",): ".: holds neither summary.json",
         ("nowhere",): "nowhere: is not a folder",
-        ("both/runs/one", "--listen", "0.0.0.0:80"): "--listen 0.0.0.0:80: others could read it there",
-        ("both/runs/one", "--at", "-1"): "--at -1: must be a time in seconds, not negative",
+        (one, "--listen", "0.0.0.0:80"): "--listen 0.0.0.0:80: others could read it there",
+        (one, "--at", "-1"): "--at -1: must be a time in seconds, not negative",
     }
     for asked, problem in refused.items():
         done = dally("view", *asked)

@@ -45,7 +45,7 @@ class Reader(Visitor):
         self._open: set[Any] = set()
         self.page.on("request", self._began)
         for end in ("requestfinished", "requestfailed"):
-            self.page.on(end, lambda request: self._open.discard(request))  # type: ignore[call-overload]
+            self.page.on(end, lambda request: self._open.discard(request))
 
     def _began(self, request: Any) -> None:
         if "/map/state.json" in request.url:
