@@ -71,7 +71,7 @@ def test_trends_are_drawn_told_and_listed(visitor: Visitor, desk: Desk) -> None:
     assert "32 of 32 GPUs in service are used" in gpus.inner_text()
     assert "used32" in gpus.locator(".u-legend").inner_text()
     gpus.get_by_text("As a table").click()
-    assert gpus.locator(".tablebox tbody tr").count() == POINTS
+    visitor.until(lambda: gpus.locator(".tablebox tbody tr").count() == POINTS)
     page.get_by_role("link", name="Hour").click()
     visitor.until(lambda: page.evaluate("dally.trends.points") == 61)
     assert "span=hour" in page.url

@@ -324,6 +324,7 @@ class WhatIfAnswer(Body):
     samples: int = Field(description="Futures, or seeds.")
     spread: str = Field(description="What `low` to `high` is.")
     notes: list[Text]
+    verdict: Text = Field(description="How far to trust a replay of the last days.")
 
 
 class WhatIf(Body):

@@ -161,34 +161,36 @@ def spread_words(futures: int) -> str:
 
 
 def headline(figures: Sequence[Figure], before: str, after: str, spread: str) -> str:
-    """The answer in a sentence: how long those wait who wait now, and the mean JCT."""
+    """The answer in a sentence: how long those wait who wait now, how long jobs take, and those who come."""
     by_name = {figure.name: figure for figure in figures}
     instead = f"{after} instead of {before}" if after != before else f"{after}, as it is"
     if "jct_mean_s" not in by_name:
         return f"{instead}: there are no jobs to compare."
-    told = []
+    jct = by_name["jct_mean_s"]
     if "wait_mean_s" in by_name:
-        told.append(f"those who wait now wait {_by(by_name['wait_mean_s'], 'less', 'longer', spread)}")
+        found = f"those who wait now wait {_by(by_name['wait_mean_s'])} on average{_surely(figures[0], spread)}"
+        found += f"; the mean job takes {_by(jct)}"
     else:
-        told.append("nobody waits now")
-    told.append(f"the mean job takes {_by(by_name['jct_mean_s'], 'less', 'longer', spread)}")
-    return f"{instead}: {'; '.join(told)}."
+        found = f"nobody waits now; the mean job takes {_by(jct)}{_surely(jct, spread)}"
+    if "coming_jct_s" in by_name:
+        found += f", newcomers take {_by(by_name['coming_jct_s'])}"
+    return f"{instead}: {found}."
 
 
-def _by(figure: Figure, less: str, more: str, spread: str) -> str:
-    """By how much it changes, and how surely."""
+def _by(figure: Figure) -> str:
+    """By how much it changes."""
+    text = figure.shown(abs(figure.change))
+    return "as long" if text == "0 s" else f"{text} {'less' if figure.change < 0.0 else 'longer'}"
+
+
+def _surely(figure: Figure, spread: str) -> str:
+    """How far the change goes, in brackets; nothing where there is none."""
     low, high = figure.shown(figure.low, True), figure.shown(figure.high, True)
-    if low == high and figure.shown(figure.change).startswith("0 "):
-        return "as long"
-    way = less if figure.change < 0.0 else more
-    if figure.low < 0.0 < figure.high:
-        span = f"{low} to {high} {spread}"
-    elif low == high:
-        span = spread.replace("9 of 10", "all")
-    else:
-        near, far = sorted((abs(figure.low), abs(figure.high)))
-        span = f"{figure.shown(near)} to {figure.shown(far)} {spread}"
-    return f"{figure.shown(abs(figure.change))} {way} on average ({span})"
+    if low == high:
+        return "" if low == "0 s" else f" ({spread.replace('9 of 10', 'all')})"
+    if not figure.low < 0.0 < figure.high:
+        low, high = (figure.shown(value) for value in sorted((abs(figure.low), abs(figure.high))))
+    return f" ({low} to {high} {spread})"
 
 
 def _starts(side: FutureSide, numbers: Sequence[int]) -> list[float]:

@@ -108,7 +108,8 @@ def answer_of(values: dict[str, Any]) -> WhatIfAnswer:
         total["worse"],
         len(values["seeds"]),
         "over seeds",
-        [values["verdict"]["text"], *values["verdict"]["reasons"]],
+        [f"{reason[:1].upper()}{reason[1:]}." for reason in values["verdict"]["reasons"]],
+        values["verdict"]["text"],
     )  # fmt: skip
 
 

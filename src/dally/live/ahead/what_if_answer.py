@@ -66,3 +66,4 @@ class WhatIfAnswer:
     samples: int = 0  # futures, or seeds
     spread: str = ""  # what `low` to `high` is
     notes: list[str] = field(default_factory=list)
+    verdict: str = ""  # how far to trust a replay

@@ -84,10 +84,12 @@ function columns(topic) {
   return [times, ...lines];
 }
 
+// Of the axis: no further back than anything is known.
 function ends() {
   const last = isLive ? found.now.wall_s : found.wall_s.at(-1) ?? found.now.wall_s;
-  const first = found.span_s ? last - found.span_s : (found.wall_s[0] ?? last) - found.every_s;
-  return isLive ? [first, last] : [Math.max(first, (found.wall_s[0] ?? first) - found.every_s), last];
+  const known = (found.wall_s[0] ?? last) - found.every_s;
+  const first = isLive ? Math.min(known, last - 600) : known;
+  return [found.span_s && found.wall_s.length ? Math.max(first, last - found.span_s) : first, last];
 }
 
 function number(value) {
