@@ -48,6 +48,7 @@ class TrendSampler:
         self._pruned = -PRUNE_EVERY
         self._preemptions = 0
         self._turns_s: list[float] = []  # CPU time
+        self._latest: tuple[Board | None, Point] = (None, Point({}))
         daemon.watchers.append(self.turned)
 
     def turned(self, turn: Turn, cpu_s: float) -> None:
@@ -71,7 +72,11 @@ class TrendSampler:
 
     def now(self) -> Point:
         """How things stand, and what happened since the latest sample."""
-        point = point_of(self._daemon.board, self._topology())
+        board, point = self._latest
+        if board is not self._daemon.board:  # many browsers ask for the same
+            board = self._daemon.board
+            point = point_of(board, self._topology())
+            self._latest = (board, point)
         turns_s = self._turns_s or [0.0]
         happened = {
             "preemptions": float(self._preemptions),
