@@ -138,8 +138,8 @@ def test_a_machine_is_drained_from_the_map(visitor: Visitor, served: Served) -> 
     page.locator(".map[data-ready]").wait_for()
     page.get_by_role("searchbox").or_(page.get_by_role("combobox")).first.fill(name)
     page.keyboard.press("Enter")
-    for what, state in (("drain", "draining"), ("resume", "up")):
-        page.locator(f".map-card .act:text-is('{what}')").click()
+    for what, state in (("Drain", "draining"), ("Resume", "up")):
+        page.locator(".map-card").get_by_role("button", name=f"{what} {name}…").click()
         page.get_by_label("Why").fill("new fans")
         page.keyboard.press("Enter")
         visitor.until(lambda state=state: served.ask("GET", "nodes")["nodes"][0]["state"] == state)  # type: ignore[misc]

@@ -83,6 +83,6 @@ function jobList(told) {
 // Where an operator acts on a machine: the dialog comes from /act.
 function nodeActs(name, up) {
   const what = up ? "drain" : "resume";
-  const address = `/act/${what}/${encodeURIComponent(name)}`;
-  return [el("a", { class: "act", href: "#", "hx-get": address, "hx-target": "#dialogs" }, `${what} ${name}`)];
+  const traits = { "hx-get": `/act/${what}/${encodeURIComponent(name)}`, "hx-target": "#dialogs", "aria-haspopup": "dialog" };
+  return [el("button", { type: "button", class: "act", ...traits }, `${up ? "Drain" : "Resume"} ${name}…`)];
 }
