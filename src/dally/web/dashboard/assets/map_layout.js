@@ -2,7 +2,7 @@
 
 export const LABEL = 0.85;  // height of a machine's name
 export const MARGIN = 0.3;  // around a machine's GPUs
-const WIDEST = 1.3;
+const WIDEST = 0.25;  // between two children of the whole, of their width
 const LARGEST = 46;  // pixels of a GPU when a small cluster fills the box
 
 const between = (low, value, high) => Math.min(high, Math.max(low, value));
@@ -100,13 +100,13 @@ export class Layout {
   // What is too narrow for the box is drawn apart, within reason.
   #spread(shape) {
     const { root } = this.tree;
-    const by = between(1, shape * this.h[root][0] / this.w[root][0], WIDEST);
-    const last = Math.max(...this.w[root - 1]);
-    const extent = this.w[root][0];
-    if (extent <= last) return;
-    const apart = (by * extent - last) / (extent - last);
+    const [extent, last] = [this.w[root][0], Math.max(...this.w[root - 1])];
+    const gaps = Math.round(extent / last) - 1;
+    if (gaps < 1) return;
+    const wanted = between(extent, shape * this.h[root][0], extent + gaps * WIDEST * last);
+    const apart = (wanted - last) / (extent - last);
     for (let child = 0; child < this.x[root - 1].length; child += 1) this.x[root - 1][child] *= apart;
-    this.w[root][0] = by * extent;
+    this.w[root][0] = wanted;
   }
 
   #settle(tier) {
