@@ -13,7 +13,9 @@ from pathlib import Path
 
 from dally.live.backends import base
 from dally.live.backends.base import Placement
+from dally.live.operators_word import HOLD, Word
 from dally.live.setup import Setup
+from dally.live.store.log_rows import act_row
 from dally.policies.registry import build
 from dally.testing import record_of
 from dally.testing.strategies import Case
@@ -63,6 +65,31 @@ def within(some: Sequence[object], every: Iterable[object]) -> bool:
     """All of `some` come in `every`, in that order; what was called back before it began is not among them."""
     rest = iter(every)
     return all(any(one == other for other in rest) for one in some)
+
+
+def test_an_operator_holds_a_job_that_runs_and_drains_its_node(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """It saves and waits, whatever Slurm would let it do; released, it goes on elsewhere."""
+    bench = SlurmBench(slurm, tmp_path, Setup("fifo"), SPEED)
+    job = bench.submit(8, 1.5)
+    bench.go_on(lambda: bool(bench.marks(job)))
+    (before,) = bench.begun_on(job)
+    held = bench.scheduler.words.saying(HOLD, job, Word("alice", "rack 3", 0.0))
+    bench.scheduler.hear(held, act_row(0.0, job, None, "put on hold by alice: rack 3"))
+    bench.go_on(lambda: bench.states()[job] == base.HELD)
+    assert "saved" in bench.marks(job)
+    (node,) = before
+    bench.backend.drain(node, 'it is "hot" = 60°')
+    try:
+        for _ in range(3):
+            bench.turn()
+        (told,) = [one for one in bench.scheduler.roster.latest.machines if one.name == node]
+        assert (told.state, told.reason) == (base.DRAINING, 'it is "hot" = 60°')
+        bench.scheduler.hear(held.without(HOLD, job), act_row(0.0, job, None, "taken off hold by alice"))
+        bench.go_on(bench.ended)
+    finally:
+        bench.backend.resume(node)
+    assert bench.begun_on(job)[1] != before
+    assert bench.problems == []
 
 
 def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, tmp_path: Path) -> None:
