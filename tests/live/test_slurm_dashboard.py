@@ -56,4 +56,52 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     assert "started" in page.locator("ol.story").inner_text()
     assert visitor.grave() == []
     visitor.shoot("slurm-job")
+    acts_by_hand(visitor, slurm, numbers[-1])
+    looks_ahead_and_back(visitor)
     visitor.leave()
+
+
+def confirm(visitor: Visitor, opener: str, button: str) -> None:
+    """Say why in the dialog that a button opens, and do it."""
+    visitor.page.get_by_role("button", name=opener).click()
+    dialog = visitor.page.get_by_role("dialog")
+    dialog.get_by_label("Why").fill("asked for by phone")
+    dialog.get_by_role("button", name=button).click()
+    visitor.until(lambda: dialog.count() == 0)
+
+
+def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
+    page = visitor.page
+    visitor.live(f"/jobs/{waiting}")
+    story = page.locator("ol.story")
+    told = 0
+    for opener, button in (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first")):
+        confirm(visitor, opener, button)
+        told += 1
+        visitor.until(lambda: story.inner_text().count("by op: asked for by phone") == told)
+    assert page.get_by_role("button", name="Back in line…").count() == 1
+    visitor.live("/")
+    page.get_by_placeholder("Find a job").fill("n16")
+    page.keyboard.press("Enter")
+    confirm(visitor, "Drain", "Drain it")
+    visitor.until(lambda: slurm.run("sinfo", "-h", "-n", "n16", "-o", "%T").strip() in ("draining", "drained"))
+    assert "asked for by phone" in slurm.run("sinfo", "-h", "-R", "-o", "%E")
+    visitor.shoot("slurm-map")
+    visitor.live(f"/jobs/{waiting}")
+    confirm(visitor, "Cancel…", "Cancel it")
+    visitor.until(lambda: visitor.count("waiting") == "0")
+    visitor.live("/log")
+    assert page.locator("main").inner_text().count("asked for by phone") == 5
+    slurm.run("scontrol", "update", "nodename=n16", "state=resume")
+
+
+def looks_ahead_and_back(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.live("/trends")
+    visitor.until(lambda: "128 of 128 GPUs in service are used" in page.locator("main").inner_text())
+    visitor.live("/whatif")
+    page.get_by_label("Machines").fill("+1 rack")
+    page.locator("[name=futures]").fill("1")
+    page.get_by_role("button", name="Simulate").click()
+    visitor.until(lambda: page.locator("#answer [data-done]").count() == 1, within_s=60)
+    assert "+1 rack instead of dally" in page.locator("#answer .headline").inner_text()

@@ -50,7 +50,9 @@ class Visitor:
         """Wait; Playwright's own way is an eval, which our pages do not allow."""
         give_up = time.monotonic() + within_s
         while not holds():
-            assert time.monotonic() < give_up, f"not within {within_s:g} s; {self.wrong}"
+            if time.monotonic() > give_up:
+                self.shoot("given-up")
+                raise AssertionError(f"not within {within_s:g} s; {self.wrong}; {self.page.url}")
             self.page.wait_for_timeout(30)
 
     def count(self, name: str) -> str:
