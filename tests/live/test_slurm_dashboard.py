@@ -81,9 +81,10 @@ def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
         visitor.until(lambda: story.inner_text().count("by op: asked for by phone") == told)
     assert page.get_by_role("button", name="Back in line…").count() == 1
     visitor.live("/")
+    page.locator(".map[data-ready]").wait_for()
     page.get_by_placeholder("Find a job").fill("n16")
     page.keyboard.press("Enter")
-    confirm(visitor, "Drain", "Drain it")
+    confirm(visitor, "Drain n16…", "Drain it")
     visitor.until(lambda: slurm.run("sinfo", "-h", "-n", "n16", "-o", "%T").strip() in ("draining", "drained"))
     assert "asked for by phone" in slurm.run("sinfo", "-h", "-R", "-o", "%E")
     visitor.shoot("slurm-map")
