@@ -74,11 +74,10 @@ def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
     page = visitor.page
     visitor.live(f"/jobs/{waiting}")
     story = page.locator("ol.story")
-    told = 0
-    for opener, button in (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first")):
+    acts = (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first"))
+    for told, (opener, button) in enumerate(acts, start=1):
         confirm(visitor, opener, button)
-        told += 1
-        visitor.until(lambda: story.inner_text().count("by op: asked for by phone") == told)
+        visitor.until(lambda told=told: story.inner_text().count("by op: asked for by phone") == told)  # type: ignore[misc]
     assert page.get_by_role("button", name="Back in line…").count() == 1
     visitor.live("/")
     page.locator(".map[data-ready]").wait_for()
