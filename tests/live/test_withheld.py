@@ -1,0 +1,58 @@
+"""Machines that drain with jobs on them: what is free there is not offered, whatever the policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from dally.cluster.topology import Machine, Topology
+from dally.live.backends import base
+from dally.live.store.schema import EVENTS
+from dally.testing.fake_backend import FakeBackend
+from tests.live.test_scheduler import Bench
+
+TYPES = Topology(
+    ["machine", "network"], [Machine((), f"m{number}", 8, "A100" if number < 2 else "V100") for number in range(4)]
+)
+
+
+class TypedBackend(FakeBackend):
+    """Two machines of each of two types."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 4, 8)
+        self._topology = TYPES
+        self._machines = {name: base.ClusterMachine(name, 8) for name in TYPES.names[0]}
+
+
+@pytest.mark.parametrize("backend", [TypedBackend, lambda: FakeBackend(1, 4, 8)])
+def test_under_queues(tmp_path: Path, backend: type[FakeBackend]) -> None:
+    queues = tmp_path / "queues.toml"
+    queues.write_text('[queues.a]\nmatch = {user = ["ann"]}\n[queues.b]\ndefault = true\n')
+    bench = Bench(tmp_path, backend(), "fifo-backfill", queues=str(queues))
+    first = bench.submit(4, 2000.0, "ann")
+    bench.go_on(10.0)
+    (machine,) = bench.backend.jobs[first].placement
+    bench.backend.drain(machine, "fans")
+    for user in ("ann", "bob", "bob", "ann", "bob", "ann", "bob"):
+        bench.submit(4, 2000.0, user)
+    bench.go_on(60.0)
+    assert bench.backend.held()[machine] == 4
+    assert not [row for row in bench.store.rows(select(EVENTS)) if row["kind"] == "start_failed"]
+    assert base.QUEUED in bench.states().values()
+    bench.backend.resume(machine)
+    bench.go_on(10.0)
+    assert bench.backend.held()[machine] == 8
+    bench.backend.drain(machine, "fans again")
+    for job_id, job in list(bench.backend.jobs.items()):
+        if machine in job.placement or not job.placement:
+            bench.backend.cancel(job_id)
+    bench.go_on(10.0)
+    assert bench.scheduler.state.cluster.down[bench.scheduler.roster.machines[machine]]  # empty: out of the books
+    bench.backend.resume(machine)
+    again = bench.submit(8, 50.0, "bob")
+    bench.go_on(20.0)
+    assert bench.backend.jobs[again].placement == {machine: 8}
+    bench.agree()
