@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"expected the {expected} build, found {'compiled' if is_compiled() else 'uncompiled'}", 3)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist asks who goes together
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked `once` to the run of the compiled build; tell who goes together."""
     if os.environ.get("DALLY_EXPECT") == "uncompiled":
