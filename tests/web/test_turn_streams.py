@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
 
@@ -142,6 +143,7 @@ def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk)
                 streams.close()
         return found
 
-    hello, turn = asyncio.run(listen())
+    with ThreadPoolExecutor(1) as thread:  # a browser open in this process keeps the main thread's loop running
+        hello, turn = thread.submit(asyncio.run, listen()).result()
     assert hello.startswith(b"retry: 1000\nevent: hello\n")
     assert turn.startswith(b"event: turn\n")
