@@ -54,7 +54,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
     )  # fmt: skip
-    trace = possible(trace, topology, scenario.skip_impossible, scenario.trace)
+    trace = possible(trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues)
     profiles = profiles_of(scenario)
     speed = SpeedModel()
     speed.profiles = profiles

@@ -16,7 +16,7 @@ from dally.policies.base import Policy
 from dally.policies.registry import Built, build_over_types
 from dally.policies.sharing.pool import types_of
 from dally.policies.sharing.sharing_policy import SharingPolicy
-from dally.quotas.tree import QueueTree
+from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
 
@@ -68,17 +68,18 @@ def on_types(
     return TypedSpeed(speed, topology.gpu_types, speeds), notes
 
 
-def possible(trace: Trace, topology: Topology, skip: bool, name: str) -> Trace:
-    """The trace with the jobs for which there is a place, by type and partition; others are errors or skipped.
+def possible(trace: Trace, topology: Topology, skip: bool, name: str, queues: str = "") -> Trace:
+    """The trace with the jobs that some place, partition and queue would do for; others are errors or skipped.
 
-    Where all GPUs are alike that was seen to as it was read.
+    Where all GPUs are alike and everybody's that was seen to as it was read.
     """
     types = types_of(topology)
-    if len(types) == 1 and not topology.partitions:
+    if len(types) == 1 and not topology.partitions and not queues:
         return trace
+    tree = _tree(queues, trace.jobs) if queues else QueueTree([])
     kept: list[int] = []
     for place, job in enumerate(trace.jobs):
-        problem = _impossible(job, types, topology)
+        problem = _impossible(job, types, topology) or _over_limit(job, types, tree)
         if not problem:
             kept.append(place)
         elif not skip:
@@ -110,6 +111,21 @@ def _impossible(job: Job, types: list[str], topology: Topology) -> str:
     wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}{where}"
     has = ", ".join(f"{_size(kind, topology, partition)} {kind}" for kind in types)
     return f"gpu_type: asks for {wants} and there are {has}"
+
+
+def _over_limit(job: Job, types: list[str], tree: QueueTree) -> str:
+    """Which queue may never hold what the job asks for; empty if each may."""
+    kinds = accepted(job, types) if len(types) > 1 else [ANY_TYPE]
+    for node in tree.above(tree.queue_of(job)):
+        most = max((sum(_limit(node, part) for part in kind.split(MIX)) for kind in kinds), default=0.0)
+        most = min(most, _limit(node, ANY_TYPE))
+        if float(job.gpus) > most:
+            return f"gpus: asks for {int(job.gpus)}, and queue {node.path!r} may hold {most:g}"
+    return ""
+
+
+def _limit(node: QueueNode, kind: str) -> float:
+    return node.quotas.get(kind, Quota()).limit
 
 
 def _size(kind: str, topology: Topology, partition: Partition | None) -> int:

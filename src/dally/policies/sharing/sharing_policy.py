@@ -174,7 +174,8 @@ class SharingPolicy(Desks):
             owed = yield from self._take_back(desks, pool, now)
             if not owed:
                 yield from self._leave_the_rest(desks, pool, now)
-            self._due_s = min(self._due_s, now + REVIEW_S)
+            if sum(self._root.held) > 0:  # else it takes a budget, an operator or nothing at all to change things
+                self._due_s = min(self._due_s, now + REVIEW_S)
         yield from self._ask_those_without_waiting_jobs(now)
         if len(self._pools) > 1 and self._sample.migrates():
             yield from self._move_up(now)

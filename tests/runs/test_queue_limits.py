@@ -1,0 +1,34 @@
+"""Jobs that no queue would ever let start are told of or left out; and runs end though somebody waits for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dally.errors import InputError
+from dally.runs.execute import execute
+from dally.runs.scenario import Scenario
+
+JOBS = "job_id,submit_s,gpus,duration_s,user\na1,0,8,600,ann\nb1,0,8,600,bob\na2,5,16,600,ann\nb2,10,16,600,bob\n"
+QUEUES = '[queues.a]\n{rule}\nmatch = {{user = ["ann"]}}\n\n[queues.b]\ndefault = true\n'
+
+
+def scenario(folder: Path, rule: str, policy: str, skip: bool = False) -> Scenario:
+    (folder / "jobs.csv").write_text(JOBS)
+    (folder / "queues.toml").write_text(QUEUES.format(rule=rule))
+    return Scenario(
+        str(folder / "jobs.csv"), "1x2x8", policy, queues=str(folder / "queues.toml"), skip_impossible=skip
+    )
+
+
+@pytest.mark.parametrize("policy", ["fifo", "dally"])
+def test_more_than_the_queue_may_hold(tmp_path: Path, policy: str) -> None:
+    with pytest.raises(InputError, match="job .a2.: gpus: asks for 16, and queue .a. may hold 8; --skip"):
+        execute(scenario(tmp_path, "limit = 8", policy))
+    assert execute(scenario(tmp_path, "limit = 8", policy, skip=True)).summary["finished"] == 3
+
+
+@pytest.mark.parametrize("policy", ["fifo", "dally"])
+def test_a_queue_on_hold_does_not_keep_the_run_from_ending(tmp_path: Path, policy: str) -> None:
+    assert execute(scenario(tmp_path, "hold = true", policy)).summary["finished"] == 2
