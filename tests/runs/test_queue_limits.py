@@ -24,7 +24,7 @@ def scenario(folder: Path, rule: str, policy: str, skip: bool = False) -> Scenar
 
 @pytest.mark.parametrize("policy", ["fifo", "dally"])
 def test_more_than_the_queue_may_hold(tmp_path: Path, policy: str) -> None:
-    with pytest.raises(InputError, match="job .a2.: gpus: asks for 16, and queue .a. may hold 8; --skip"):
+    with pytest.raises(InputError, match="job 'a2': gpus: asks for 16, and queue 'a' may hold 8; --skip"):
         execute(scenario(tmp_path, "limit = 8", policy))
     assert execute(scenario(tmp_path, "limit = 8", policy, skip=True)).summary["finished"] == 3
 
