@@ -66,7 +66,7 @@ uncompiled: $(VENV)/packages
 # All of it, compiled. Some only wait, for Slurm or Kubernetes: four at a time, each of those with its like.
 compiled: install $(VENV)/torch
 	@echo "== compiled"
-	DALLY_EXPECT=compiled $(BIN)/pytest -n 4 --dist loadgroup
+	DALLY_EXPECT=compiled $(BIN)/pytest -n 4
 
 wheel: install
 	@echo "== the wheel, in a fresh virtual environment outside the repository"

@@ -40,34 +40,26 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"expected the {expected} build, found {'compiled' if is_compiled() else 'uncompiled'}", 3)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist asks who goes together
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked `once` to the run of the compiled build; tell who goes together."""
+    """Leave what is marked `once` to the run of the compiled build."""
     if os.environ.get("DALLY_EXPECT") == "uncompiled":
         left_out = [item for item in items if item.get_closest_marker("once")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if shared := shared_by(item):
-                item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes each takes a group of tests that share something, or single ones."""
+    from tests.together import Together
+
+    return Together(config, log)
 
 
 def pytest_collection_finish() -> None:
     """What is imported by now stays: every run looks for garbage first, and would go through all of it again."""
     gc.collect()
     gc.freeze()
-
-
-def shared_by(item: pytest.Item) -> str:
-    """What it shares with others, a cluster or a browser: with `--dist loadgroup` one process runs them all."""
-    known: dict[str, Any] = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-    wide = [
-        (len(made[-1].baseid), name)
-        for name, made in known.items()
-        if made[-1].baseid and made[-1].scope in ("module", "package", "session")
-    ]
-    return min(wide)[1] if wide else ""
 
 
 @pytest.fixture
