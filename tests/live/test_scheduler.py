@@ -13,9 +13,11 @@ from dally.errors import InputError
 from dally.live.as_trace import history_csv
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.operators_word import FACT, OF_JOBS, Word, Words
 from dally.live.scheduler import Scheduler
 from dally.live.setup import Setup
 from dally.live.store import Store, open_store
+from dally.live.store.log_rows import act_row
 from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES
 from dally.testing.fake_backend import FakeBackend
@@ -283,6 +285,7 @@ def test_whatever_happens_no_job_is_lost(policy: str, tmp_path: Path) -> None:
             backend.refusing.clear()
             for job_id in [job_id for job_id, state in bench.states().items() if state == base.HELD]:
                 backend.release(job_id)
+            say(bench, Words())
         if chance.random() < 0.1:
             bench.scheduler.decide(backend.snapshot())
             bench.die()
@@ -292,6 +295,14 @@ def test_whatever_happens_no_job_is_lost(policy: str, tmp_path: Path) -> None:
     assert {job_id for job_id, state in bench.states().items() if state == base.CANCELLED} == cancelled
     assert set(bench.states().values()) <= {base.FINISHED, base.CANCELLED}
     assert bench.books() == {}
+    assert not any(bench.scheduler.words.of(kind) for kind in OF_JOBS)
+
+
+def say(bench: Bench, words: Words) -> None:
+    """These words of operators stand from now on."""
+    with bench.store.transaction() as connection:
+        bench.store.keep(connection, FACT, words.plain())
+    bench.scheduler.hear(words, act_row(bench.backend.now_s, None, None, ""))
 
 
 def meddle(chance: random.Random, bench: Bench) -> set[str]:
@@ -314,6 +325,11 @@ def meddle(chance: random.Random, bench: Bench) -> set[str]:
     elif what < 0.22:
         state = chance.choice((base.UP, base.DOWN, base.DRAINING))
         backend.set_machine(chance.choice(backend.topology().names[0]), state)
+    elif what < 0.4 and job_id in bench.scheduler.roster.jobs:
+        kind, words = chance.choice(OF_JOBS), bench.scheduler.words
+        word = Word("ann", "", backend.now_s, backend.now_s + chance.choice((0.0, 100.0)))
+        stood = job_id in words.of(kind)
+        say(bench, words.without(kind, job_id) if stood else words.saying(kind, job_id, word))
     return set()
 
 
