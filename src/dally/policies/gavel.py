@@ -191,8 +191,8 @@ class GavelPolicy(Policy):
         return [row[2] for row in rows]
 
 
-def _rank(row: tuple[float, int, Job]) -> tuple[float, int]:
-    return row[:2]
+def _rank(row: tuple[float, int, Job]) -> tuple[int, float, int]:
+    return 0 if row[2].first else 1, row[0], row[1]
 
 
 def _largest_first(job: Job) -> int:

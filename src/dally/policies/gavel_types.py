@@ -266,5 +266,5 @@ class GavelOfTypes(GavelPolicy):
         return tuple(kind.gpus * speed / equal for speed in kind.throughputs)
 
 
-def _rank(row: tuple[float, float, int, int, Turn]) -> tuple[float, float, int, int]:
-    return row[:4]
+def _rank(row: tuple[float, float, int, int, Turn]) -> tuple[int, float, float, int, int]:
+    return 0 if row[4].job.first else 1, row[0], row[1], row[2], row[3]
