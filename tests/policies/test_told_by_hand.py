@@ -45,6 +45,7 @@ def overtaken(simulation: Simulation, first: Job, from_s: float) -> list[str]:
     return [f"{row.job} at {row.time_s}" for row in starts if row.job in same and from_s < row.time_s < got_s]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", POLICIES)
 def test_nobody_who_asks_for_the_same_overtakes_the_first_in_line(name: str) -> None:
     @FEW
