@@ -57,7 +57,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: every run looks for garbage first, and would go through all of it again."""
+    keep_what_is_there()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path != item.path:
+        keep_what_is_there()
+
+
+def keep_what_is_there() -> None:
+    """What is imported stays: every run looks for garbage first, and would go through all of it again."""
     gc.collect()
     gc.freeze()
 

@@ -197,7 +197,7 @@ def test_a_second_daemon_is_refused(served: Served) -> None:
 def test_a_port_in_use(served: Served, tmp_path: Path) -> None:
     port = served.url.rpartition(":")[2]
     said = refused("--folder", str(tmp_path), "--listen", f"127.0.0.1:{port}")
-    assert "Address already in use; is another `dally serve` running? --listen names another port" in said
+    assert "Address already in use; is another one running? --listen names another port" in said
 
 
 def test_tokens_close_it_while_it_runs(served: Served, tmp_path: Path) -> None:
