@@ -72,8 +72,10 @@ def test_describe_says_why_and_where(site: Site) -> None:
     until(lambda: len(site.pods("late")) == 4)
     site.go_on(lambda: all(condition_of(one)[0] == "False" for one in site.pods("late")))
     name = site.pods("late")[0]["metadata"]["name"]
-    text = until(lambda: described(kube, name, "FailedScheduling"))
-    assert "16 GPUs free, it asks for 32" in text
+    site.go_on(
+        lambda: described(kube, name, "16 GPUs free, it asks for 32")
+    )  # at first its pods were not all there
+    text = described(kube, name, "FailedScheduling")
     assert "dally.io/Placed" in text
     kube.admin.call("DELETE", f"{JOBS}/big", {"propagationPolicy": "Background"})
     site.go_on(lambda: site.runs("default.job.late"))
