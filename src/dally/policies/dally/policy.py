@@ -204,7 +204,8 @@ class Dally(Policy):
             if best.status != RUNNING:
                 queue.close(best)
         queue.reopen()
-        yield from self._anywhere(now, queue, cluster)
+        if self._told_by_hand.anything():
+            yield from self._anywhere(now, queue, cluster)
         for group in list(queue.classes):
             while len(group.heap) > 0:
                 first = group.job(group.heap.first())
@@ -223,7 +224,8 @@ class Dally(Policy):
             self._due_s = now + self.limits.wake_s
             if now < patience_s < self._due_s:
                 self._due_s = patience_s
-            self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
+            if self._told_by_hand.anything():
+                self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
             if self._has_made_most():
                 self._due_s = min(self._due_s, now + SOON_S)
 

@@ -16,6 +16,10 @@ class Told:
         self._jobs: dict[int, Job] = {}  # that wait
         self._sizes: dict[int, float] = {}  # seconds, by GPUs
 
+    def anything(self) -> bool:
+        """Whether anything was said: mostly not, and then no pass is to cost more for it."""
+        return len(self._jobs) > 0 or len(self._sizes) > 0
+
     def set_timer(self, gpus: int, wait_s: float) -> None:
         """Gangs of that size hold out for so long; below 0: for as long as the policy thinks fit."""
         self._sizes.pop(gpus, None)
