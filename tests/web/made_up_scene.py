@@ -14,7 +14,6 @@ from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.live.board import Board, JobLine, NodeLine
 from dally.web.app import handle_problems
 from dally.web.dashboard.pages import add_pages
-from dally.web.dashboard.scene import Moved
 from dally.web.doorman import Doorman
 from dally.web.rate import Rate
 from dally.web.replay.replay_app import Anybody
@@ -60,7 +59,7 @@ class MadeUp:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.watchers: list[Callable[[Moved], None]] = []
+        self.watchers: list[Callable[[set[str]], None]] = []
         names = self.topology.names[0]
         self.numbers = {name: number for number, name in enumerate(names)}
         self.states = dict.fromkeys(names, ("up", ""))
@@ -119,7 +118,7 @@ class MadeUp:
         jobs.append(replace(self._line(started, old.gpus, old.placement), user="grace"))
         self.now = self._board(self.now.turn + 1, jobs)
         for told in self.watchers:
-            told(Moved((ended, started)))
+            told({ended, started})
 
     def board(self, at_s: float | None) -> Board:
         """As it is."""
@@ -139,7 +138,7 @@ class MadeUp:
         """Nobody reads it."""
         return ""
 
-    def watch(self, told: Callable[[Moved], None]) -> None:
+    def watch(self, told: Callable[[set[str]], None]) -> None:
         """Who wants to know of turns."""
         self.watchers.append(told)
 

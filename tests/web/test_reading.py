@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dally.cluster.slots import slots
+from dally.cluster.spec import read_topology
 from tests.web.conftest import Desk
 
 
@@ -98,3 +101,25 @@ def test_what_is_not_taken_in(desk: Desk) -> None:
     desk.backend.failing = "slurmctld is down"
     found = desk.client.post("/api/v1/jobs", json={"gpus": 1, "expected_s": 1})
     assert (found.status_code, found.json()["detail"]) == (409, "slurmctld is down")
+
+
+def test_slowdowns_are_those_of_the_present_topology(desks: Callable[..., Desk]) -> None:
+    desk = desks("dally", "slow")
+    site = desk.app.state.site
+    assert site.slowdowns("bert-large", 64) == {}
+    desk.service.topology = read_topology("4x4x8")
+    assert set(site.slowdowns("bert-large", 64)) == {"network"}
+
+
+def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[..., Desk]) -> None:
+    desk = desks("dally", "slow")
+    large, small = desk.submit(64), desk.submit(8)
+    desk.turn()
+    assert desk.get("status")["problems"] == [f"job {large} asks for more GPUs than there are"]
+    desk.backend.resize(small, 64)
+    desk.turn()
+    assert desk.get(f"jobs/{small}")["state"] in ("starting", "running")
+    assert desk.client.get("/queue", headers={"accept": "text/html"}).status_code == 200
+    assert desk.get("status")["problems"] == [
+        f"job {name} asks for more GPUs than there are" for name in (large, small)
+    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError
+from dally.live.backends.base import BackendError, SubmitRequest
 from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, TIMER, Word, Words
 from dally.live.scheduler import Scheduler
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
@@ -171,6 +171,10 @@ class Acts:
         return act
 
     # What is the cluster's.
+
+    def submit(self, request: SubmitRequest) -> str:
+        """Take in a job; its id."""
+        return self._between_turns(lambda: self._service.backend.submit(request))
 
     def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
         """End a job, wherever it is."""

@@ -47,6 +47,7 @@ class Daemon:
         self._reasons: Reasons | None = None
         self._stop = threading.Event()
         self._pruned_s = 0.0
+        self._problems: frozenset[str] = frozenset()  # of the turn before
 
     @property
     def scheduler(self) -> Scheduler | None:
@@ -108,7 +109,9 @@ class Daemon:
                 facts = {name: row[name] for name in LOGGED if row[name]}
                 log.info(row["kind"], at_s=round(row["time_s"], 3), **facts)
         for problem in turn.problems:
-            log.warning("problem", what=problem)
+            if problem not in self._problems:  # those that last are told once
+                log.warning("problem", what=problem)
+        self._problems = frozenset(turn.problems)
         for watcher in self.watchers:
             watcher(turn, cpu_s)
 

@@ -99,6 +99,7 @@ class Scheduler:
         if self._stop_held(now):
             turn.next_s = now  # their GPUs are for others
         turn.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
+        turn.problems += [f"job {job_id} asks for more GPUs than there are" for job_id in seen.too_large]
         self._write(turn, seen)
         turn.log, self._news = self._news + turn.log, []
         for job_id in seen.ended:

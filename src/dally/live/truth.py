@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dally.engine.state import State
 from dally.live.backends import base
 from dally.live.backends.base import ClusterJob, ClusterState
@@ -36,9 +38,11 @@ class Comparison:
         self.events: list[Event] = []
         self.ended: dict[str, ClusterJob | None] = {}  # None: the backend no longer knows the job
         self.replaced: list[tuple[Job, ClusterJob]] = []  # jobs that go on as others, which ask for other GPUs
+        self.too_large: list[str] = []  # jobs that ask for more GPUs than there are: no policy is asked about those
         self.overbooked: list[str] = []  # jobs that run where the books have no room for them
         self._state = state
         self._roster = roster
+        self._gpus = int(roster.topology.total_gpus())
         self.now = now
         self._patience_s = START_WITHIN_S * speed
         self._found: list[tuple[Job, Allocation]] = []
@@ -73,8 +77,14 @@ class Comparison:
         if job is None:
             if told.state in base.ENDED or told.gpus < 1:
                 return
+            if told.gpus > self._gpus:
+                self.too_large.append(told.job_id)
+                return
             job = roster.admit(told)
             self.events.append(Event(SUBMIT, job))
+        elif told.gpus > self._gpus:
+            self.too_large.append(told.job_id)
+            told = replace(told, gpus=int(job.gpus))  # as it came, until it asks for what there is
         elif told.gpus != job.gpus and told.state not in base.ENDED:
             job = self._resized(job, told)
         roster.told[told.job_id] = told

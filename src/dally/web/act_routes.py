@@ -8,10 +8,10 @@ from typing import Annotated, get_args
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.acts import Act, ActRefused, Acts, Busy
+from dally.live.acts import Act, Acts
 from dally.live.store.action_rows import actions
 from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
-from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, is_operator
+from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, between_turns, is_operator
 from dally.web.bodies import EndState, Job
 from dally.web.ended import whose
 from dally.web.queue_routes import find
@@ -143,10 +143,5 @@ def reason_of(caller: Caller, why: str) -> str:
 
 async def done(act: Callable[[], Act]) -> Acted:
     """What was done, or why not."""
-    try:
-        found = await run_in_threadpool(act)
-    except ActRefused as refused:
-        raise HTTPException(409, str(refused)) from None
-    except Busy as busy:
-        raise HTTPException(503, str(busy)) from None
+    found = await between_turns(act)
     return Acted(job_id=found.job_id or "", machine=found.machine or "", what=found.what, text=found.sentence())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
+from dally.live.acts import ActRefused, Busy
 from dally.live.board import JobLine
 from dally.web.bodies import Problem
 from dally.web.site import Site
 from dally.web.tokens import OPERATOR, Caller
 
+Found = TypeVar("Found")
 TOLD: Final = {
     400: "The request is not JSON.",
     401: "A token is needed, and there was none that is known.",
@@ -67,6 +71,16 @@ AnySite = Annotated[Site, Depends(site_of)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 AnyActor = Annotated[Caller, Depends(actor_of)]
 AnyOperator = Annotated[Caller, Depends(operator_of)]
+
+
+async def between_turns(act: Callable[[], Found]) -> Found:
+    """What comes of something that is done between two turns, or why it is not."""
+    try:
+        return await run_in_threadpool(act)
+    except ActRefused as refused:
+        raise HTTPException(409, str(refused)) from None
+    except Busy as busy:
+        raise HTTPException(503, str(busy)) from None
 
 
 def json_of(content: bytes) -> Response:

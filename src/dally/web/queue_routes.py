@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Annotated, Final, TypeVar, get_args
+from typing import Annotated, Final, get_args
 
 import structlog
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.acts import TURN_WITHIN_S
-from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.acts import Acts
+from dally.live.backends.base import SubmitRequest
 from dally.live.board import Board
-from dally.web.asking import BEARER, AnyActor, AnyCaller, AnySite, answers, json_of, scope_of, visible
+from dally.web.asking import (
+    BEARER,
+    AnyActor,
+    AnyCaller,
+    AnySite,
+    answers,
+    between_turns,
+    json_of,
+    scope_of,
+    visible,
+)
 from dally.web.bodies import AnyState, EndState, Job, JobPage, Submission, Submitted
-from dally.web.ended import ended_job, ended_jobs, whose
+from dally.web.ended import ended_jobs, whose
 from dally.web.site import Site
 from dally.web.tokens import USER, Caller
 
@@ -24,7 +33,6 @@ ON_BOARD_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to s
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 log = structlog.get_logger("dally")
-Found = TypeVar("Found")
 
 
 @router.get("/jobs", response_model=JobPage, responses=answers())
@@ -68,14 +76,9 @@ async def job(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
 
 async def find(site: Site, caller: Caller, job_id: str) -> Job:
     """The job, if there is one and the caller may see it; otherwise one answer for both."""
-    line = site.board.by_id.get(job_id)
-    found: Job | None
-    if line is not None:
-        found = Job.model_validate(line)
-    else:
-        service = site.service
-        found = await run_in_threadpool(ended_job, service.store, service.clock, service.topology.tiers, job_id)
-    if found is None or not caller.sees(found.user):
+    here = job_id in site.board.by_id  # the store is asked beside other requests
+    found = site.job(caller, job_id) if here else await run_in_threadpool(site.job, caller, job_id)
+    if found is None:
         raise HTTPException(404, f"job {job_id!r}: there is no such job")
     return found
 
@@ -86,7 +89,7 @@ async def submit(site: AnySite, caller: AnyActor, asked: Submission) -> Submitte
     request = request_of(site, caller, asked)
     if not request.command and request.expected_s is None:
         raise HTTPException(422, "command: must be given, or expected_s for a job that only takes time")
-    job_id = await run_in_threadpool(_ask, site, lambda: site.service.backend.submit(request))
+    job_id = await between_turns(lambda: Acts(site.service).submit(request))
     log.info("submitted", job_id=job_id, gpus=asked.gpus, by=caller.name or "anybody", user=request.user)
     until = time.monotonic() + ON_BOARD_WITHIN_S
     while job_id not in site.board.by_id and time.monotonic() < until:
@@ -103,16 +106,3 @@ def request_of(site: Site, caller: Caller, asked: Submission) -> SubmitRequest:
         raise HTTPException(403, f"this token submits for {caller.user!r} only")
     fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
     return SubmitRequest(**fields)
-
-
-def _ask(site: Site, request: Callable[[], Found]) -> Found:
-    """Ask the backend between two turns."""
-    lock = site.service.daemon.lock
-    if not lock.acquire(timeout=TURN_WITHIN_S):
-        raise HTTPException(503, "the scheduler is busy; ask again")
-    try:
-        return request()
-    except BackendError as error:
-        raise HTTPException(409, str(error)) from None
-    finally:
-        lock.release()

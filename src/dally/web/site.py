@@ -9,10 +9,17 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from dally.cluster.topology import Topology
 from dally.live.assembly import Service
 from dally.live.board import Board
+from dally.live.facts import known_model
+from dally.live.live_record import scenario_of
 from dally.live.scheduler import Turn
+from dally.runs.assemble import tier_slowdowns
+from dally.web.bodies import Job
+from dally.web.ended import ended_job
 from dally.web.metrics import Metrics
+from dally.web.tokens import Caller
 
 MOST_PAGES: Final = 500  # kept of one board
 LATELY_S: Final = 30.0  # a turn within this means that all is well
@@ -27,6 +34,7 @@ class Site:
         self._pages: tuple[Board, dict[Hashable, bytes]] = (service.daemon.board, {})
         self.metrics = Metrics(service)
         self.one_at_a_time = threading.Lock()  # of what takes its time
+        self._slowdowns: tuple[Topology, dict[tuple[str, int], dict[str, float]]] = (service.topology, {})
         service.daemon.watchers.append(self._turned)
 
     def _turned(self, _turn: Turn, _cpu_s: float) -> None:
@@ -41,6 +49,29 @@ class Site:
     def is_ready(self) -> bool:
         """Whether a turn came about lately; each writes to the store, so that works too."""
         return not self.service.daemon.failing and time.monotonic() - self.turned_s < LATELY_S
+
+    def job(self, caller: Caller, job_id: str) -> Job | None:
+        """A job that the caller may see, from the board or, if it has ended, from the store."""
+        line, service = self.board.by_id.get(job_id), self.service
+        if line is not None:
+            found: Job | None = Job.model_validate(line)
+        else:
+            found = ended_job(service.store, service.clock, service.topology.tiers, job_id)
+        return found if found is not None and caller.sees(found.user) else None
+
+    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+        """What such a gang is to expect at each tier, alone: worked out once as long as the topology stands."""
+        topology, setup = self.service.topology, self.service.config.setup
+        of, kept = self._slowdowns
+        if of is not topology:
+            kept = {}
+            self._slowdowns = (topology, kept)
+        key = (known_model(model, setup.usual_model), gpus)
+        if key not in kept:
+            fits = gpus <= topology.total_gpus()  # clusters let people ask for more than there is
+            found = tier_slowdowns(scenario_of(setup), *key, topology) if fits else []
+            kept[key] = {tier: value for tier, value in zip(topology.tiers, found, strict=False) if value > 0.0}
+        return kept[key]
 
     def page(self, board: Board, key: Hashable, made: Callable[[], BaseModel]) -> bytes:
         """The page as JSON, made once per board."""

@@ -6,11 +6,9 @@ import polars as pl
 from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.facts import known_model
 from dally.live.live_record import LiveRecord
 from dally.metrics.record import Record
 from dally.report.explain import Stories
-from dally.runs.assemble import tier_slowdowns
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
 from dally.web.bodies import Explanation, Job, Spent, StoryLine
 from dally.web.queue_routes import find
@@ -43,7 +41,7 @@ def explain(site: Site, caller: Caller, job: Job) -> Explanation:
         record.hide(lambda job_id: job_id == job.job_id)
     lines = Stories(record).story(job.job_id)
     story = [StoryLine(at_s=service.clock.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
-    slowdowns = _slowdowns(record, job, service.config.setup.usual_model)
+    slowdowns = site.slowdowns(job.model, job.gpus)
     return Explanation(job=job, story=story, slowdowns=slowdowns, spent=spent_of(record, job))
 
 
@@ -59,8 +57,3 @@ def spent_of(record: Record, job: Job) -> Spent:
         network_s=max(0.0, worked_s - job.work_s),
         other_s=max(0.0, row["run_s"] - worked_s),
     )
-
-
-def _slowdowns(record: LiveRecord, job: Job, usual_model: str) -> dict[str, float]:
-    found = tier_slowdowns(record.scenario, known_model(job.model, usual_model), job.gpus, record.topology)
-    return {tier: value for tier, value in zip(record.tiers, found, strict=False) if value > 0.0}

@@ -8,14 +8,10 @@ from datetime import UTC, datetime
 
 from dally.cluster.topology import Topology
 from dally.live.board import Board
-from dally.live.facts import known_model
-from dally.live.live_record import scenario_of
 from dally.live.scheduler import Turn
 from dally.metrics.trends import Point, Trends
-from dally.runs.assemble import tier_slowdowns
 from dally.web.bodies import Eta, Explanation, Job
-from dally.web.dashboard.scene import Moved
-from dally.web.ended import ended_job, ended_jobs, whose
+from dally.web.ended import ended_jobs, whose
 from dally.web.outlook_routes import eta_of
 from dally.web.site import Site
 from dally.web.story_routes import explain
@@ -29,19 +25,20 @@ class LiveScene:
 
     def __init__(self, site: Site) -> None:
         self._boot = secrets.token_hex(8)
-        self._trees: list[Topology] = []  # that there were so far
+        self._tree = site.service.topology
+        self._trees = 1  # that there were so far
         self._site = site
         self._loads: dict[str, float] = {}
-        self._slowdowns: dict[tuple[str, int], dict[str, float]] = {}
-        self._told: list[Callable[[Moved], None]] = []
+        self._told: list[Callable[[set[str]], None]] = []
         site.service.daemon.watchers.append(self._turned)
 
     @property
     def boot(self) -> str:
         """Of this process and this topology."""
-        if not self._trees or self._trees[-1] is not self.topology:
-            self._trees.append(self.topology)
-        return f"{self._boot}-{len(self._trees)}"
+        if self._tree is not self.topology:
+            self._tree = self.topology
+            self._trees += 1
+        return f"{self._boot}-{self._trees}"
 
     @property
     def title(self) -> str:
@@ -72,13 +69,8 @@ class LiveScene:
         return self._loads
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
-        """On the board, or in the store."""
-        line, service = self._site.board.by_id.get(job_id), self._site.service
-        if line is not None:
-            found: Job | None = Job.model_validate(line)
-        else:
-            found = ended_job(service.store, service.clock, service.topology.tiers, job_id)
-        return found if found is not None and caller.sees(found.user) else None
+        """As the API finds it."""
+        return self._site.job(caller, job_id)
 
     def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
         """As the API tells it."""
@@ -90,14 +82,8 @@ class LiveScene:
         return None
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
-        """Worked out once per model and size."""
-        setup = self._site.service.config.setup
-        key = (known_model(model, setup.usual_model), gpus)
-        if key not in self._slowdowns:
-            found = tier_slowdowns(scenario_of(setup), *key, self.topology)
-            pairs = zip(self.topology.tiers, found, strict=False)
-            self._slowdowns[key] = {tier: value for tier, value in pairs if value > 0.0}
-        return self._slowdowns[key]
+        """As the API tells them."""
+        return self._site.slowdowns(model, gpus)
 
     def eta(self, job_id: str) -> Eta | None:
         """As of the last look at the whole queue."""
@@ -130,7 +116,7 @@ class LiveScene:
         """The browser puts it into its own zone."""
         return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    def watch(self, told: Callable[[Moved], None]) -> None:
+    def watch(self, told: Callable[[set[str]], None]) -> None:
         """After every turn."""
         self._told.append(told)
 
@@ -138,4 +124,4 @@ class LiveScene:
         self._loads = {**self._loads, **turn.loads} if turn.loads else self._loads
         touched = {row["job_id"] for row in turn.log if row["job_id"]}
         for told in self._told:
-            told(Moved(tuple(sorted(touched))))
+            told(touched)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -13,13 +12,6 @@ if TYPE_CHECKING:
     from dally.metrics.trends import Point, Trends
     from dally.web.bodies import Eta, Explanation, Job
     from dally.web.tokens import Caller
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Who was touched by one turn: jobs of which something was logged."""
-
-    touched: tuple[str, ...] = ()
 
 
 class Scene(Protocol):
@@ -85,5 +77,5 @@ class Scene(Protocol):
     def moment(self, wall_s: float) -> str:
         """A time of a board in words."""
 
-    def watch(self, told: Callable[[Moved], None]) -> None:
-        """Be told of each turn, in whatever thread it comes about."""
+    def watch(self, told: Callable[[set[str]], None]) -> None:
+        """Be told of each turn, in whatever thread it comes about: of which jobs something was logged."""

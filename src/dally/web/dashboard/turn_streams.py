@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from dally.live.board import Board
 from dally.web.asking import scope_of, visible
 from dally.web.dashboard.map_data import MapState, change, map_state
-from dally.web.dashboard.scene import Moved, Scene
+from dally.web.dashboard.scene import Scene
 from dally.web.tokens import Caller
 
 AWAKE_S: Final = 15.0  # after so long without a word a comment is sent: proxies end what seems dead
@@ -74,13 +74,13 @@ class Streams:
         self._closed = False
         scene.watch(self._watched)
 
-    def _watched(self, moved: Moved) -> None:
+    def _watched(self, touched: set[str]) -> None:
         """A turn came about, in the daemon's thread."""
         if self._loop is not None and not self._closed:
-            self._loop.call_soon_threadsafe(self._wake, moved)
+            self._loop.call_soon_threadsafe(self._wake, touched)
 
-    def _wake(self, moved: Moved) -> None:
-        self._touched.update(moved.touched)
+    def _wake(self, touched: set[str]) -> None:
+        self._touched |= touched
         if self._turned is not None:
             self._turned.set()
 

@@ -22,7 +22,6 @@ from dally.metrics.trends import Point, Trends
 from dally.report.explain import Stories
 from dally.report.time_text import run_stamp
 from dally.web.bodies import Eta, Explanation, Job, StoryLine
-from dally.web.dashboard.scene import Moved
 from dally.web.replay.course import GONE
 from dally.web.replay.latest import NONE, Latest
 from dally.web.replay.replay_board import Boards
@@ -162,7 +161,7 @@ class ReplayScene:
         """A moment of the run in words."""
         return run_stamp(self.run, at_s).partition(" (")[0]
 
-    def watch(self, told: Callable[[Moved], None]) -> None:
+    def watch(self, told: Callable[[set[str]], None]) -> None:
         """Nothing happens any more."""
 
     @cached_property
