@@ -123,3 +123,14 @@ def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[...
     assert desk.get("status")["problems"] == [
         f"job {name} asks for more GPUs than there are" for name in (large, small)
     ]
+
+
+def test_a_cluster_that_became_too_small_for_a_job_goes_on(desks: Callable[..., Desk]) -> None:
+    desk = desks("dally", "slow")
+    large, _ = desk.submit(32), desk.submit(32)
+    desk.turn()
+    desk.service.topology = read_topology("1x2x8")
+    desk.service.daemon._scheduler = None  # as after a restart
+    desk.turn()
+    assert f"job {large} asks for more GPUs than there are" in desk.get("status")["problems"]
+    assert desk.get("jobs")["total"] == 0

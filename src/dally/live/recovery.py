@@ -19,8 +19,11 @@ def restore(store: Store, state: State, roster: Roster, words: Words, now: float
     learnt = store.fact(LEARNT)
     if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
         state.policy.load(learnt["knows"])
+    gpus = int(roster.topology.total_gpus())
     for row in store.live_jobs():
         told = told_of(row)
+        if told.gpus > gpus:  # the cluster has become smaller: see truth.py
+            continue
         job = job_of(told, row["number"], row["submit_s"], roster.usual_model)
         restore_clocks(job, row["clocks"])
         lease_end_s = job.lease_end_s
