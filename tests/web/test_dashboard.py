@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.web.served import Served
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import APIResponse, Browser, Route
 
 PAGES = ("/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1", "/log")
 LATE_S = 2.0  # an update may come after what it tells of
@@ -40,6 +41,10 @@ def visitor(browser: Browser, served: Served) -> Iterator[Visitor]:
     found.leave()
 
 
+def waiting_of(served: Served) -> list[dict[str, Any]]:
+    return [row for row in served.ask("GET", "jobs?limit=1000")["jobs"] if row["place"]]
+
+
 @pytest.mark.parametrize(("device", "width", "scheme"), [("desktop", 1360, "light"), ("phone", 390, "dark")])
 def test_pages_fit_and_keep_nobody_out(
     browser: Browser, served: Served, device: str, width: int, scheme: str
@@ -56,7 +61,7 @@ def test_pages_fit_and_keep_nobody_out(
 
 def test_the_queue_says_who_waits_and_why(visitor: Visitor, served: Served) -> None:
     page = visitor.live("/queue")
-    waiting = [row for row in served.ask("GET", "jobs?limit=1000")["jobs"] if row["place"]]
+    waiting = waiting_of(served)
     rows = page.locator("table.jobs tbody tr")
     assert rows.count() == len(waiting) > 0
     first = rows.first.inner_text()
@@ -158,6 +163,53 @@ def test_a_page_goes_on_after_the_server_was_gone(visitor: Visitor, served: Serv
     visitor.until(lambda: page.get_by_text("after-the-break").count() == 1)
     assert int(visitor.count("waiting")) == int(before) + 1
     served.ask("DELETE", f"jobs/{job_id}")
+
+
+def test_a_turn_is_not_lost_while_a_list_is_on_its_way(visitor: Visitor, served: Served) -> None:
+    page = visitor.live("/queue")
+    kept: list[tuple[Route, APIResponse]] = []  # the first list is asked for, and comes late
+    page.route("**/queue?*", lambda route: kept.append((route, route.fetch())), times=1)
+    first = served.submit(16, 3600.0, name="first-of-two")
+    visitor.until(lambda: kept)
+    second = served.submit(16, 3600.0, name="second-of-two")
+    visitor.until(lambda: int(visitor.count("waiting")) == len(waiting_of(served)))
+    route, answer = kept[0]
+    route.fulfill(response=answer)
+    visitor.until(lambda: page.get_by_text("first-of-two").count() == 1)
+    visitor.until(lambda: page.get_by_text("second-of-two").count() == 1)
+    for job_id in (first, second):
+        served.ask("DELETE", f"jobs/{job_id}")
+    visitor.until(lambda: page.get_by_text("of-two").count() == 0)
+
+
+def test_a_page_older_than_its_stream_is_made_anew(visitor: Visitor, served: Served) -> None:
+    page = visitor.page
+    kept: list[Route] = []
+    page.route("**/events", lambda route: kept.append(route), times=1)
+    visitor.go("/queue")
+    job_id = served.submit(16, 3600.0, name="before-the-stream")
+    visitor.until(lambda: kept and any(row["job_id"] == job_id for row in waiting_of(served)))
+    assert page.get_by_text("before-the-stream").count() == 0
+    kept[0].continue_()
+    visitor.until(lambda: page.get_by_text("before-the-stream").count() == 1)
+    served.ask("DELETE", f"jobs/{job_id}")
+
+
+def test_a_list_of_running_jobs_tells_of_ends(browser: Browser, tmp_path: Path) -> None:
+    """Nobody waits, so that the queue stays as it is."""
+    served = Served(tmp_path / "state", "--cluster", "1x2x8")
+    jobs = [served.submit(4, 3600.0, name=f"alone-{number}") for number in range(2)]
+    visitor = Visitor(browser, served.url)
+    page = visitor.live("/queue?tab=running")
+    visitor.until(lambda: page.get_by_text("alone").count() == 2)
+    page.wait_for_timeout(1500)  # what the starts brought about is over
+    served.ask("DELETE", f"jobs/{jobs[0]}")
+    began = time.time()
+    visitor.until(lambda: page.get_by_text("alone").count() == 1)
+    assert time.time() - began < LATE_S + 1.0
+    visitor.leave()
+    served.ask("DELETE", f"jobs/{jobs[1]}")
+    served.kill()
 
 
 def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> None:

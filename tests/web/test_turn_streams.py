@@ -106,6 +106,12 @@ def test_users_hear_of_their_own_jobs_alone(desk: Desk) -> None:
     assert told[1]["touched"] == [hers]
     assert set(told[1]["jobs"]) >= {hers}
     assert his not in told[1]["jobs"]
+    for job_id in (hers, his):
+        desk.backend.cancel(job_id)
+    desk.turn()
+    ended = news(channel, desk, {hers, his})
+    assert ended is not None
+    assert ended[1]["touched"] == [hers]
 
 
 def test_who_is_too_far_behind_begins_anew() -> None:
@@ -128,6 +134,25 @@ def test_another_topology_is_another_boot(desk: Desk, desks: Callable[..., Desk]
     assert again is not None
     assert again[0] == "hello"
     assert again[1]["boot"] != first[1]["boot"]
+
+
+def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
+    async def listen() -> bytes:
+        streams: Streams = desk.app.state.streams
+        leaves, stays = streams.listen(OPERATES), streams.listen(OPERATES)
+        begun = asyncio.create_task(anext(stays))  # in a thread it looks how things stand, and meanwhile
+        await anext(leaves)
+        await leaves.aclose()
+        await begun
+        desk.submit(8)
+        await asyncio.to_thread(desk.turn)
+        async with asyncio.timeout(20.0):
+            found = await anext(stays)
+        streams.close()
+        return found
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(asyncio.run, listen()).result().startswith(b"event: turn\n")
 
 
 def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk) -> None:

@@ -17,13 +17,14 @@ router = APIRouter(include_in_schema=False)
 async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResponse:
     """The page; when htmx asks, what changes of it alone."""
     scene, at_s = scene_of(request), moment_of(request)
+    board = scene.board(at_s)
     job = await run_in_threadpool(scene.find, caller, job_id, at_s)
     if job is None:
         return _later(request, caller, job_id)
     told = await run_in_threadpool(scene.explanation, caller, job, at_s)
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
-        request, caller, template, job=job, told=told, eta=scene.eta(job_id), board=scene.board(at_s),
+        request, caller, template, board.turn, job=job, told=told, eta=scene.eta(job_id), board=board,
         spent=told.spent,
     )  # fmt: skip
 

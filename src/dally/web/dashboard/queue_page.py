@@ -59,7 +59,8 @@ async def queue_page(
     scene, at_s = scene_of(request), moment_of(request)
     found = await run_in_threadpool(_rows, scene, caller, asked, at_s)
     template = "_queue_rows.html" if "hx-request" in request.headers else "queue.html"
-    return page(request, caller, template, filters=asked, sizes=SIZES, tabs=TABS, **found)
+    turn = found["board"].turn
+    return page(request, caller, template, turn, filters=asked, sizes=SIZES, tabs=TABS, **found)
 
 
 def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> dict[str, Any]:

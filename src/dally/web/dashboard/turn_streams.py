@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Hashable
 from typing import Any, Final
 
@@ -31,19 +32,33 @@ class Channel:
         self.state: MapState | None = None
         self.boot = ""
         self.queue: tuple[Any, ...] = ()
+        self._theirs: set[str] = set()  # their jobs when they were last told something
+        self._one_at_a_time = threading.Lock()
+
+    def begin(self, scene: Scene) -> None:
+        """Learn how things stand, unless somebody's stream did already."""
+        with self._one_at_a_time:
+            if self.state is None:
+                self._news(scene, set())
 
     def message(self, scene: Scene, touched: set[str]) -> bytes | None:
         """What is new since the last one; None: nothing."""
+        with self._one_at_a_time:
+            return self._news(scene, touched)
+
+    def _news(self, scene: Scene, touched: set[str]) -> bytes | None:
         board, before = scene.board(None), self.state
         after, queue = map_state(scene, self.caller), waiting_lines(board, self.caller)
         moved = queue != self.queue
         elsewhere = self.boot != scene.boot
+        theirs, news = self._theirs, sorted(touched)
+        if self.caller.user:
+            self._theirs = {line.job_id for line in visible(board.jobs, self.caller)}
+            news = sorted(touched & (theirs | self._theirs))  # one that has ended was there the last time
         self.state, self.queue, self.boot = after, queue, scene.boot
         if before is None or elsewhere:
             return hello(scene, after)
         changed = change(before, after)
-        known = {line.job_id for line in visible(board.jobs, self.caller)} if self.caller.user else touched
-        news = sorted(touched & known)
         if not (moved or news or before.counts != after.counts or any(changed.values())):
             self.state = before  # so that the next message says after which one it comes
             return None
@@ -54,8 +69,7 @@ class Channel:
         """To everybody; who is too far behind begins anew."""
         for listener in self.listeners:
             if listener.full():
-                while not listener.empty():
-                    listener.get_nowait()
+                empty(listener)
                 listener.put_nowait(event("behind", {}))
             else:
                 listener.put_nowait(message)
@@ -86,11 +100,14 @@ class Streams:
 
     async def listen(self, caller: Caller) -> AsyncIterator[bytes]:
         """The events of one browser, until it leaves or we do."""
-        channel = await self._enter(caller)
+        self._begin()
         inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
-        channel.listeners.add(inbox)
+        channel = self._channels.setdefault(scope_of(caller), Channel(caller))
+        channel.listeners.add(inbox)  # before waiting for anything: a channel without listeners is given up
         try:
+            await run_in_threadpool(channel.begin, self._scene)
             assert channel.state is not None
+            empty(inbox)  # what came before the greeting is part of it
             yield b"retry: 1000\n" + hello(self._scene, channel.state)
             while not self._closed:
                 try:
@@ -104,15 +121,12 @@ class Streams:
         finally:
             self._leave(channel, inbox)
 
-    async def _enter(self, caller: Caller) -> Channel:
+    def _begin(self) -> None:
+        """With the first browser."""
         if self._pump is None:
             self._loop = asyncio.get_running_loop()
             self._turned = asyncio.Event()
             self._pump = asyncio.create_task(self._send_all(self._turned))
-        channel = self._channels.setdefault(scope_of(caller), Channel(caller))
-        if channel.state is None:
-            await run_in_threadpool(channel.message, self._scene, set())
-        return channel
 
     def _leave(self, channel: Channel, inbox: asyncio.Queue[bytes]) -> None:
         channel.listeners.discard(inbox)
@@ -145,6 +159,12 @@ class Streams:
             self._pump.cancel()
         for channel in self._channels.values():
             channel.send(b"")
+
+
+def empty(inbox: asyncio.Queue[bytes]) -> None:
+    """Forget what is in it."""
+    while not inbox.empty():
+        inbox.get_nowait()
 
 
 def waiting_lines(board: Board, caller: Caller) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 const body = document.body;
 export const isLive = body.dataset.live === "yes";
-export const dally = { turn: -1, boot: body.dataset.boot, link: "wait", ready: false };
+export const dally = { turn: Number(body.dataset.turn), boot: body.dataset.boot, link: "wait", ready: false };
 window.dally = dally;
 
 let ahead_s = 0; // of the server's clock against the browser's
@@ -32,13 +32,37 @@ export function setMoment(wall_s, replayed = false) {
   else ahead_s = wall_s - Date.now() / 1000;
 }
 
-export function took(message) {
+function took(message) {
   dally.turn = message.turn;
   showCounts(message.counts);
   tell("dally:turn", message);
-  if (message.queue) tell("dally:queue");
-  for (const id of message.touched) {
-    for (const place of document.querySelectorAll(`[data-job="${CSS.escape(id)}"]`)) tell("touched", id, place);
+  outdate(message);
+}
+
+// Lists and pages of jobs that a turn made old are asked for again: at once, then once a second, and none is lost.
+
+const AGAIN_MS = 1000;
+let old = { queue: false, jobs: new Set() };
+let renewed_ms = -AGAIN_MS;
+let renewal = 0;
+
+function outdate(message) {
+  old.queue ||= message.queue;
+  for (const id of message.touched) old.jobs.add(id);
+  if (!renewal && (old.queue || old.jobs.size)) {
+    renewal = setTimeout(renew, Math.max(0, renewed_ms + AGAIN_MS - performance.now()));
+  }
+}
+
+function renew() {
+  const { queue, jobs } = old;
+  old = { queue: false, jobs: new Set() };
+  renewed_ms = performance.now();
+  renewal = 0;
+  tell("dally:queue");
+  for (const place of document.querySelectorAll("[data-job]")) {
+    const waits = place.querySelector("[data-waits]") !== null;
+    if (jobs.has(place.dataset.job) || (queue && waits)) tell("touched", place.dataset.job, place);
   }
 }
 
@@ -58,7 +82,7 @@ function greeted(message) {
   setMoment(message.wall_s);
   showCounts(message.counts);
   setLink("live");
-  const anew = dally.boot !== message.boot || (dally.turn >= 0 && dally.turn !== message.turn);
+  const anew = dally.boot !== message.boot || message.turn > dally.turn; // a page may be older than its stream
   dally.boot = message.boot;
   dally.turn = message.turn;
   if (anew) tell("dally:reset", message);

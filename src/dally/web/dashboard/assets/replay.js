@@ -14,7 +14,7 @@ const clock = document.getElementById("replay-clock");
 const profile = document.getElementById("replay-profile");
 
 const LEAST_MS = 50; // between two questions
-const PIECES_MS = 1100; // between two updates of tables: htmx would drop those that come within a second
+const PIECES_MS = 1000; // between two updates of tables, which the server writes
 const ADDRESS_MS = 500; // between two changes of the address: browsers allow but so many
 const WATCHED_S = 60; // a whole run takes that at most, at the speed it opens with
 
