@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncGenerator, Hashable
 from typing import Any, Final
 
 import structlog
@@ -98,7 +98,7 @@ class Streams:
         if self._turned is not None:
             self._turned.set()
 
-    async def listen(self, caller: Caller) -> AsyncIterator[bytes]:
+    async def listen(self, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The events of one browser, until it leaves or we do."""
         self._begin()
         inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
