@@ -54,7 +54,7 @@ class Reader(Visitor):
 
     def state(self) -> dict[str, Any]:
         """Where the replay is."""
-        found: dict[str, Any] = self.page.evaluate("({...dally.replay})")
+        found: dict[str, Any] = self.page.evaluate("({...dally.replay, now_s: performance.now() / 1000})")
         return found
 
     def holds(self, what: str) -> None:
