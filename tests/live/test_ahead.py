@@ -157,6 +157,45 @@ def test_what_is_down_stays_down_and_who_is_held_stays_so() -> None:
     assert figures(found)["first_start_s"] == (100.0, 50.0)  # of job 3, whose machine is gone, and of job 4
 
 
+def test_one_on_hold_need_not_fit() -> None:
+    now = Now(Setup("fifo"), [(8, 100.0), (8, 100.0), (32, 100.0)], racks=2)
+    cycle(now.state, [Event(HOLD, now.jobs[2])], 0.0, Executor())
+    assert figures(now.ask(AskedChange(cluster_delta="-1 rack")))["jct_mean_s"] == (100.0, 100.0)
+
+
+def test_what_drains_is_not_offered() -> None:
+    now = Now(Setup("fifo"), [(4, 1000.0), (8, 100.0), (8, 100.0)])  # on 8 GPUs, and one waits
+    now.state.cluster.change(int(next(iter(now.jobs[0].allocation.parts()))[0]), -4)  # type: ignore[union-attr]
+    found = now.ask(AskedChange(cluster_delta="+1 machine"))
+    assert figures(found)["first_start_s"] == (100.0, 0.0)
+    assert figures(found)["gpus_used"][0] == pytest.approx((4000.0 + 1600.0) / 86400.0)
+    small = Now(Setup("fifo"), [(4, 1000.0), (8, 5000.0), (4, 100.0)])
+    assert small.jobs[2].start_s == 0.0
+    cycle(small.state, [Event(FINISH, small.jobs[2])], 100.0, Executor())
+    small.state.cluster.change(int(next(iter(small.jobs[0].allocation.parts()))[0]), -4)  # type: ignore[union-attr]
+    late = Job(3, "late", 100.0, 4, 100.0, "vgg16")
+    cycle(small.state, [Event(SUBMIT, late)], 100.0, Executor())
+    content = dump_present(small.state, [*small.jobs, late], 100.0, 4)
+    told = LookAhead(content, small.stage, small.stage, EFFORT).answer([], lambda *_: None, copies=False)
+    assert figures(told)["first_start_s"][0] == 900.0  # when the job beside it has ended
+
+
+@pytest.mark.parametrize(
+    ("policy", "given"), [("dally", {"preemption": "off", "migration": "off"}), ("dally-paper", {})]
+)
+def test_timers_set_by_hand_hold_in_futures(policy: str, given: dict[str, str]) -> None:
+    now = Now(Setup(policy, given, network="slow"), [(5, 100_000.0)] * 4, racks=2)
+    late = Job(4, "late", 0.0, 6, 500.0, "vgg16")
+    now.state.policy.set_timer(6, 9000.0)
+    cycle(now.state, [Event(SUBMIT, late)], 0.0, Executor())
+    starts = []
+    for timers_s in ({6: 0.0}, {6: 3000.0}):
+        content = dump_present(now.state, [*now.jobs, late], 0.0, 5, timers_s=timers_s)
+        asked = LookAhead(content, now.stage, now.stage, EFFORT)
+        starts.append(figures(asked.answer([], lambda *_: None, copies=False))["first_start_s"])
+    assert starts == [(0.0, 0.0), (3000.0, 3000.0)]
+
+
 def test_work_done_counts() -> None:
     now = Now(Setup("fifo"), [(16, 100.0), (16, 50.0)])
     asked = LookAhead(now.content(60.0), now.stage, now.stage, EFFORT)

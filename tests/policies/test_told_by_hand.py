@@ -128,6 +128,17 @@ def test_any_place_from_now_on_or_from_a_moment_on(policy: str) -> None:
     assert jobs[4].start_s == 160.0  # as the timer of its size has it
 
 
+@pytest.mark.parametrize("policy", ["dally", "dally-paper", "dally-paper-consolidated"])
+def test_who_is_told_to_hold_out_does_not_do_so_for_ever_where_nobody_runs(policy: str) -> None:
+    """One machine of each rack is down: a gang of 8 finds its GPUs in different racks only."""
+    gang = job(0, 8, 500.0, 10.0)
+    gang.patient_until_s = 200.0
+    down = ListedFailures([(0, 1.0, 9000.0), (2, 1.0, 9000.0)])
+    cluster = Cluster.grid(2, 2, 4)
+    Simulation([gang], cluster, build(policy), SpeedModel(), Costs(0.0, 0.0, 0.0), down).run()
+    assert gang.start_s == 200.0
+
+
 def test_who_has_timers() -> None:
     assert [name for name in POLICIES if build(name).has_timers()] == [
         "dally", "dally-paper", "dally-paper-manual", "dally-paper-nowait", "dally-paper-consolidated",

@@ -29,8 +29,8 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
     jobs = [row for row in store.rows(ended) if row["clocks"]["start_s"] >= 0.0]
     if not jobs:
         raise InputError("no job has ended in that time: there is nothing to tell yet")
-    places = _last_places(store)
     first_s = min(row["submit_s"] for row in jobs)  # before 0 if the job came before the first daemon
+    places = _last_places(store, first_s, to_s)
     text = io.StringIO()
     more = [name for name in LATER if any(row["told"].get(name) for row in jobs)]
     writer = csv.DictWriter(text, (*COLUMNS, *more), lineterminator="\n", extrasaction="ignore")
@@ -56,7 +56,8 @@ def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
     }
 
 
-def _last_places(store: Store) -> dict[str, str]:
-    """Where each job sat last."""
-    query = select(EVENTS.c.job_id, EVENTS.c.placement).where(EVENTS.c.kind.in_(PLACED)).order_by(EVENTS.c.id)
-    return {row["job_id"]: ",".join(row["placement"] or ()) for row in store.rows(query)}
+def _last_places(store: Store, from_s: float, to_s: float) -> dict[str, str]:
+    """Where each job sat last in that part of the engine's clock."""
+    placed = EVENTS.c.kind.in_(PLACED), EVENTS.c.time_s >= from_s, EVENTS.c.time_s < to_s
+    query = select(EVENTS.c.job_id, EVENTS.c.placement).where(*placed).order_by(EVENTS.c.id)
+    return {job_id: ",".join(placement or ()) for job_id, placement in store.tuples(query)}

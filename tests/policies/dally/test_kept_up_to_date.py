@@ -91,7 +91,7 @@ STEPS = st.lists(st.sampled_from(["changed", "failed", "forget", "a minute"]), m
 @given(STEPS, st.sampled_from([1, 255, 256, 600]))
 def test_what_failed_is_tried_again_after_so_many_changes(steps: list[str], machines: int) -> None:
     retries, job, now = Retries(180.0), Job(7, "a", 0.0, 8, 1.0), 0.0
-    retries.begin_pass(machines)
+    retries.begin_pass(machines, 1)
     since: int | None = None
     since_s = now
     for step in steps:

@@ -13,10 +13,12 @@ from dally.perf.base import SpeedModel
 def restaged(present: Present, stage: Stage) -> State:
     """A state of that stage which has taken up all jobs: those that run keep their GPUs, as far as these are there.
 
-    The present is used up. A policy of the same kind knows what today's has learnt.
+    The present is used up. A policy of the same kind knows what today's has learnt; every one goes by the timers
+    that operators set.
     """
     now, old = present.now, present.state
     old.catch_up(now)
+    withheld = _withheld(old)
     numbers = {name: number for number, name in enumerate(stage.topology.names[0])}
     places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
@@ -25,14 +27,19 @@ def restaged(present: Present, stage: Stage) -> State:
     same = type(found.policy).__qualname__ == type(old.policy).__qualname__
     if same:
         found.policy.load(old.policy.save())
+    for gpus, wait_s in sorted(present.timers_s.items()):
+        found.policy.set_timer(gpus, wait_s)
     for machine, is_down in enumerate(old.cluster.down):
         number = numbers.get(old.cluster.topology.names[0][machine])
         if is_down and number is not None:
             found.cluster.fail(number)
             found.policy.machine_failed(number, now)
-    for job in _in_order(old, present.jobs):
+    for job in _in_order(old, present.jobs, stage.topology.total_gpus()):
         rescale(job, old.speed, found.speed)
         _take_up(found, job, places.get(job.job_id), now, same)
+    for name, gpus in withheld.items():
+        if name in numbers:
+            _withhold(found, numbers[name], gpus)
     found.wakeup_s = now
     return found
 
@@ -46,10 +53,31 @@ def rescale(job: Job, before: SpeedModel, after: SpeedModel) -> None:
         job.saved_work_s *= factor
 
 
-def _in_order(old: State, jobs: list[Job]) -> list[Job]:
-    """Those that run, in order of their start, then the others."""
+def _in_order(old: State, jobs: list[Job], most: int) -> list[Job]:
+    """Those that run, in order of their start, then the others; one on hold need not fit."""
     running = list(old.cluster.running.values())
-    return running + [job for job in jobs if job.status in (WAITING, HELD)]
+    return running + [job for job in jobs if job.status == WAITING or (job.status == HELD and job.gpus <= most)]
+
+
+def _withheld(state: State) -> dict[str, int]:
+    """GPUs that nobody has and nobody is offered, by machine: of those that drain."""
+    cluster = state.cluster
+    left = [int(gpus) for gpus in cluster.topology.gpus[0]]
+    for job in cluster.running.values():
+        assert job.allocation is not None
+        for machine, gpus in job.allocation.parts():
+            left[int(machine)] -= int(gpus)
+    names = cluster.topology.names[0]
+    kept = {machine: left[machine] - int(free) for machine, free in enumerate(cluster.free[0])}
+    return {names[machine]: gpus for machine, gpus in kept.items() if gpus > 0 and not cluster.down[machine]}
+
+
+def _withhold(state: State, machine: int, gpus: int) -> None:
+    """As the daemon does while a machine drains; what its jobs give back later is offered."""
+    gpus = min(gpus, int(state.cluster.free[0][machine]))
+    if gpus > 0:
+        state.cluster.change(machine, -gpus)
+        state.policy.withheld(machine, gpus)
 
 
 def _take_up(state: State, job: Job, place: Allocation | None, now: float, same_policy: bool) -> None:

@@ -17,6 +17,7 @@ from dally.live.ahead.looking_back import LookBack
 from dally.live.ahead.runner import ProcessRunner, Runner, StoppedError, Task
 from dally.live.ahead.what_if_answer import WhatIfAnswer
 from dally.live.eta.outlook import BusyError, content_of
+from dally.model import HELD
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
@@ -110,7 +111,7 @@ class WhatIfs:
             scheduler = self._daemon.scheduler
             if scheduler is None:
                 raise BusyError("the scheduler is not ready")
-            sizes = [(job.job_id, int(job.gpus)) for job in scheduler.roster]
+            sizes = [(job.job_id, int(job.gpus)) for job in scheduler.roster if job.status != HELD]
             content = content_of(scheduler)
         if not sizes:
             raise InputError("nobody runs or waits: there is nothing to look ahead with")

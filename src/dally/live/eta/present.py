@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from dally.engine.log import EventLog
 from dally.engine.state import State
 from dally.model import HELD, INFINITY, NEVER, RUNNING, WAITING, Job
+
+NO_TIMERS: Final[Mapping[int, float]] = {}
 
 
 @dataclass
@@ -20,6 +23,7 @@ class Present:
     now: float
     next_number: int  # of the job that comes next
     stated_s: dict[int, float]
+    timers_s: dict[int, float] = field(default_factory=dict)  # as operators set them, by GPUs
 
     def waiting(self) -> list[Job]:
         """Jobs that wait, in order of number."""
@@ -30,7 +34,14 @@ class Present:
         return [(job, job.done_s(self.now)) for job in self.jobs]
 
 
-def dump_present(state: State, jobs: Iterable[Job], now: float, next_number: int, secret: bool = False) -> bytes:
+def dump_present(
+    state: State,
+    jobs: Iterable[Job],
+    now: float,
+    next_number: int,
+    secret: bool = False,
+    timers_s: Mapping[int, float] = NO_TIMERS,
+) -> bytes:
     """The present as bytes. `secret`: durations are the truth of a replayed trace, and nobody is to see them."""
     live = [job for job in jobs if job.status in (WAITING, RUNNING, HELD)]
     durations_s = [job.duration_s for job in live]
@@ -41,7 +52,7 @@ def dump_present(state: State, jobs: Iterable[Job], now: float, next_number: int
         state.sample_due_s = INFINITY  # nobody reads how many slots a future has
         for job in live if secret else ():
             job.duration_s = NEVER
-        return pickle.dumps(Present(state, live, now, next_number, stated_s), protocol=5)
+        return pickle.dumps(Present(state, live, now, next_number, stated_s, dict(timers_s)), protocol=5)
     finally:
         state.log, state.sample_due_s = log, due_s
         for job, duration_s in zip(live, durations_s, strict=True):

@@ -183,7 +183,7 @@ class Dally(Policy):
                 queue.rerank(job, moved.rank, 0.0)
         self._prices.begin_pass()
         self._made = 0
-        self._retries.begin_pass(cluster.topology.machine_count())
+        self._retries.begin_pass(cluster.topology.machine_count(), len(cluster.running))
         self._churn.begin_pass(now, cluster.topology.total_gpus())
         running = cluster.topology.total_gpus() - cluster.free_gpus
         slow = self._losses.slower_than(self.limits.most_slowdown, running)
@@ -224,10 +224,10 @@ class Dally(Policy):
             self._due_s = now + self.limits.wake_s
             if now < patience_s < self._due_s:
                 self._due_s = patience_s
-            if self._told_by_hand.anything():
-                self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
             if self._has_made_most():
                 self._due_s = min(self._due_s, now + SOON_S)
+        if self._told_by_hand.anything():  # also where nobody runs: who was told to hold out does not take any place
+            self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""

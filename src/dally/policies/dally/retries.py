@@ -28,8 +28,10 @@ class Retries:
         self._changes: i64 = 0
         self._failed: dict[int, tuple[int, float]] = {}  # after how many changes, and when, by job
 
-    def begin_pass(self, machines: i64) -> None:
-        """The cluster has so many machines."""
+    def begin_pass(self, machines: i64, running: i64) -> None:
+        """The cluster has so many machines, and so many jobs run; with none nothing would come of waiting."""
+        if running == 0:
+            self._failed.clear()
         self._every = machines // MACHINES_PER_CHANGE if machines >= LARGE else 0
 
     def large(self) -> bool:
