@@ -226,7 +226,7 @@ class Dally(Policy):
                 self._due_s = patience_s
             if self._has_made_most():
                 self._due_s = min(self._due_s, now + SOON_S)
-        if self._told_by_hand.anything():  # also where nobody runs: who was told to hold out does not take any place
+        if self._told_by_hand.anything():  # where nobody runs, too: who was told to hold out takes no other place
             self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
