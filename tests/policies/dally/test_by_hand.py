@@ -100,7 +100,7 @@ def test_for_the_makespan_nobody_is_left_for_the_end() -> None:
 def test_where_nobody_runs_any_more_what_failed_is_tried_again() -> None:
     # 128 racks of two machines, one of each down. The gang of 16 finds the GPUs it wants nowhere, and on so large a
     # cluster the end of one job would be no reason to look again: but it was the last.
-    machines = [((f"r{number // 2}",), 8) for number in range(256)]
+    machines: list[tuple[tuple[str, ...], int]] = [((f"r{number // 2}",), 8) for number in range(256)]
     down = [(number, 1.0, 90_000.0) for number in range(0, 256, 2)]
     case = Case(machines, [(2.0, 8, 100.0), (50.0, 16, 500.0)], down, network="congested")
     alone, gang = case.run(build("dally")).jobs
