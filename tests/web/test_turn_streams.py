@@ -6,15 +6,20 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dally.errors import InputError
+from dally.web import keys
+from dally.web.dashboard import turn_streams
 from dally.web.dashboard.map_data import map_state
-from dally.web.dashboard.turn_streams import MOST_BEHIND, Channel, Streams
-from dally.web.tokens import OPERATOR, USER, Caller
+from dally.web.dashboard.turn_streams import MOST_BEHIND, Channel, Streams, hello
+from dally.web.tokens import OPERATOR, USER, Caller, remove_token
 from tests.web.conftest import Desk
 
 OPERATES = Caller("", OPERATOR)
@@ -22,6 +27,11 @@ ANN = Caller("a", USER, "ann")
 STEPS = st.lists(
     st.tuples(st.sampled_from(("submit", "cancel", "down", "up", "turn")), st.integers(1, 16)), max_size=12
 )
+
+
+async def operates() -> Caller:
+    """Who holds the token by now."""
+    return OPERATES
 
 
 def news(channel: Channel, desk: Desk, touched: set[str] | None = None) -> tuple[str, dict[str, Any]] | None:
@@ -139,7 +149,7 @@ def test_another_topology_is_another_boot(desk: Desk, desks: Callable[..., Desk]
 def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
     async def listen() -> bytes:
         streams: Streams = desk.app.state.streams
-        leaves, stays = streams.listen(OPERATES), streams.listen(OPERATES)
+        leaves, stays = streams.listen(OPERATES, operates), streams.listen(OPERATES, operates)
         begun = asyncio.create_task(anext(stays))  # in a thread it looks how things stand, and meanwhile
         await anext(leaves)
         await leaves.aclose()
@@ -155,11 +165,50 @@ def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
         assert thread.submit(asyncio.run, listen()).result().startswith(b"event: turn\n")
 
 
+def test_who_comes_late_is_told_the_time(desk: Desk) -> None:
+    """Of now, not of the last change."""
+    channel, scene = Channel(OPERATES), desk.app.state.scene
+    channel.begin(scene)
+    desk.turn(500.0)
+    assert news(channel, desk) is None
+    assert channel.state is not None
+    assert f'"wall_s":{scene.board(None).wall_s}' in hello(scene, channel.state).decode()
+
+
+def test_a_stream_is_told_nothing_once_its_token_was_removed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "FRESH_S", 0.0)
+    monkeypatch.setattr(turn_streams, "AWAKE_S", 0.05)
+    desk.token("other", "operator")
+    header = desk.token("op", "operator")
+    found: list[bytes] = []
+
+    async def browse() -> None:
+        """As a server would ask."""
+        asked = asyncio.Queue[Any]()
+        asked.put_nowait({"type": "http.request"})
+
+        async def send(message: Any) -> None:
+            found.append(message.get("body", b""))
+            if b"event: awake" in found[-1]:
+                with suppress(InputError):  # the second time
+                    remove_token(desk.service.store, "op")
+
+        authorized = (b"authorization", header["Authorization"].encode())
+        scope = {"type": "http", "method": "GET", "path": "/events", "query_string": b"", "headers": [authorized]}
+        async with asyncio.timeout(20.0):
+            await desk.app(scope, asked.get, send)
+        desk.app.state.streams.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, browse()).result()
+    assert sum(b"event: awake" in piece for piece in found) == 1
+
+
 def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk) -> None:
     async def listen() -> list[bytes]:
         streams: Streams = desk.app.state.streams
         found = []
-        async for message in streams.listen(OPERATES):
+        async for message in streams.listen(OPERATES, operates):
             found.append(message)
             if len(found) == 1:
                 desk.submit(8)

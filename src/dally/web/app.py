@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from dally import __version__
 from dally.live.assembly import Service
+from dally.live.store.database import StoreError
 from dally.web import (
     act_routes,
     cluster_routes,
@@ -70,6 +71,7 @@ def handle_problems(app: FastAPI) -> None:
     """Say what is wrong: to people on a page, to programs as JSON."""
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(StoreError, _no_store)
     app.add_exception_handler(Exception, _failed)
 
 
@@ -83,6 +85,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     if is_page(request):
         return problem_page(request, error.status_code, error.detail)
     return _problem(error.status_code, error.detail, error.headers)
+
+
+async def _no_store(request: Request, error: Exception) -> Response:
+    """It may be back in a moment."""
+    return await _refused(request, HTTPException(503, f"the store cannot be read: {error}; ask again"))
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from math import ceil
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from dally.web.rate import Rate
 from dally.web.tokens import Caller
@@ -66,7 +67,7 @@ class KeyRing(Protocol):
 
 
 class Doorman:
-    """In front of the application; `scope["state"]["caller"]` says who asks."""
+    """In front of the application; `caller` of `scope["state"]` says who asks, `known` who that is by now."""
 
     def __init__(self, app: Any, keys: KeyRing, rate: Rate) -> None:
         self._app = app
@@ -97,9 +98,7 @@ class Doorman:
 
     async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
         text, by_cookie = _token(headers)
-        if self._keys.stale(text):
-            await asyncio.to_thread(self._keys.read)
-        caller = self._keys.caller(text)
+        caller = await self._known(text)
         client = scope.get("client")
         wait_s = self._rate.take(caller.name if caller and caller.name else str(client[0] if client else ""))
         if wait_s > 0.0:
@@ -111,7 +110,12 @@ class Doorman:
         if by_cookie and scope["method"] not in SAFE and "origin" not in headers:
             raise Refused(403, "browsers say which page asks, and this request does not")
         _check_origin(headers, self._keys.open)
-        scope.setdefault("state", {})["caller"] = caller
+        scope.setdefault("state", {}).update(caller=caller, known=partial(self._known, text))
+
+    async def _known(self, text: str | None) -> Caller | None:
+        if self._keys.stale(text):
+            await asyncio.to_thread(self._keys.read)
+        return self._keys.caller(text)
 
 
 def _token(headers: dict[str, str]) -> tuple[str | None, bool]:
@@ -128,9 +132,11 @@ def _token(headers: dict[str, str]) -> tuple[str | None, bool]:
 
 def _unknown(scope: Scope, headers: dict[str, str], nothing_came: bool) -> Refused:
     """Programs are told what is missing, people are asked for it."""
-    back = quote(scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""))
     if "hx-request" in headers:
-        return Refused(401, "sign in again", {"hx-redirect": "/login"})
+        there = _address(headers.get("hx-current-url", ""))
+        back = quote(there._replace(scheme="", netloc="", fragment="").geturl() or "/")
+        return Refused(401, "sign in again", {"hx-redirect": f"/login?next={back}"})
+    back = quote(scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""))
     if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
         return Refused(303, "sign in first", {"location": f"/login?next={back}"})
     problem = "this needs a token" if nothing_came else "this token is not known here"
@@ -152,10 +158,15 @@ def _check_origin(headers: dict[str, str], is_open: bool) -> None:
 
 
 def _hostname(host: str) -> str:
+    return _address(f"//{host}").hostname or ""
+
+
+def _address(text: str) -> SplitResult:
+    """Its parts; none of what is no address."""
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        return urlsplit(text)
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
 async def _body(receive: Receive) -> bytes:

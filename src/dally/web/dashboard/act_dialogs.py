@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from dally.web import act_routes
 from dally.web.act_bodies import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer
 from dally.web.asking import AnyActor, AnySite, is_operator
-from dally.web.bodies import Job
 from dally.web.dashboard.dialog_words import OF_USERS, Dialog, job_dialog, machine_dialog, timer_dialog
 from dally.web.dashboard.templating import page
 from dally.web.queue_routes import find
@@ -26,7 +25,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/act/{what}/{about:path}")
 async def ask(request: Request, site: AnySite, caller: AnyActor, what: str, about: str) -> HTMLResponse:
     """The dialog."""
-    dialog, _ = await _dialog(site, caller, what, about)
+    dialog = await _dialog(site, caller, what, about, {})
     return page(request, caller, "_act.html", **_values(dialog, what, about, caller, {}))
 
 
@@ -36,9 +35,9 @@ async def act(request: Request, site: AnySite, caller: AnyActor, what: str, abou
     given = {
         name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()
     }
-    dialog, job = await _dialog(site, caller, what, about)
+    dialog = await _dialog(site, caller, what, about, given)
     try:
-        done = await _do(site, caller, what, about, job, given)
+        done = await _do(site, caller, what, about, dialog, given)
     except HTTPException as refused:
         problem = str(refused.detail)
     except ValidationError as wrong:
@@ -58,9 +57,8 @@ def _values(
     }  # fmt: skip
 
 
-async def _dialog(site: Site, caller: Caller, what: str, about: str) -> tuple[Dialog, Job | None]:
-    """What to ask, and of which job; 403 and 404 as the API has them."""
-    job: Job | None = None
+async def _dialog(site: Site, caller: Caller, what: str, about: str, given: dict[str, str]) -> Dialog:
+    """What to ask; 403 and 404 as the API has them."""
     if what not in OF_USERS and not is_operator(caller):
         raise HTTPException(403, "this is for operators")
     if what == "timer":
@@ -69,18 +67,18 @@ async def _dialog(site: Site, caller: Caller, what: str, about: str) -> tuple[Di
         found = machine_dialog(what, about, site.board)
     else:
         job = await find(site, caller, about)
-        found = job_dialog(what, job)
+        first = given["first"] == "yes" if "first" in given else not job.first_by
+        found = job_dialog(what, job, first)
     if found is None:
         raise HTTPException(404, f"{what} of {about!r}: there is no such thing")
-    return found, job
+    return found
 
 
-async def _do(site: Site, caller: Caller, what: str, about: str, job: Job | None, given: dict[str, str]) -> Acted:
+async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog, given: dict[str, str]) -> Acted:
     """By the API's own routes."""
     why = given.get("why", "")
     if what == "priority":
-        first = job is None or not job.first_by
-        return await act_routes.priority(site, caller, about, Priority(first=first, why=why))
+        return await act_routes.priority(site, caller, about, Priority(first=dialog.first is not False, why=why))
     if what == "patience":
         return await act_routes.patience(site, caller, about, Patience(seconds=_seconds(given), why=why))
     if what == "timer":

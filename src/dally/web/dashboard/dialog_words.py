@@ -19,10 +19,11 @@ class Dialog(NamedTuple):
     danger: bool = False
     asks_time: bool = False  # for how long to hold out
     asks_size: bool = False  # of which gangs
+    first: bool | None = None  # in line, or back: what was read is done, whatever others did meanwhile
 
 
-def job_dialog(what: str, job: Job) -> Dialog | None:
-    """What is asked of a job; None: there is no such thing."""
+def job_dialog(what: str, job: Job, first: bool) -> Dialog | None:
+    """What is asked of a job; None: there is no such thing. `first`: whether to put it there, or back."""
     name = f"job {job.job_id}" + (f" ({job.name})" if job.name else "")
     runs = job.state in ("running", "starting")
     gives_up = f"It gets SIGTERM and time to save, and gives its {job.gpus} GPUs back"
@@ -30,7 +31,7 @@ def job_dialog(what: str, job: Job) -> Dialog | None:
     made = {
         "hold": Dialog(f"Hold {name}?", f"{gives_up}; it {until}" if runs else f"It {until}", "Hold it"),
         "release": Dialog(f"Release {name}?", "It is offered GPUs again from now on.", "Release it"),
-        "priority": _priority(job, name),
+        "priority": _priority(job, name, first),
         "patience": Dialog(
             f"How long is {name} to hold out?",
             "It waits for a place as close together as it can be, and takes any place after that.",
@@ -44,16 +45,15 @@ def job_dialog(what: str, job: Job) -> Dialog | None:
     return made.get(what)
 
 
-def _priority(job: Job, name: str) -> Dialog:
-    if job.first_by:
-        return Dialog(
-            f"Put {name} back in line?", f"{job.first_by} put it first; it goes back to its place.", "Put it back"
-        )
+def _priority(job: Job, name: str, first: bool) -> Dialog:
+    if not first:
+        by = f"{job.first_by} put it first; it" if job.first_by else "It"
+        return Dialog(f"Put {name} back in line?", f"{by} goes back to its place.", "Put it back", first=False)
     tells = (
         "It is offered GPUs before all others who wait, and keeps what it gets. "
         "Where the policy stops jobs for others, some may be stopped for it."
     )
-    return Dialog(f"Put {name} first in line?", tells, "Put it first")
+    return Dialog(f"Put {name} first in line?", tells, "Put it first", first=True)
 
 
 def machine_dialog(what: str, name: str, board: Board) -> Dialog | None:

@@ -7,13 +7,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from dally.web.asking import AnyCaller
+from dally.web.dashboard.queue_page import tab_of
 from dally.web.dashboard.templating import moment_of, page, scene_of
 from dally.web.tokens import Caller
 
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/jobs/{job_id}")
+@router.get("/jobs/{job_id:path}")
 async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResponse:
     """The page; when htmx asks, what changes of it alone."""
     scene, at_s = scene_of(request), moment_of(request)
@@ -25,7 +26,7 @@ async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResp
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
         request, caller, template, board.turn, job=job, told=told, eta=scene.eta(job_id), board=board,
-        spent=told.spent,
+        spent=told.spent, tab=tab_of(job),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, NamedTuple
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -66,7 +67,7 @@ def standing(site: Site, caller: Caller) -> list[Standing]:
         for job_id, word in words.of(kind).items():
             line = lines.get(job_id)
             if line is not None and caller.sees(line.user):
-                back = f"{BACK[kind]}/{job_id}"
+                back = f"{BACK[kind]}/{quote(job_id, safe='')}"
                 found.append(Standing(said, word.by(), clock.wall_s(word.at_s), job_id, back))
     for gpus, word in words.of(TIMER).items() if caller.sees("") else ():
         waits = f"hold out for a closer place for {span(word.value)}" if word.value > 0.0 else "take any place"

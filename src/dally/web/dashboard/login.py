@@ -34,7 +34,12 @@ async def sign_in(request: Request) -> Response:
         return _form(target, "This token is not known here.", 401)
     answer = RedirectResponse(_ours(target), 303)
     answer.set_cookie(
-        COOKIE, text, max_age=KEPT_S, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        COOKIE,
+        text,
+        max_age=KEPT_S,
+        httponly=True,
+        secure=request.url.scheme == "https",
+        samesite="lax",  # links in mails lead here signed in; what acts is no GET, and needs an Origin of ours
     )
     return answer
 

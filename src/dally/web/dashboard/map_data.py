@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from dally.live.board import Board, JobLine
 from dally.web.dashboard.scene import Scene
 from dally.web.tokens import Caller
 
+SECRET: Final = secrets.token_hex(16)  # of this process
 STATES: Final = {"up": 0, "draining": 1, "down": 2}
 
 Row = dict[str, Any]
@@ -61,7 +63,7 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
         if not line.placement:
             continue
         shown = caller.sees(line.user)
-        name = line.job_id if shown else stranger(scene.boot, line.job_id)
+        name = line.job_id if shown else stranger(line.job_id)
         jobs[name] = _job(line, board, shown)
         for machine, gpus in line.placement.items():
             if machine in numbers:
@@ -72,9 +74,9 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
     )  # fmt: skip
 
 
-def stranger(boot: str, job_id: str) -> str:
+def stranger(job_id: str) -> str:
     """A name for a job that is not the reader's business: the same from turn to turn, and it tells nothing."""
-    return f"another-{hashlib.sha256(f'{boot} {job_id}'.encode()).hexdigest()[:8]}"
+    return f"another-{hashlib.sha256(f'{SECRET} {job_id}'.encode()).hexdigest()[:8]}"
 
 
 def change(before: MapState, after: MapState) -> Row:

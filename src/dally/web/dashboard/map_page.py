@@ -41,7 +41,9 @@ async def events(request: Request, caller: AnyCaller) -> StreamingResponse:
     """What changes, as it does."""
     streams: Streams = request.app.state.streams
     return StreamingResponse(
-        streams.listen(caller), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        streams.listen(caller, request.state.known),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -17,6 +17,7 @@ from dally.web.dashboard.templating import moment_of, page, scene_of
 from dally.web.tokens import Caller
 
 ROWS: Final = 50  # on one page
+MOST_PAGES: Final = 100_000
 MOST_ENDED: Final = 2000  # that are looked through
 TABS: Final = ("waiting", "running", "held", "ended")
 SIZES: Final = {"": (1, 1 << 40), "1": (1, 1), "2-8": (2, 8), "9-32": (9, 32), "33-": (33, 1 << 40)}
@@ -34,6 +35,11 @@ class Filters:
     model: str = ""
     size: str = ""
     page: int = 1
+
+    @property
+    def offset(self) -> int:
+        """How many come before the page."""
+        return (self.page - 1) * ROWS
 
     def fits(self, line: JobLine | Job) -> bool:
         """Whether the job is to be shown."""
@@ -54,42 +60,48 @@ async def queue_page(
 ) -> HTMLResponse:  # fmt: skip
     """The page; when htmx asks, its rows alone."""
     asked = Filters(
-        tab if tab in TABS else TABS[0], q, user, model, size if size in SIZES else "", max(1, page_number)
-    )
+        tab if tab in TABS else TABS[0], q, user, model, size if size in SIZES else "",
+        min(max(1, page_number), MOST_PAGES),
+    )  # fmt: skip
     scene, at_s = scene_of(request), moment_of(request)
     found = await run_in_threadpool(_rows, scene, caller, asked, at_s)
     template = "_queue_rows.html" if "hx-request" in request.headers else "queue.html"
     turn = found["board"].turn
-    return page(request, caller, template, turn, filters=asked, sizes=SIZES, tabs=TABS, **found)
+    return page(request, caller, template, turn, sizes=SIZES, tabs=TABS, **found)
 
 
 def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> dict[str, Any]:
     board = scene.board(at_s)
     lines = visible(board.jobs, caller)
-    offset = (asked.page - 1) * ROWS
     if asked.tab == "ended":
         total, jobs = _ended(scene, caller, asked, at_s)
+        pages = pages_of(total)
+        if asked.page > pages:  # the list was longer
+            asked = replace(asked, page=pages)
+            total, jobs = _ended(scene, caller, asked, at_s)
         rows: list[dict[str, Any]] = [{"job": job} for job in jobs]
     else:
         fitting = [line for line in lines if tab_of(line) == asked.tab and asked.fits(line)]
-        total = len(fitting)
-        rows = [_row(scene, board, line) for line in fitting[offset : offset + ROWS]]
+        total, pages = len(fitting), pages_of(len(fitting))
+        asked = replace(asked, page=min(asked.page, pages))
+        rows = [_row(scene, board, line) for line in fitting[asked.offset : asked.offset + ROWS]]
     tallies = {tab: sum(tab_of(line) == tab for line in lines) for tab in TABS if tab != "ended"}
     return {
+        "filters": asked,
         "board": board,
         "rows": rows,
         "total": total,
-        "first": offset + 1,
-        "pages": max(1, -(-total // ROWS)),
+        "first": asked.offset + 1,
+        "pages": pages,
         "tallies": tallies,
-        "users": sorted({line.user for line in lines if line.user}),
-        "models": sorted({line.model for line in lines if line.model}),
+        "users": sorted(({line.user for line in lines} | {asked.user}) - {""}),
+        "models": sorted(({line.model for line in lines} | {asked.model}) - {""}),
     }
 
 
 def _ended(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> tuple[int, list[Job]]:
     """How many fit, and a page of them; filters but the user's look at the latest only."""
-    offset = (asked.page - 1) * ROWS
+    offset = asked.offset
     if not (asked.search or asked.model or asked.size):
         return scene.ended(caller, asked.user, offset, ROWS, at_s)
     _, jobs = scene.ended(caller, asked.user, 0, MOST_ENDED, at_s)
@@ -97,9 +109,16 @@ def _ended(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> 
     return len(fitting), fitting[offset : offset + ROWS]
 
 
-def tab_of(line: JobLine) -> str:
+def pages_of(total: int) -> int:
+    """How many pages so many rows fill."""
+    return max(1, -(-total // ROWS))
+
+
+def tab_of(line: JobLine | Job) -> str:
     """Where the job is shown."""
-    return "running" if line.placement or line.state in ("starting", "stopping") else line.state
+    if line.placement or line.state in ("starting", "stopping"):
+        return "running"
+    return line.state if line.state in TABS else "ended"
 
 
 def _row(scene: Scene, board: Board, line: JobLine) -> dict[str, Any]:

@@ -95,15 +95,15 @@ def often(count: int) -> str:
 @cache
 def asset(name: str) -> bytes | None:
     """A file that pages ask for; None if there is no such one."""
-    if name == "colours.css":  # the reports' own
-        return (files("dally") / "report" / "html" / "assets" / name).read_bytes()
     return _asset_files().get(name)
 
 
 @cache
 def _asset_files() -> dict[str, bytes]:
     root = files("dally") / "web" / "dashboard" / "assets"
-    found = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+    reports = files("dally") / "report" / "html" / "assets"
+    found = {"colours.css": (reports / "colours.css").read_bytes()}
+    found |= {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
     found.update({f"vendor/{one.name}": one.read_bytes() for one in (root / "vendor").iterdir() if one.is_file()})
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from typing import Any, Final
 
 import structlog
@@ -17,7 +17,7 @@ from dally.web.dashboard.map_data import MapState, change, map_state
 from dally.web.dashboard.scene import Scene
 from dally.web.tokens import Caller
 
-AWAKE_S: Final = 15.0  # after so long without a word a comment is sent: proxies end what seems dead
+AWAKE_S: Final = 15.0  # after so long without a word one is sent: proxies end what seems dead, and so do pages
 MOST_BEHIND: Final = 30  # messages; a browser that lags further is told to begin anew
 
 log = structlog.get_logger("dally")
@@ -98,8 +98,10 @@ class Streams:
         if self._turned is not None:
             self._turned.set()
 
-    async def listen(self, caller: Caller) -> AsyncGenerator[bytes, None]:
-        """The events of one browser, until it leaves or we do."""
+    async def listen(
+        self, caller: Caller, known: Callable[[], Awaitable[Caller | None]]
+    ) -> AsyncGenerator[bytes, None]:
+        """The events of one browser, until it leaves, or we do, or its token is not `known` as the caller's."""
         self._begin()
         inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
         channel = self._channels.setdefault(scope_of(caller), Channel(caller))
@@ -114,8 +116,8 @@ class Streams:
                     async with asyncio.timeout(AWAKE_S):
                         message = await inbox.get()
                 except TimeoutError:
-                    message = b": awake\n\n"
-                if not message:
+                    message = event("awake", {})
+                if not message or await known() != caller:
                     return
                 yield message
         finally:
@@ -178,7 +180,8 @@ def waiting_lines(board: Board, caller: Caller) -> tuple[Any, ...]:
 
 def hello(scene: Scene, state: MapState) -> bytes:
     """The first message: from which turn on the others tell."""
-    return event("hello", {"boot": scene.boot, "turn": state.turn, "wall_s": state.wall_s, "counts": state.counts})
+    wall_s = scene.board(None).wall_s  # the state may be as old as the last change
+    return event("hello", {"boot": scene.boot, "turn": state.turn, "wall_s": wall_s, "counts": state.counts})
 
 
 def event(kind: str, body: dict[str, Any]) -> bytes:

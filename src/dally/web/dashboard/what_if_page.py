@@ -17,7 +17,7 @@ from dally.cluster.network_spec import read_settings
 from dally.cluster.presets import PRESETS
 from dally.errors import InputError
 from dally.live.ahead.what_if_answer import Figure
-from dally.live.ahead.what_ifs import WhatIf
+from dally.live.ahead.what_ifs import RUNNING, WhatIf
 from dally.policies.registry import all_policies
 from dally.web.asking import AnySite
 from dally.web.bodies import WhatIfQuestion
@@ -31,6 +31,7 @@ EMPTY: Final = dict.fromkeys(FIELDS, "") | {"over": "ahead", "futures": "20", "a
 PLAIN: Final = ("fast", "normal", "slow", "congested")  # presets that name no hardware
 MORE_IS_BETTER: Final = "gpus_useful"
 NEITHER: Final = "gpus_used"
+GONE: Final = "This question is not known any more: the server was restarted, or many were asked since."
 
 router = APIRouter(include_in_schema=False)
 
@@ -50,9 +51,10 @@ async def ask(request: Request, site: AnySite, caller: Overseer) -> Response:
         begun = await run_in_threadpool(asked_of, site, caller, _question(asked))
     except (HTTPException, InputError) as error:
         problem = _in_words(error.detail if isinstance(error, HTTPException) else str(error))
+        busy = _running(site)
         if "hx-request" in request.headers:
-            return page(request, caller, "_whatif.html", found=None, problem=problem)
-        answer = _page(request, site, caller, asked, None, problem)
+            return _piece(request, caller, busy, problem)
+        answer = _page(request, site, caller, asked, busy, problem)
         answer.status_code = 422
         return answer
     if "hx-request" in request.headers:
@@ -72,7 +74,7 @@ async def see(request: Request, site: AnySite, caller: Overseer, number: str) ->
     """How far it is, or what came of it."""
     found = site.service.whatifs.find(number)
     if found is None:
-        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+        return _gone(request, site, caller)
     if "hx-request" in request.headers:
         return _piece(request, caller, found)
     return _page(request, site, caller, EMPTY, found)
@@ -83,7 +85,7 @@ async def cancel(request: Request, site: AnySite, caller: Overseer, number: str)
     """Take it back."""
     found = await run_in_threadpool(site.service.whatifs.cancel, number)
     if found is None:
-        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+        return _gone(request, site, caller)
     if "hx-request" in request.headers:
         return _piece(request, caller, found)
     return RedirectResponse(f"/whatif/{number}", 303)
@@ -135,8 +137,21 @@ def _page(
     )  # fmt: skip
 
 
-def _piece(request: Request, caller: Caller, found: WhatIf | None) -> HTMLResponse:
-    return page(request, caller, "_whatif.html", problem="", **_shown(found))
+def _piece(request: Request, caller: Caller, found: WhatIf | None, problem: str = "") -> HTMLResponse:
+    return page(request, caller, "_whatif.html", problem=problem, **_shown(found))
+
+
+def _gone(request: Request, site: Site, caller: Caller) -> HTMLResponse:
+    """Nobody asked it, or before a restart: then a page that waits for it is told, and asks no more."""
+    if "hx-request" not in request.headers:
+        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+    return _piece(request, caller, _running(site), GONE)
+
+
+def _running(site: Site) -> WhatIf | None:
+    """The question that is being worked on."""
+    found = site.service.whatifs.latest()
+    return found if found is not None and found.state == RUNNING else None
 
 
 def _shown(found: WhatIf | None) -> dict[str, Any]:

@@ -42,29 +42,47 @@ function took(message) {
 // Lists and pages of jobs that a turn made old are asked for again: at once, then once a second, and none is lost.
 
 const AGAIN_MS = 1000;
-let old = { queue: false, jobs: new Set() };
+const FAILED_MS = 2000;
+const UP_TO_DATE = { list: false, queue: false };
+let old = { ...UP_TO_DATE, jobs: new Set() };
 let renewed_ms = -AGAIN_MS;
 let renewal = 0;
 
 function outdate(message) {
   old.queue ||= message.queue;
+  // Those who run have other slowdowns now and then, with nothing else about them.
+  const slower = Object.keys(message.jobs).length > 0 && document.querySelector("table.jobs.running") !== null;
+  old.list ||= message.queue || message.touched.length > 0 || slower;
   for (const id of message.touched) old.jobs.add(id);
-  if (!renewal && (old.queue || old.jobs.size)) {
-    renewal = setTimeout(renew, Math.max(0, renewed_ms + AGAIN_MS - performance.now()));
-  }
+  renewSoon(renewed_ms + AGAIN_MS - performance.now());
+}
+
+function renewSoon(after_ms) {
+  if (!renewal && (old.list || old.jobs.size)) renewal = setTimeout(renew, Math.max(0, after_ms));
 }
 
 function renew() {
-  const { queue, jobs } = old;
-  old = { queue: false, jobs: new Set() };
+  const { list, queue, jobs } = old;
+  old = { ...UP_TO_DATE, jobs: new Set() };
   renewed_ms = performance.now();
   renewal = 0;
-  tell("dally:queue");
+  if (list) tell("dally:queue");
   for (const place of document.querySelectorAll("[data-job]")) {
     const waits = place.querySelector("[data-waits]") !== null;
     if (jobs.has(place.dataset.job) || (queue && waits)) tell("touched", place.dataset.job, place);
   }
 }
+
+// What did not come is asked for again, unless the server would say the same.
+function failed(event) {
+  const { target, xhr } = event.detail;
+  if (!isLive || (xhr.status >= 400 && xhr.status < 500 && xhr.status !== 429)) return;
+  if (target?.id === "rows") old.list = true;
+  else if (target?.dataset.job !== undefined) old.jobs.add(target.dataset.job);
+  if (dally.link === "live") renewSoon(FAILED_MS); // else once it is
+}
+document.addEventListener("htmx:responseError", failed);
+document.addEventListener("htmx:sendError", failed);
 
 function setLink(state) {
   if (dally.link === state) return;
@@ -87,6 +105,7 @@ function greeted(message) {
   dally.turn = message.turn;
   if (anew) tell("dally:reset", message);
   dally.ready = true;
+  renewSoon(0);
 }
 
 function turned(message) {
@@ -95,21 +114,55 @@ function turned(message) {
   took(message);
 }
 
+// The stream: one while the page is in sight, as browsers open no more than six to a server.
+
+const SILENT_MS = 40000; // the server says something every 15 s
 let source = null;
 let retry = 0;
+let heard_ms = 0;
 
 function listen() {
-  source?.close();
-  source = new EventSource("/events");
-  source.addEventListener("hello", (event) => greeted(JSON.parse(event.data)));
-  source.addEventListener("turn", (event) => turned(JSON.parse(event.data)));
-  source.addEventListener("behind", () => tell("dally:reset"));
-  source.addEventListener("error", () => {
+  leave();
+  const stream = source = new EventSource("/events");
+  const on = (kind, act) => stream.addEventListener(kind, (event) => { heard_ms = Date.now(); act(event); });
+  heard_ms = Date.now();
+  on("hello", (event) => greeted(JSON.parse(event.data)));
+  on("turn", (event) => turned(JSON.parse(event.data)));
+  on("behind", () => tell("dally:reset"));
+  on("awake", () => {});
+  stream.addEventListener("error", () => {
     setLink("lost");
-    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
-    clearTimeout(retry);
-    retry = setTimeout(listen, 2000); // the server refused: it is starting, or the token is gone
+    if (stream.readyState === EventSource.CLOSED) refused(); // else it tries again by itself
   });
+}
+
+function leave() {
+  clearTimeout(retry);
+  source?.close();
+  source = null;
+}
+
+// The server is starting, or the token is gone.
+async function refused() {
+  const answer = await fetch("/api/v1/status", { headers: { Accept: "application/json" } }).catch(() => null);
+  if (answer?.status === 401) {
+    window.location.assign(`/login?next=${encodeURIComponent(window.location.pathname + window.location.search)}`);
+  } else if (!document.hidden) {
+    clearTimeout(retry);
+    retry = setTimeout(listen, 2000);
+  }
+}
+
+function stillThere() {
+  if (source === null || Date.now() - heard_ms < SILENT_MS) return;
+  setLink("lost");
+  listen();
+}
+
+function inSight() {
+  if (document.hidden) return leave();
+  if (dally.link === "live") setLink("wait");
+  listen();
 }
 
 // Clocks: countdowns, and times in the reader's own zone.
@@ -163,4 +216,8 @@ setInterval(showClocks, 1000);
 showClocks();
 showTimes();
 
-if (isLive) listen();
+if (isLive) {
+  document.addEventListener("visibilitychange", inSight);
+  setInterval(stillThere, 2000);
+  inSight();
+}
