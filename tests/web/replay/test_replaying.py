@@ -95,6 +95,34 @@ def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
     reader.page.locator("#scrub").focus()
     reader.page.keyboard.press("ArrowRight")
     reader.holds(f"Math.abs(dally.replay.at_s - {before + DAY_S / 200}) < 1")
+    # an event of many digits is passed in either direction
+    place = next(at for at, time_s in enumerate(times) if round(time_s, 3) != time_s)
+    reader.seek(times[place - 1])
+    for key, at in ((".", place), (".", place + 1), (",", place), (",", place - 1)):
+        reader.page.keyboard.press(key)
+        reader.holds(f"dally.replay.at_s === {times[at]} && dally.replay.settled")
+    reader.expected = ("503",)
+    reader.page.route("**/replay/near.json*", lambda route: route.fulfill(status=503))
+    reader.page.keyboard.press(".")
+    reader.until(lambda: reader.page.get_by_text("is dally view still running?").count() == 1)
+
+
+def test_a_pinned_card_can_be_used_while_it_plays(read: Read, day: FolderRecord) -> None:
+    job = max(day.jobs.iter_rows(named=True), key=lambda row: row["run_s"])
+    reader = read(f"/jobs/{job['job_id']}?at={job['start_s'] + 1.0}")
+    reader.page.get_by_role("link", name="Show it on the map").click()
+    card = reader.page.locator(".map-card")
+    card.get_by_role("link", name=job["job_id"]).wait_for()
+    card.get_by_role("button", name="Unpin").focus()
+    before = card.inner_text()
+    reader.seek(job["start_s"] + 61.0)
+    reader.until(lambda: card.inner_text() != before)
+    assert reader.page.evaluate("document.activeElement.textContent") == "Unpin"
+    reader.seek(job["submit_s"] - 1.0)
+    assert reader.page.evaluate("dally.map.marked()") is None  # nothing is dimmed for a job that is not there
+    assert card.is_hidden()
+    reader.seek(job["start_s"] + 1.0)
+    assert card.is_visible()
 
 
 def test_the_moment_goes_along_from_page_to_page(read: Read, day: FolderRecord) -> None:

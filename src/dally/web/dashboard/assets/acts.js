@@ -26,14 +26,39 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (dialog) open(dialog);
 });
 
+// Beside the dialog, which its padding is not.
+function isBeside(event) {
+  if (!event.target.matches("dialog")) return false;
+  const { left, top, right, bottom } = event.target.getBoundingClientRect();
+  return event.clientX < left || event.clientX > right || event.clientY < top || event.clientY > bottom;
+}
+
+// A click is where it began, too: who marks words may let go of them anywhere.
+let began = false;
+box.addEventListener("pointerdown", (event) => { began = isBeside(event); });
 box.addEventListener("click", (event) => {
-  if (event.target.closest("[data-close]") || event.target.matches("dialog")) box.querySelector("dialog")?.close();
+  if (event.target.closest("[data-close]") || (began && isBeside(event))) box.querySelector("dialog")?.close();
+});
+
+box.addEventListener("input", ({ target }) => {
+  if (target.name === "minutes") target.form.elements.how.value = "wait";
 });
 
 document.addEventListener("htmx:responseError", (event) => {
   if (event.detail.target !== box) return;
   box.querySelector("dialog")?.close();
   say(`That could not be done (${event.detail.xhr.status}).`);
+});
+
+// Nothing came back: what was typed stays.
+document.addEventListener("htmx:sendError", (event) => {
+  if (event.detail.target !== box) return;
+  const words = "The server does not answer: it may not have been done. Try again in a while.";
+  const form = box.querySelector("dialog form");
+  if (!form) { say(words); return; }
+  form.querySelector(".problem")?.remove();
+  const problem = Object.assign(document.createElement("p"), { className: "problem", role: "alert", textContent: words });
+  form.querySelector("h2").after(problem);
 });
 
 document.body.addEventListener("dally:acted", (event) => {

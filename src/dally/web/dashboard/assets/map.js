@@ -1,5 +1,6 @@
 // The cluster map: fetches the tree and the state, keeps both layers drawn, and answers pointer, keys and search.
 
+import { say } from "./base.js";
 import { Card } from "./map_card.js";
 import { Colouring, MODES } from "./map_colours.js";
 import { drawBase } from "./map_draw.js";
@@ -80,17 +81,28 @@ export class ClusterMap {
   // What was fetched: of another cluster everything is new, of this one it is another moment.
   start(tree, state) {
     if (this.tree && this.tree.boot === tree.boot) { this.take("replace", state); return; }
+    const isFirst = !this.tree;
     this.tree = new Tree(tree);
     this.occupancy = new Occupancy(this.tree);
     this.shares = new Shares(this.tree);
-    this.hovered = this.walk.place = this.layout = null;
+    this.hovered = this.pinned = this.shown = this.walk.place = this.layout = null;
     this.occupancy.replace(state);
     this.theme = readTheme(this.box);
     this.recolour();
     this.resize();
     this.table.clear();
     this.#tell();
+    if (isFirst) this.#findAsked();
     this.box.dataset.ready = "yes";
+  }
+
+  // The job that the address names.
+  #findAsked() {
+    const id = new URLSearchParams(window.location.search).get("find");
+    if (!id) return;
+    this.box.querySelector(".map-find").elements.q.value = id;
+    if (this.occupancy.job(id)) this.search(id);
+    else say(`Job ${id} is not on the map: it has no GPUs.`);
   }
 
   // A turn's changes, or a whole state.
@@ -204,7 +216,12 @@ export class ClusterMap {
     const job = jobAt(this, this.hovered) || (this.hovered ? null : jobAt(this, this.walk.place));
     if (job) return [job];
     const chosen = this.shown || this.pinned;
-    return chosen && chosen.holds ? this.occupancy.jobs.filter((one) => one && chosen.holds(one)) : null;
+    const found = chosen && chosen.holds ? this.#held(chosen) : [];
+    return found.length ? found : null;
+  }
+
+  #held({ holds }) {
+    return this.occupancy.jobs.filter((job) => job && holds(job));
   }
 
   // Flashes fade in a few steps: a frame for each refresh of the screen would cost more than the update itself.
@@ -304,7 +321,7 @@ export class ClusterMap {
   toPinned() {
     if (!this.pinned) return;
     if (!this.pinned.holds) this.goTo(this.pinned.place);
-    else this.#toJobs(this.occupancy.jobs.filter((job) => job && this.pinned.holds(job)));
+    else this.#toJobs(this.#held(this.pinned));
   }
 
   #toJobs(jobs) {

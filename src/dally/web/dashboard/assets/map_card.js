@@ -8,7 +8,8 @@ const BESIDE = 16;  // pixels from the pointer
 export class Card {
   // `ask` has what its buttons do: zoom() and close().
   constructor(box, mayAct, ask) {
-    Object.assign(this, { box, mayAct, pinned: false, key: "" });
+    Object.assign(this, { box, mayAct, keys: {}, parts: {} });
+    for (const name of ["head", "rows", "jobs", "foot"]) box.append(this.parts[name] = el("div"));
     box.addEventListener("click", (event) => {
       const button = event.target.closest("button[data-ask]");
       if (button) ask[button.dataset.ask]();
@@ -17,10 +18,7 @@ export class Card {
 
   // Shows what `about` of map_words.js told, at a point of the stage.
   show(told, pinned, at, hint = "Click to pin") {
-    const jobs = told.jobs.map(({ job, gpus }) => [job.id, gpus]);
-    const key = JSON.stringify([told.title, told.rows, told.more, jobs, pinned]);
-    if (key !== this.key) this.#fill(told, pinned, hint);
-    Object.assign(this, { key, pinned });
+    this.#fill(told, pinned, hint);
     this.box.hidden = false;
     this.box.classList.toggle("pinned", pinned);
     this.box.classList.toggle("aside", pinned && Boolean(at) && at.x > this.box.parentElement.clientWidth / 2);
@@ -35,19 +33,33 @@ export class Card {
 
   hide() {
     this.box.hidden = true;
-    this.key = "";
   }
 
   #fill(told, pinned, hint) {
-    const title = told.href ? el("a", { href: told.href }, told.title) : told.title;
-    this.box.replaceChildren(
-      el("p", { class: "kind" }, told.kind),
-      el("h3", {}, title),
-      el("dl", {}, ...told.rows.flatMap(([label, value]) => [el("dt", {}, label), el("dd", {}, value)])),
-      told.jobs.length ? jobList(told) : "",
+    const { kind, title, href, rows, node, up } = told;
+    const jobs = told.jobs.map(({ job, gpus }) => [job.id, jobTitle(job), gpus, job.gpus]);
+    this.#part("head", [kind, title, href], () => [
+      el("p", { class: "kind" }, kind), el("h3", {}, href ? el("a", { href }, title) : title),
+    ]);
+    this.#part("rows", rows.map(([label]) => label), () => [
+      el("dl", {}, ...rows.flatMap(([label]) => [el("dt", {}, label), el("dd")])),
+    ]);
+    this.box.querySelectorAll("dd").forEach((place, at) => {
+      if (place.textContent !== rows[at][1]) place.textContent = rows[at][1];
+    });
+    this.#part("jobs", [jobs, told.more], () => (jobs.length ? [jobList(told)] : []));
+    this.#part("foot", pinned ? [node, up] : hint, () => [
       pinned ? this.#buttons(told) : el("p", { class: "hint" }, hint),
-    );
-    if (pinned && window.htmx) window.htmx.process(this.box);
+    ]);
+  }
+
+  // Made anew only if it is another one: who is about to press a button, or stands on it, does not lose it.
+  #part(name, told, make) {
+    const key = JSON.stringify(told);
+    if (key === this.keys[name]) return;
+    this.keys[name] = key;
+    this.parts[name].replaceChildren(...make());
+    if (window.htmx) window.htmx.process(this.parts[name]);
   }
 
   #buttons(told) {

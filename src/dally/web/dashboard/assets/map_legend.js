@@ -6,22 +6,26 @@ const ALWAYS = [["idle", "idle"], ["draining", "draining"], ["down", "down"]];
 
 export class Legend {
   constructor(list, map) {
-    Object.assign(this, { list, map, key: "" });
+    Object.assign(this, { list, map, key: "", holds: new Map() });
   }
 
   show(colouring, theme) {
     const entries = colouring.legend();
+    for (const { label, holds } of entries) this.holds.set(`${colouring.mode} ${label}`, holds);
     const key = JSON.stringify([colouring.mode, theme.kind, entries.map(({ label, colour }) => [label, colour])]);
     if (key === this.key) return;
     this.key = key;
+    if (this.map.shown) this.map.preview(null);  // a button that goes tells of no pointer that leaves it
     const jobs = el("li", {}, el("i", { class: "swatch jobs" }), "each job its own colour");
     const first = colouring.mode === "job" ? [jobs] : [];
     const rest = ALWAYS.map(([kind, label]) => el("li", {}, el("i", { class: `swatch ${kind}` }), label));
-    this.list.replaceChildren(...first, ...entries.map((entry) => this.#entry(entry)), ...rest, ramp(theme));
+    this.list.replaceChildren(...first, ...entries.map((entry) => this.#entry(entry, `${colouring.mode} ${entry.label}`)), ...rest, ramp(theme));
     paintStripes(jobs.firstChild, theme);
   }
 
-  #entry({ label, colour, holds }) {
+  // Which jobs an entry stands for may change while it stands there.
+  #entry({ label, colour }, name) {
+    const holds = (job) => this.holds.get(name)(job);
     const swatch = el("i", { class: colour ? "swatch" : "swatch other" });
     if (colour) swatch.style.backgroundColor = colour;
     const preview = (on) => () => this.map.preview(on ? { holds, words: label } : null);

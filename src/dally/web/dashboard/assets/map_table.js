@@ -9,7 +9,7 @@ const AT_ONCE = 200;  // rows
 export class MachineTable {
   constructor(details, sceneOf) {
     Object.assign(this, { details, sceneOf, rows: [] });
-    details.addEventListener("toggle", () => { if (details.open && !this.rows.length) this.build(); });
+    details.addEventListener("toggle", () => { if (sceneOf().tree) this.clear(); });
   }
 
   build() {
@@ -26,7 +26,7 @@ export class MachineTable {
     this.#add();
   }
 
-  // Everything is void, as after another boot.
+  // Everything is void: it is another cluster, or turns went by while nobody looked.
   clear() {
     this.rows = [];
     if (this.details.open) this.build();

@@ -72,19 +72,27 @@ function refreshPieces() {
   tell("dally:moment", replay.at_s);
 }
 
+async function asked(address) {
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(String(answer.status));
+  return answer.json();
+}
+
+function sayGone() {
+  if (!leaving) say("The replay does not answer: is dally view still running?");
+}
+
 async function ask(ms) {
   asking = true;
   asked_ms = ms;
   replay.asked += 1;
   try {
-    const answer = await fetch(`/map/state.json?at=${replay.at_s}`, { headers: { Accept: "application/json" } });
-    if (!answer.ok) throw new Error(String(answer.status));
-    show(await answer.json());
+    show(await asked(`/map/state.json?at=${replay.at_s}`));
   } catch (error) {
     if (leaving) return;
     setPlaying(false);
     replay.shown_s = replay.at_s; // not again and again
-    say("The replay does not answer: is dally view still running?");
+    sayGone();
   } finally {
     asking = false;
   }
@@ -98,7 +106,7 @@ let leaving = false;
 
 function frame(ms) {
   if (replay.playing && !scrubbing) {
-    seek(replay.at_s + Number(speed.value) * Math.min(1, (ms - last_ms) / 1000));
+    seek(milliseconds(replay.at_s + Number(speed.value) * Math.min(1, (ms - last_ms) / 1000)));
     if (replay.at_s >= to_s) setPlaying(false);
   }
   last_ms = ms;
@@ -121,8 +129,13 @@ function clamped(at_s) {
   return Math.min(to_s, Math.max(from_s, at_s));
 }
 
+// Where one comes by chance an address need not name more; an event is where it is, to the last digit.
+function milliseconds(at_s) {
+  return Math.round(at_s * 1000) / 1000;
+}
+
 function seek(at_s) {
-  replay.at_s = clamped(Math.round(at_s * 1000) / 1000);
+  replay.at_s = clamped(at_s);
   replay.settled = false;
   showMoment();
 }
@@ -137,17 +150,20 @@ function setPlaying(playing) {
 
 async function step(way) {
   setPlaying(false);
-  const answer = await fetch(`/replay/near.json?at=${replay.at_s}`);
-  const found = answer.ok ? (await answer.json())[way] : null;
-  if (found === null) say(way === "after" ? "Nothing happens after this." : "Nothing happened before this.");
-  else seek(found);
+  try {
+    const found = (await asked(`/replay/near.json?at=${replay.at_s}`))[way];
+    if (found === null) say(way === "after" ? "Nothing happens after this." : "Nothing happened before this.");
+    else seek(found);
+  } catch (error) {
+    sayGone();
+  }
 }
 
 play.addEventListener("click", () => setPlaying(!replay.playing));
 for (const button of bar.querySelectorAll("[data-step]")) {
   button.addEventListener("click", () => step(button.dataset.step));
 }
-scrub.addEventListener("input", () => seek(Number(scrub.value)));
+scrub.addEventListener("input", () => seek(milliseconds(Number(scrub.value))));
 scrub.addEventListener("pointerdown", () => { scrubbing = true; });
 for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { scrubbing = false; });
 
@@ -158,7 +174,7 @@ scrub.addEventListener("keydown", (event) => {
   const by = JUMPS[event.key];
   if (by === undefined) return;
   event.preventDefault();
-  seek(replay.at_s + by * width_s);
+  seek(milliseconds(replay.at_s + by * width_s));
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

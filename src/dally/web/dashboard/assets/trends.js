@@ -1,5 +1,5 @@
 // Charts of how the cluster fares. The server gives all series of a span; while it lives, the newest point is asked for
-// as turns come, and all of them again once a new sample is due.
+// as turns come, at least once a minute, and all of them again once a new sample is due.
 
 import { isLive, say, tell } from "./base.js";
 
@@ -10,10 +10,13 @@ const COUNTED = new Set(["waiting_jobs", "slots", "preemptions"]);
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000, 1000000];
 const FILLED = new Set(["gpus_used", "fragmentation"]);
 const NOW_EVERY_MS = 2000;
+const QUIET_MS = 60_000; // without a turn samples are taken all the same
 
 let span = root.dataset.span;
 let found = null;
-let charts = new Map(); // by topic
+let charts = new Map(); // by topic: {topic, chart, ends} with what the axis showed before anybody looked closer
+let drawn = null; // the span
+const hidden = new Map(); // labels of the lines that somebody switched off, by topic
 let loaded_ms = 0;
 
 // Times.
@@ -132,6 +135,7 @@ function style(topic, line, place) {
     fill: bars ? stroke : FILLED.has(line.name) ? `${stroke}22` : undefined,
     paths: bars ? window.uPlot.paths.bars({ size: [0.9, 40, 1] }) : undefined,
     points: { show: found.wall_s.length < 3 && !bars },
+    show: !hidden.get(topic.name)?.has(line.label),
   };
 }
 
@@ -155,9 +159,35 @@ function sections() {
   return [...root.querySelectorAll("[data-topic]")];
 }
 
-function draw() {
-  for (const { chart } of charts.values()) chart?.destroy();
+// What somebody looks at more closely; null: nobody does.
+function closer({ chart, ends: [low, high] }) {
+  const { min, max } = chart.scales.x;
+  const known = chart.data[0];
+  return max < Math.min(high, known.at(-1)) - 1 || min > Math.max(low, known[0]) + 1 ? [min, max] : null;
+}
+
+// Ends the charts; returns by topic what was looked at more closely.
+function clear() {
+  const looked = new Map();
+  for (const [name, entry] of charts) {
+    if (!entry.chart) continue;
+    hidden.set(name, new Set(entry.chart.series.filter((line) => !line.show).map((line) => line.label)));
+    looked.set(name, closer(entry));
+    entry.chart.destroy();
+  }
   charts = new Map();
+  return looked;
+}
+
+function scale(entry, [low, high], looked) {
+  const still = looked && looked[1] > low && looked[0] < high;
+  const [min, max] = still ? looked : [low, high];
+  entry.chart.setScale("x", { min, max });
+  entry.ends = [low, high];
+}
+
+function draw() {
+  const looked = clear();
   for (const section of sections()) {
     const topic = found.topics.find((one) => one.name === section.dataset.topic);
     const place = section.querySelector(".chart");
@@ -172,9 +202,9 @@ function draw() {
     }
     const chart = new window.uPlot(options(topic, place.clientWidth), columns(topic), place);
     charts.set(topic.name, { topic, chart });
+    scale(charts.get(topic.name), ends(), drawn === found.span && looked.get(topic.name));
   }
-  const [low, high] = ends();
-  for (const { chart } of charts.values()) chart?.setScale("x", { min: low, max: high });
+  drawn = found.span;
   showWords();
   for (const section of sections()) fillTable(section);
   document.getElementById("trend-every").textContent =
@@ -229,24 +259,47 @@ async function ask(address) {
   return answer.json();
 }
 
+// Answers may come in another order than they were asked for: what is shown is never older than what was.
+let questions = 0;
+const shown = { series: 0, now: 0 }; // numbers of the questions that they answer
+
+function isNews(what, number) {
+  if (number < shown[what]) return false;
+  shown[what] = number;
+  return true;
+}
+
 async function load() {
+  const [number, of] = [++questions, span];
   loaded_ms = performance.now();
+  let told;
   try {
-    found = await ask(withMoment(`/trends/series.json?span=${span}`));
+    told = await ask(withMoment(`/trends/series.json?span=${of}`));
   } catch (error) {
     say("Trends cannot be had just now.");
     return;
   }
+  if (of !== span || !isNews("series", number)) return;
+  const now = isNews("now", number) ? told.now : found.now;
+  found = { ...told, now, span: of };
   draw();
   window.dally.trends = { points: found.wall_s.length, now_s: found.now.wall_s };
   tell("dally:trends");
 }
 
+// Whether there is news.
+async function askNow() {
+  const number = ++questions;
+  const now = await ask(withMoment("/trends/now.json?"));
+  if (!isNews("now", number)) return false;
+  found.now = { ...now, words: { ...found.now.words, ...now.words } };
+  return true;
+}
+
 // In a replay the whole run is there already: only the moment is another.
 async function move() {
   try {
-    const now = await ask(withMoment("/trends/now.json?"));
-    found.now = { ...now, words: { ...found.now.words, ...now.words } };
+    if (!await askNow()) return;
   } catch (error) {
     return; // the next moment asks again
   }
@@ -265,29 +318,32 @@ async function newest() {
     later = setTimeout(newest, wait_ms);
     return;
   }
-  if (!found || document.hidden) return;
+  if (document.hidden) return;
+  if (!found) {
+    if (performance.now() - loaded_ms > 5 * NOW_EVERY_MS) load(); // the first time it could not be had
+    return;
+  }
   asking = true;
   asked_ms = performance.now();
   try {
-    const now = await ask("/trends/now.json?");
-    const words = { ...found.now.words, ...now.words };
-    found.now = { ...now, words };
-    const [low, high] = ends();
-    for (const { topic, chart } of charts.values()) {
-      if (!chart) continue;
-      const zoomed = chart.scales.x.max < chart.data[0].at(-1) - 1 || chart.scales.x.min > low + found.every_s + 60;
-      chart.setData(columns(topic), false);
-      if (zoomed) chart.redraw();
-      else chart.setScale("x", { min: low, max: high });
-    }
-    showWords();
-    window.dally.trends.now_s = now.wall_s;
+    if (await askNow()) showNow();
   } catch (error) {
-    // the next turn asks again
+    return; // the next turn asks again
   } finally {
     asking = false;
   }
   if (performance.now() - loaded_ms > 1000 * Math.max(60, found.every_s)) load();
+}
+
+function showNow() {
+  for (const entry of charts.values()) {
+    if (!entry.chart) continue;
+    const looked = closer(entry);
+    entry.chart.setData(columns(entry.topic), false);
+    scale(entry, ends(), looked);
+  }
+  showWords();
+  window.dally.trends.now_s = found.now.wall_s;
 }
 
 document.querySelector(".spans").addEventListener("click", (event) => {
@@ -304,6 +360,10 @@ document.querySelector(".spans").addEventListener("click", (event) => {
 });
 root.addEventListener("toggle", (event) => fillTable(event.target.closest("[data-topic]")), true);
 document.body.addEventListener("dally:turn", newest);
+if (isLive) {
+  setInterval(newest, QUIET_MS);
+  document.addEventListener("visibilitychange", newest);
+}
 document.body.addEventListener("dally:reset", () => load());
 document.body.addEventListener("dally:moment", () => (span === "all" && found ? move() : load()));
 document.body.addEventListener("dally:theme", () => found && draw());
