@@ -11,7 +11,7 @@ from tests.web.made_up_scene import MadeUp, made_up_server, made_up_topology, ra
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
     from dally.web.server import LocalServer
 
@@ -353,6 +353,8 @@ def test_search_finds_jobs_users_and_machines(show: Show) -> None:
     assert "rack7m3" in reader.card()
     assert reader.see("view.level") == "gpu"
     assert "no job" in reader.find("nobody-at-all")
+    reader.live("/?find=nobody-at-all")
+    reader.page.get_by_text("Job nobody-at-all is not on the map").wait_for()
 
 
 def test_the_machines_are_a_table_too(show: Show) -> None:
@@ -366,6 +368,62 @@ def test_the_machines_are_a_table_too(show: Show) -> None:
     assert line.job_id in row.inner_text()
     assert reader.grave() == []
     reader.page.get_by_text("Machines as a table").click()
+    reader.scene.swap(line.job_id, "while-it-was-closed")
+    reader.until(lambda: reader.see("occupancy.job('while-it-was-closed')?.gpus") == line.gpus)
+    reader.page.get_by_text("Machines as a table").click()
+    reader.until(lambda: "while-it-was-closed" in row.inner_text())
+    reader.page.get_by_text("Machines as a table").click()
+
+
+def test_a_legend_tells_of_the_jobs_it_stands_for_by_now(show: Show) -> None:
+    reader = show("16")
+    found = reader.see(
+        """(() => {
+          const told = (holds) => ({ mode: "user", legend: () => [{ label: "and 3 more", colour: null, holds }] });
+          map.legend.show(told(() => false), map.theme);
+          map.legend.show(told(() => true), map.theme);
+          map.legend.list.querySelector("button").click();
+          const all = map.marked().length;
+          map.legend.list.querySelector("button").onpointerenter();
+          map.retheme();  // a legend made anew beneath the pointer
+          return [all, map.shown];
+        })()"""
+    )
+    assert found == [len(reader.scene.now.jobs), None]
+
+
+def test_what_could_not_be_fetched_is_asked_for_again(browser: Browser) -> None:
+    scene = MadeUp(CLUSTERS["16"])
+    server = made_up_server(scene)
+    server.start()
+    visitor = Visitor(browser, server.url)
+    visitor.expected = ("503",)
+    page, failed = visitor.page, 0
+
+    def fail(route: Route) -> None:
+        nonlocal failed
+        failed += 1
+        route.fulfill(status=503)
+
+    page.route("**/map/state.json", fail, times=1)
+    visitor.live("/")
+    page.locator(".map[data-ready]").wait_for()
+    # a daemon that starts anew counts its turns anew, and has other machines in the same places
+    page.evaluate("dally.map.choose({ place: { kind: 'domain', tier: 0, domain: 15 } })")
+    scene.boot = "the next one"
+    scene.now = scene._board(0, list(scene.now.jobs))
+    page.route("**/map/state.json", fail)
+    page.evaluate("dally.turn = 7, document.body.dispatchEvent(new CustomEvent('dally:reset'))")
+    page.wait_for_timeout(500)
+    assert 2 <= failed < 5  # not one upon the other
+    page.evaluate("dally.turn = 0")
+    page.unroute("**/map/state.json")
+    visitor.until(lambda: page.evaluate("dally.map.tree.boot") == "the next one")
+    assert page.evaluate("dally.map.pinned") is None
+    scene.swap(scene.now.jobs[0].job_id, "newcomer")
+    visitor.until(lambda: page.evaluate("Boolean(dally.map.occupancy.job('newcomer'))"))
+    visitor.leave()
+    server.stop()
 
 
 def test_dark_and_on_a_phone(show: Show) -> None:
