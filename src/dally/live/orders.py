@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dally.engine.executor import Executor
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, ClusterState
+from dally.live.backends.base import Backend, BackendError, ClusterJob, ClusterState
 from dally.live.facts import placement_of
 from dally.live.roster import Roster
 from dally.live.wanted import PREEMPT, START, Wanted
-from dally.model import Action, Preempt
+from dally.model import RUNNING, Action, Preempt
 
 DRY_RUN = "dry run: nothing is done"
 ASK_AGAIN_S = 20.0  # of the wall clock: before a backend that took an order is asked for the same again
@@ -34,6 +34,10 @@ class Orders(Executor):
             return DRY_RUN
         if not told.managed:
             return "another scheduler looks after this job"
+        if self._roster.is_stopping(job):
+            return "it is on hold, and about to stop"
+        if job.status == RUNNING and now < self._roster.kept_until_s.get(job.job_id, now):
+            return "the backend would not stop it"
         shut = self._closed()
         if target is None and told.placement and all(name in shut for name in told.placement):
             return "its machines take no new jobs: nobody would gain by that"
@@ -83,7 +87,7 @@ def _due(roster: Roster, now: float, speed: float) -> list[Wanted]:
     found: list[Wanted] = []
     for wanted in roster.wanted.values():
         job = told.get(wanted.job_id)
-        asked = "" if job is None else _next_step(job.state, wanted)
+        asked = "" if job is None else _next_step(job, wanted)
         if not asked or (asked == wanted.asked and now - wanted.tried_s < ASK_AGAIN_S * speed and not wanted.error):
             continue
         if asked == START and not _take(free, wanted):
@@ -99,12 +103,15 @@ def _refused(wanted: Wanted, error: str) -> list[str]:
     return [f"{wanted.asked} of job {wanted.job_id}: {error}"]
 
 
-def _next_step(state: str, wanted: Wanted) -> str:
+def _next_step(job: ClusterJob, wanted: Wanted) -> str:
     """What to ask for, given where the job is; empty: to wait."""
+    state = job.state
     if state == base.QUEUED:
         return START if wanted.placement is not None else ""
+    if not job.managed:
+        return ""  # whoever looks after it would lose it
     if state == base.RUNNING:
-        return PREEMPT
+        return PREEMPT if job.placement != wanted.placement else ""  # stopped in the books, and back in its place
     return PREEMPT if state == base.STARTING and wanted.placement is None else ""
 
 

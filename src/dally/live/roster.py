@@ -8,7 +8,7 @@ from dally.cluster.topology import Topology
 from dally.live.backends.base import ClusterJob, ClusterState, Placement
 from dally.live.facts import allocation_of, job_of
 from dally.live.wanted import Wanted
-from dally.model import Allocation, Job
+from dally.model import RUNNING, Allocation, Job
 
 
 class Roster:
@@ -21,6 +21,7 @@ class Roster:
         self.jobs: dict[str, Job] = {}
         self.told: dict[str, ClusterJob] = {}  # as of the latest snapshot
         self.wanted: dict[str, Wanted] = {}
+        self.kept_until_s: dict[str, float] = {}  # jobs that the backend would not stop: when it is asked again
         self.latest = ClusterState((), ())
         self.next_number = 0
         self.usual_model = usual_model
@@ -48,6 +49,7 @@ class Roster:
         self.jobs.pop(job.job_id, None)
         self.told.pop(job.job_id, None)
         self.wanted.pop(job.job_id, None)
+        self.kept_until_s.pop(job.job_id, None)
         self._by_number.pop(int(job.index), None)
 
     def numbered(self, number: int) -> Job | None:
@@ -57,6 +59,11 @@ class Roster:
     def want(self, job_id: str, placement: Placement | None, now: float) -> None:
         """From now on the job is to be there, or to wait."""
         self.wanted[job_id] = Wanted(job_id, placement, now)
+
+    def is_stopping(self, job: Job) -> bool:
+        """Whether the job is to stop, and has its GPUs in the books until the backend says that it has."""
+        wanted = self.wanted.get(job.job_id)
+        return wanted is not None and wanted.placement is None and job.status == RUNNING
 
     def allocation(self, placement: Placement) -> Allocation | None:
         """Where that is on the cluster's tree; None if it has no such machine."""

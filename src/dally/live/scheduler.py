@@ -12,6 +12,7 @@ from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
 from dally.live.facts import placement_of
+from dally.live.holding import note_stopped, stop_held
 from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, Words, read_words
 from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
@@ -23,7 +24,7 @@ from dally.live.store.share_rows import share_rows
 from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
 from dally.live.withheld import Withheld
-from dally.model import FINISH, NEVER, RUNNING, Job, Preempt
+from dally.model import FINISH, NEVER, Job
 from dally.report.by_hand import BY_WORD, HOLDS
 
 LATEST = "latest_s"
@@ -96,8 +97,12 @@ class Scheduler:
         self.withheld.withhold(seen.events, now)
         self._instruct(now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
-        if self._stop_held(now):
+        if seen.stopped:
+            note_stopped(self.state, self.roster, seen.stopped, self.words, now)
             turn.next_s = now  # their GPUs are for others
+        if not self.orders.dry_run:
+            turn.problems += stop_held(self.roster, self.words, now)
+        turn.problems += [f"the backend would not stop job {kept}" for kept in seen.kept]
         turn.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
         turn.problems += [f"job {job_id} asks for more GPUs than there are" for job_id in seen.too_large]
         self._write(turn, seen)
@@ -121,19 +126,6 @@ class Scheduler:
             if timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER):
                 self.state.policy.set_timer(gpus, timers_s.get(gpus, NEVER))
         self._timers_s = timers_s
-
-    def _stop_held(self, now: float) -> bool:
-        """Stop jobs that run and are not to; whether there were any."""
-        running = [self.roster.jobs.get(job_id) for job_id in self.words.of(HOLD)]
-        stopped = 0
-        for job in running:
-            if job is None or job.status != RUNNING or self.orders.dry_run:
-                continue
-            self.roster.want(job.job_id, None, now)
-            self.state.apply(Preempt(job), now)
-            self.state.hold(job, now)
-            stopped += 1
-        return stopped > 0
 
     def _write(self, turn: Turn, seen: Comparison) -> None:
         topology, log = self.roster.topology, self.state.log

@@ -28,7 +28,8 @@ from dally.model import (
 )
 
 MOST_TRIES = 3  # the backend is asked for one start before that is given up
-START_WITHIN_S = 120.0  # of the wall clock, from when it was last asked
+START_WITHIN_S = 120.0  # of the wall clock, from when it was last asked; so long it may refuse to stop a job, too
+KEPT_FOR = 5.0  # times that: a job that it would not stop is left alone
 
 
 class Comparison:
@@ -39,6 +40,8 @@ class Comparison:
         self.ended: dict[str, ClusterJob | None] = {}  # None: the backend no longer knows the job
         self.replaced: list[tuple[Job, ClusterJob]] = []  # jobs that go on as others, which ask for other GPUs
         self.too_large: list[str] = []  # jobs that ask for more GPUs than there are: no policy is asked about those
+        self.stopped: list[Job] = []  # jobs that were on hold and ran; see holding.py
+        self.kept: list[str] = []  # jobs that were to stop and run on, and why
         self.overbooked: list[str] = []  # jobs that run where the books have no room for them
         self._state = state
         self._roster = roster
@@ -116,9 +119,12 @@ class Comparison:
         self.ended[job.job_id] = told
 
     def _runs(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
-        if wanted is not None:
-            if wanted.placement != told.placement and wanted.asked != START:
-                return  # on its way out, or to another place
+        if wanted is not None and not (told.managed and self._roster.is_stopping(job)):
+            if told.managed and wanted.placement != told.placement and wanted.asked != START:
+                if not self._is_kept(wanted):
+                    return  # on its way out, or to another place
+                self._roster.kept_until_s[job.job_id] = self.now + KEPT_FOR * self._patience_s
+                self.kept.append(f"{job.job_id}: {wanted.error}")
             del self._roster.wanted[job.job_id]  # it is there, or where the backend saw fit
         allocation = self._roster.allocation(told.placement)
         here = job.allocation if job.status == RUNNING else None
@@ -143,6 +149,9 @@ class Comparison:
     def _waits(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
         held = told.state == base.HELD
         if wanted is not None and wanted.placement is None:
+            if job.status == RUNNING:
+                self.stopped.append(job)
+                return
             del self._roster.wanted[job.job_id]  # as we wished
         elif wanted is not None and job.status == RUNNING:
             if not held and wanted.tries < MOST_TRIES and not self._too_late(wanted):
@@ -155,6 +164,10 @@ class Comparison:
             self.events.append(Event(HOLD, job))
         elif not held and job.status == HELD:
             self.events.append(Event(RELEASE, job))
+
+    def _is_kept(self, wanted: Wanted) -> bool:
+        """Whether the backend has refused to stop the job for so long that it will not."""
+        return bool(wanted.error) and self.now - wanted.decided_s > self._patience_s
 
     def _too_late(self, wanted: Wanted) -> bool:
         since_s = wanted.tried_s if wanted.tried_s >= 0.0 else wanted.decided_s

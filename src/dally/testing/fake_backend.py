@@ -27,6 +27,7 @@ class FakeBackend(Backend):
         self.stop_s = stop_s
         self.failing = ""  # what every call answers, if anything
         self.refusing: set[str] = set()  # jobs that it will not start
+        self.keeping: set[str] = set()  # jobs that it will not stop
         self.starts: list[tuple[str, Placement]] = []
         self.jobs: dict[str, ClusterJob] = {}
         self.left_s: dict[str, float] = {}
@@ -82,6 +83,8 @@ class FakeBackend(Backend):
         self._answer()
         self._advance()
         job = self._known(job_id)
+        if job_id in self.keeping:
+            raise BackendError(f"job {job_id} stays where it is")
         if job.state == base.RUNNING:
             self.left_s[job_id] -= self.now_s - self._since_s[job_id]
             self._since_s[job_id] = self.now_s + self.stop_s

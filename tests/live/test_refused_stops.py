@@ -1,0 +1,172 @@
+"""Jobs that the backend will not stop, or that are no longer ours to stop: the books have what the backend has."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dally.live.backends import base
+from dally.live.operators_word import HOLD, Word
+from dally.live.orders import carry_out
+from dally.model import RUNNING
+from dally.testing.fake_backend import FakeBackend
+from tests.live.test_scheduler import Bench, events, say
+
+
+def hold(bench: Bench, job_id: str) -> None:
+    say(bench, bench.scheduler.words.saying(HOLD, job_id, Word("ann", "", bench.backend.now_s)))
+
+
+def release(bench: Bench, job_id: str) -> None:
+    say(bench, bench.scheduler.words.without(HOLD, job_id))
+
+
+def free_gpus(bench: Bench) -> tuple[dict[str, int], dict[str, int]]:
+    """By machine, in the books and at the backend."""
+    cluster = bench.scheduler.state.cluster
+    names = bench.backend.topology().names[0]
+    return dict(zip(names, map(int, cluster.free[0]), strict=True)), bench.backend.free()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """One machine of 8 GPUs."""
+    return Bench(tmp_path, FakeBackend(1, 1, 8), "fifo")
+
+
+def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> None:
+    kept, other = bench.submit(8, 5000.0), bench.submit(8, 100.0)
+    bench.turn()
+    bench.backend.keeping.add(kept)
+    hold(bench, kept)
+    bench.go_on(10.0)
+    assert f"preempt of job {kept}: job {kept} stays where it is" in bench.turn()
+    bench.go_on(300.0)
+    bench.die()
+    bench.go_on(10.0)
+    assert bench.books() == {kept: "running", other: "waiting"}
+    bench.agree()
+    bench.backend.keeping.clear()
+    bench.go_on(15.0)
+    assert bench.books() == {kept: "held", other: "running"}
+    assert bench.scheduler.roster.jobs[kept].preemptions == 1
+
+
+def test_a_job_released_before_it_stopped_runs_on(bench: Bench) -> None:
+    job = bench.submit(8, 5000.0)
+    bench.turn()
+    bench.backend.keeping.add(job)
+    hold(bench, job)
+    bench.go_on(10.0)
+    release(bench, job)
+    bench.go_on(5.0)
+    bench.backend.keeping.clear()
+    bench.go_on(100.0)
+    assert (bench.books(), len(bench.backend.starts)) == ({job: "running"}, 1)
+
+
+def test_a_job_that_is_no_longer_ours_is_not_stopped(bench: Bench) -> None:
+    """A bare pod is ours while it waits, and would be lost if it were evicted."""
+    early, late = bench.submit(4, 5000.0), bench.submit(4, 5000.0)
+    bench.scheduler.decide(bench.backend.snapshot())
+    hold(bench, early)
+    bench.turn()  # it is about to start, and is called back
+    for job_id, place in ((early, "early"), (late, "late")):
+        bench.backend.put(job_id, {"rack0-m0": 4})
+        bench.backend.jobs[job_id] = replace(bench.backend.jobs[job_id], managed=False, name=place)
+    hold(bench, late)
+    for _ in range(3):
+        assert bench.turn() == [
+            f"job {job_id} is on hold and runs on: it is no longer ours to stop" for job_id in (early, late)
+        ]
+    assert bench.states() == {early: base.RUNNING, late: base.RUNNING}
+    assert bench.books() == {early: "running", late: "running"}
+
+
+def test_a_job_that_stopped_being_ours_while_it_was_told_to_stop_is_left_alone(bench: Bench) -> None:
+    job = bench.submit(8, 5000.0)
+    bench.turn()
+    bench.backend.keeping.add(job)
+    hold(bench, job)
+    bench.turn()
+    bench.backend.keeping.clear()
+    bench.backend.jobs[job] = replace(bench.backend.jobs[job], managed=False)
+    bench.go_on(50.0)
+    assert (bench.states(), bench.books()) == ({job: base.RUNNING}, {job: "running"})
+
+
+def test_what_a_policy_may_not_stop_is_given_back_and_left_alone_for_a_while(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 1, 8), "srtf")
+    long = bench.submit(8, 50_000.0)
+    bench.turn()
+    bench.backend.keeping.add(long)
+    short = bench.submit(8, 20.0)
+    bench.go_on(200.0)
+    assert bench.books() == {long: "running", short: "waiting"}
+    bench.go_on(300.0)
+    assert [row["kind"] for row in events(bench.store) if row["job_id"] == long].count("preempt") == 1
+    bench.backend.keeping.clear()
+    bench.go_on(1000.0)
+    assert bench.states() == {long: base.RUNNING, short: base.FINISHED}
+
+
+def test_a_job_that_is_wanted_where_it_runs_is_left_running(bench: Bench) -> None:
+    """A policy stops it for another that cannot be placed after all, and puts it back."""
+    job = bench.submit(8, 5000.0)
+    bench.go_on(10.0)
+    bench.scheduler.roster.want(job, {"rack0-m0": 8}, bench.backend.now_s)
+    carry_out(bench.backend, bench.scheduler.roster, bench.backend.now_s, 1.0)
+    bench.go_on(10.0)
+    assert (bench.states(), len(bench.backend.starts)) == ({job: base.RUNNING}, 1)
+
+
+@pytest.mark.parametrize("policy", ["dally", "srtf", "tiresias"])
+def test_whatever_is_refused_the_books_come_to_have_what_the_backend_has(policy: str, tmp_path: Path) -> None:
+    chance = random.Random(f"{policy}:7")
+    backend = FakeBackend(2, 2, 4, stop_s=3.0)
+    bench = Bench(tmp_path, backend, policy)
+    for _ in range(6):
+        for _ in range(60):
+            backend.now_s += chance.choice((1.0, 5.0, 30.0))
+            meddle(chance, bench)
+            bench.turn()
+        bench.die()
+        backend.refusing.clear()
+        for _ in range(150):
+            bench.go_on(5.0)
+            if is_settled(bench):
+                break
+        assert is_settled(bench)
+        books, truth = free_gpus(bench)
+        assert books == truth
+
+
+def meddle(chance: random.Random, bench: Bench) -> None:
+    """Jobs come, are held and released; starts and stops are refused from now on, or no longer."""
+    backend = bench.backend
+    if chance.random() < 0.1:
+        bench.submit(chance.choice((1, 2, 4, 8)), chance.choice((100.0, 1000.0, 20_000.0)))
+    job_id = chance.choice(sorted(backend.jobs) or [""])
+    what = chance.random()
+    if what < 0.15:
+        backend.keeping ^= {job_id}
+    elif what < 0.25:
+        backend.refusing ^= {job_id}
+    elif what < 0.35 and job_id in bench.scheduler.roster.jobs:
+        (release if job_id in bench.scheduler.words.of(HOLD) else hold)(bench, job_id)
+
+
+def is_settled(bench: Bench) -> bool:
+    """Nothing is on its way, but for held jobs that run on."""
+    running = {
+        job.job_id: bench.backend.jobs[job.job_id] for job in bench.scheduler.roster if job.status == RUNNING
+    }
+    return all(
+        job_id in running
+        and running[job_id].state == base.RUNNING
+        and wanted.placement in (None, running[job_id].placement)
+        for job_id, wanted in bench.scheduler.roster.wanted.items()
+    )
