@@ -62,34 +62,25 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     visitor.leave()
 
 
-def confirm(visitor: Visitor, opener: str, button: str) -> None:
-    """Say why in the dialog that a button opens, and do it."""
-    visitor.page.get_by_role("button", name=opener).click()
-    dialog = visitor.page.get_by_role("dialog")
-    dialog.get_by_label("Why").fill("asked for by phone")
-    dialog.get_by_role("button", name=button).click()
-    visitor.until(lambda: dialog.count() == 0)
-
-
 def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
     page = visitor.page
     visitor.live(f"/jobs/{waiting}")
     story = page.locator("ol.story")
     acts = (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first"))
     for told, (opener, button) in enumerate(acts, start=1):
-        confirm(visitor, opener, button)
+        visitor.act(opener, button)
         visitor.until(lambda told=told: story.inner_text().count("by op: asked for by phone") == told)  # type: ignore[misc]
     assert page.get_by_role("button", name="Back in line…").count() == 1
     visitor.live("/")
     page.locator(".map[data-ready]").wait_for()
     page.get_by_placeholder("Find a job").fill("n16")
     page.keyboard.press("Enter")
-    confirm(visitor, "Drain n16…", "Drain it")
+    visitor.act("Drain n16…", "Drain it")
     visitor.until(lambda: slurm.run("sinfo", "-h", "-n", "n16", "-o", "%T").strip() in ("draining", "drained"))
     assert "asked for by phone" in slurm.run("sinfo", "-h", "-R", "-o", "%E")
     visitor.shoot("slurm-map")
     visitor.live(f"/jobs/{waiting}")
-    confirm(visitor, "Cancel…", "Cancel it")
+    visitor.act("Cancel…", "Cancel it")
     visitor.until(lambda: visitor.count("waiting") == "0")
     visitor.live("/log")
     assert page.locator("main").inner_text().count("asked for by phone") == 5

@@ -55,6 +55,14 @@ class Visitor:
                 raise AssertionError(f"not within {within_s:g} s; {self.wrong}; {self.page.url}")
             self.page.wait_for_timeout(30)
 
+    def act(self, opener: str, button: str) -> None:
+        """Say why in the dialog that a button opens, and do it."""
+        self.page.get_by_role("button", name=opener).click()
+        dialog = self.page.get_by_role("dialog")
+        dialog.get_by_label("Why").fill("asked for by phone")
+        dialog.get_by_role("button", name=button).click()
+        self.until(lambda: dialog.count() == 0)
+
     def count(self, name: str) -> str:
         """A figure at the top of the page."""
         return self.page.locator(f"[data-count={name}]").inner_text()
