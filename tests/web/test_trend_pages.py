@@ -14,7 +14,7 @@ from tests.web.test_whatif import Endless
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import APIResponse, Browser, Route
 
 MINUTES = 90
 POINTS = MINUTES + 1
@@ -84,6 +84,49 @@ def test_trends_are_drawn_told_and_listed(visitor: Visitor, desk: Desk) -> None:
     page.get_by_role("button", name="Switch between light and dark").click()
     page.get_by_role("link", name="Month").click()
     visitor.until(lambda: page.evaluate("dally.trends.points") == POINTS)
+
+
+def test_who_looks_closer_goes_on_doing_so(visitor: Visitor) -> None:
+    page = visitor.page
+    page.clock.install()
+    visitor.live("/trends?span=hour")
+    points = "dally.trends?.points"
+    visitor.until(lambda: page.evaluate(points))
+    of_an_hour = page.evaluate(points)
+    assert of_an_hour < POINTS
+    seen = """() => dally.trends.charts.get("gpus").chart.series.map((line) => line.show)"""
+    ends = """() => { const { min, max } = dally.trends.charts.get("gpus").chart.scales.x; return [min, max]; }"""
+    gpus, whole = page.locator("[data-topic=gpus]"), page.evaluate(ends)
+    gpus.locator(".u-legend th").nth(1).click()
+    over = gpus.locator(".u-over").bounding_box()
+    assert over is not None
+    page.mouse.move(over["x"] + 0.3 * over["width"], over["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(over["x"] + 0.6 * over["width"], over["y"] + 60)
+    page.mouse.up()
+    shown, closer = page.evaluate(seen), page.evaluate(ends)
+    assert shown[:3] == [True, False, True]
+    assert whole[0] < closer[0] < closer[1] < whole[1]
+    page.evaluate("document.body.addEventListener('dally:trends', () => { window.anew = true; })")
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('dally:reset'))")
+    visitor.until(lambda: page.evaluate("window.anew"))
+    assert (page.evaluate(seen), page.evaluate(ends)) == (shown, closer)
+    with page.expect_request("**/trends/now.json*"):
+        page.clock.fast_forward(61_000)  # though nothing happens
+    kept: list[tuple[Route, APIResponse]] = []  # an answer that comes late
+    page.route("**/series.json?span=week", lambda route: kept.append((route, route.fetch())), times=1)
+    page.get_by_role("link", name="Week").click()
+    visitor.until(lambda: kept)
+    page.get_by_role("link", name="Hour").click()
+    page.wait_for_timeout(300)
+    route, answer = kept[0]
+    route.fulfill(response=answer)
+    page.wait_for_timeout(300)
+    assert page.evaluate(points) == of_an_hour
+    page.get_by_role("link", name="Month").click()
+    visitor.until(lambda: page.evaluate(points) > of_an_hour)
+    assert page.evaluate(seen) == shown
+    assert page.evaluate(ends)[0] < whole[0]
 
 
 def test_a_what_if_is_asked_and_answered(visitor: Visitor, desk: Desk) -> None:

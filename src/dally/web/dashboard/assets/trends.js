@@ -14,7 +14,7 @@ const QUIET_MS = 60_000; // without a turn samples are taken all the same
 
 let span = root.dataset.span;
 let found = null;
-let charts = new Map(); // by topic: {topic, chart, ends} with what the axis showed before anybody looked closer
+const charts = new Map(); // by topic: {topic, chart, ends} with what the axis showed before anybody looked closer
 let drawn = null; // the span
 const hidden = new Map(); // labels of the lines that somebody switched off, by topic
 let loaded_ms = 0;
@@ -175,7 +175,7 @@ function clear() {
     looked.set(name, closer(entry));
     entry.chart.destroy();
   }
-  charts = new Map();
+  charts.clear();
   return looked;
 }
 
@@ -283,7 +283,7 @@ async function load() {
   const now = isNews("now", number) ? told.now : found.now;
   found = { ...told, now, span: of };
   draw();
-  window.dally.trends = { points: found.wall_s.length, now_s: found.now.wall_s };
+  window.dally.trends = { points: found.wall_s.length, now_s: found.now.wall_s, charts };
   tell("dally:trends");
 }
 
