@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dally.live import trend_sampler
 from dally.live.store import open_store
+from dally.live.store.database import StoreError
 from dally.live.store.trend_rows import read_points, width_for, write_point
+from dally.live.trend_sampler import TrendSampler
 from dally.metrics.trends import Point
 from tests.web.conftest import Desk
 
@@ -37,6 +40,45 @@ def test_a_sample_a_minute_tells_how_things_stand(tmp_path: Path) -> None:
     again.turn(200.0)
     assert again.get("trends")["times_s"][:3] == [0.0, 60.0, 120.0]
     again.service.close()
+
+
+def test_a_restart_within_a_minute_keeps_its_sample(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "a", "srtf")
+    desk.submit(32, 6000.0)
+    desk.turn(30.0)
+    desk.submit(32, 10.0)
+    desk.turn(5.0)  # stops the first
+    desk.turn(30.0)
+    assert preemptions(desk) == [0.0, 1.0]
+    service = desk.service
+    service.daemon.watchers.clear()
+    service.trends = TrendSampler(service.store, service.daemon, lambda: service.topology)
+    desk.turn(1.0)
+    assert preemptions(desk) == [0.0, 1.0]
+    service.close()
+
+
+def test_what_happened_counts_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(tmp_path / "a", "srtf")
+    desk.submit(32, 6000.0)
+    desk.turn(30.0)
+    desk.submit(32, 10.0)
+    desk.turn(5.0)
+
+    def fail(*_: object) -> None:
+        raise StoreError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trend_sampler, "write_point", fail)
+        desk.turn(30.0)
+    desk.turn(60.0)
+    assert preemptions(desk) == [0.0, 1.0]
+    desk.service.close()
+
+
+def preemptions(desk: Desk) -> list[float]:
+    found: list[float] = next(one["values"] for one in desk.get("trends")["series"] if one["name"] == "preemptions")
+    return found
 
 
 def test_many_minutes_become_few_points(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import structlog
 
 from dally.live.backends.base import DOWN
 from dally.live.store.database import Store, StoreError
-from dally.live.store.trend_rows import MINUTE_S, prune_points, read_points, write_point
+from dally.live.store.trend_rows import MINUTE_S, newest_minute, prune_points, read_points, write_point
 from dally.metrics.trends import (
     SIZE_CLASSES,
     SLOT_SIZES,
@@ -44,7 +44,7 @@ class TrendSampler:
         self._store = store
         self._daemon = daemon
         self._topology = topology
-        self._minute = -1  # of the latest sample
+        self._minute = newest_minute(store)  # of the latest sample, before a restart too
         self._pruned = -PRUNE_EVERY
         self._preemptions = 0
         self._turns_s: list[float] = []  # CPU time
@@ -60,10 +60,10 @@ class TrendSampler:
             return
         point = self.now()
         self._minute = minute
-        self._preemptions = 0
-        self._turns_s = []
         try:
             write_point(self._store, minute, turn.now, point)
+            self._preemptions = 0
+            self._turns_s = []
             if minute - self._pruned >= PRUNE_EVERY:
                 self._pruned = minute
                 prune_points(self._store, minute - KEEP_MINUTES)

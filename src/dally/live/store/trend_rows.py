@@ -24,6 +24,12 @@ def write_point(store: Store, minute: int, at_s: float, point: Point) -> None:
         replace_rows(connection, TRENDS, "minute", [{"minute": minute, "at_s": at_s, "timers": timers, **row}])
 
 
+def newest_minute(store: Store) -> int:
+    """The latest that has a row; -1: none has."""
+    ((found,),) = store.tuples(select(func.max(TRENDS.c.minute)))
+    return -1 if found is None else int(found)
+
+
 def prune_points(store: Store, before: int) -> None:
     """Forget what was before that minute."""
     with store.transaction() as connection:
