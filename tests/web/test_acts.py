@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sqlalchemy import select
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
+from dally.live.setup import Setup
 from dally.live.store.database import StoreError
 from dally.live.store.schema import ACTIONS
 from tests.web.conftest import Desk
@@ -124,6 +126,42 @@ def test_who_may(desk: Desk) -> None:
     assert (mine["total"], {row["job_id"] for row in mine["actions"]}) == (2, {hers})
     assert desk.get(f"actions?job_id={his}", headers=ann)["total"] == 0
     assert desk.get("actions?limit=1&offset=1", headers=viewer)["total"] == 3
+
+
+def test_what_an_operator_holds_no_user_releases(desk: Desk) -> None:
+    job = desk.submit(8, user="ann")
+    desk.turn()
+    ann, op = desk.token("ann", "user", "ann"), desk.token("op", "operator")
+    act(desk, f"jobs/{job}/hold", headers=ann, why="")
+    act(desk, f"jobs/{job}/release", headers=ann, why="")
+    act(desk, f"jobs/{job}/hold", headers=ann, why="")
+    act(desk, f"jobs/{job}/hold", headers=op)  # over hers
+    act(desk, f"jobs/{job}/hold", 409, headers=ann)
+    desk.service.daemon._scheduler = None  # a restart
+    desk.turn()
+    assert act(desk, f"jobs/{job}/release", 409, headers=ann)["detail"] == (
+        f"job '{job}' is held by op: {WHY['why']}; only operators release what operators hold"
+    )
+    act(desk, f"jobs/{job}/release", headers=op)
+    assert desk.get("actions", headers=op)["total"] == 5
+
+
+def test_a_dry_run_does_nothing_to_the_cluster(desks: Callable[..., Desk]) -> None:
+    desk = desks(dry_run=True)
+    running, waiting = desk.submit(8), desk.submit(8)
+    desk.backend.put(running, {desk.backend.topology().names[0][0]: 8})
+    desk.turn()
+    refused = {"detail": "this is a dry run: nothing is done to the cluster"}
+    assert act(desk, f"jobs/{running}/hold", 409) == refused
+    assert desk.client.delete(f"/api/v1/jobs/{running}").json() == refused
+    answer = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60})
+    assert (answer.status_code, answer.json()) == (409, refused)
+    act(desk, f"jobs/{waiting}/hold")  # that is between us and the policy
+    desk.turn()
+    assert {job: told.state for job, told in desk.backend.jobs.items()} == {
+        running: base.RUNNING, waiting: base.QUEUED,
+    }  # fmt: skip
+    assert desk.get("actions")["total"] == 1
 
 
 def test_written_before_it_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,6 +313,24 @@ def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
     act(desk, f"jobs/{job}/priority", 403, headers=ann)
 
 
+def test_what_was_said_of_timers_is_taken_back_under_a_policy_without(desks: Callable[..., Desk]) -> None:
+    desk = desks()
+    job = desk.submit(8)
+    desk.turn()
+    act(desk, f"jobs/{job}/patience", seconds=60)
+    act(desk, "timers", gpus=8, seconds=60)
+    desk.service.config = replace(desk.config, setup=Setup("srtf"))
+    desk.service.daemon._scheduler = None  # a restart
+    desk.turn()
+    act(desk, f"jobs/{job}/patience", 409, seconds=30)
+    act(desk, f"jobs/{job}/patience", seconds=None)
+    act(desk, "timers", gpus=8, seconds=None)
+    scheduler = desk.service.daemon.scheduler
+    assert scheduler is not None
+    assert not scheduler.words.of("patience")
+    assert not scheduler.words.of("timer")
+
+
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -299,7 +355,8 @@ def test_dialogs(desk: Desk) -> None:
     assert "at most 500 characters" in post(f"/act/hold/{job}", f"why={'x' * 501}", op).text
     done = post(f"/act/hold/{job}", "why=r%C3%A4ume", op)
     assert json.loads(done.headers["hx-trigger"]) == {"dally:acted": "put on hold by op: räume"}
-    assert post(f"/act/release/{job}", "", ann).headers["hx-trigger"]
+    assert "only operators release what operators hold" in post(f"/act/release/{job}", "", ann).text
+    assert post(f"/act/release/{job}", "why=now", op).headers["hx-trigger"]
     assert post(f"/act/priority/{job}", "why=now", op).headers["hx-trigger"]
     assert (
         post(f"/act/patience/{job}", "why=now&how=wait&minutes=x", op).text.count("Minutes: must be a number") == 1

@@ -68,33 +68,42 @@ class Acts:
 
     # What is ours.
 
-    def hold(self, job_id: str, who: str, why: str) -> Act:
-        """The job is not offered GPUs until it is released; one that runs is stopped as if preempted."""
-        return self._between_turns(lambda: self._hold(job_id, who, why))
+    def hold(self, job_id: str, who: str, why: str, as_user: bool = False) -> Act:
+        """The job is not offered GPUs until it is released; one that runs is stopped as if preempted.
 
-    def _hold(self, job_id: str, who: str, why: str) -> Act:
+        `as_user`: by somebody who is no operator; users release only what users hold.
+        """
+        return self._between_turns(lambda: self._hold(job_id, who, why, as_user))
+
+    def _hold(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
         word = scheduler.words.of(HOLD).get(job_id)
-        if word is not None:
+        if word is not None and (as_user or not word.by_user):  # an operator's hold goes over a user's
             raise ActRefused(f"job {job_id!r} is held already, {word.by()}")
         if not told.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
+        if told.state not in (base.QUEUED, base.HELD):
+            self._check_not_dry()
         act = Act(HOLD, who, why, "put on hold", job_id, told.user)
-        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, self._word(act)))
+        new = Word(who, why, self._service.clock.now(), by_user=as_user)
+        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, new))
 
-    def release(self, job_id: str, who: str, why: str) -> Act:
+    def release(self, job_id: str, who: str, why: str, as_user: bool = False) -> Act:
         """Take a hold of ours back."""
-        return self._between_turns(lambda: self._release(job_id, who, why))
+        return self._between_turns(lambda: self._release(job_id, who, why, as_user))
 
-    def _release(self, job_id: str, who: str, why: str) -> Act:
+    def _release(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
-        if job_id not in scheduler.words.of(HOLD):
+        word = scheduler.words.of(HOLD).get(job_id)
+        if word is None:
             if told.state == base.HELD:
                 by = f"{self._service.backend.name} holds it" + (f": {told.reason}" if told.reason else "")
                 raise ActRefused(f"job {job_id!r}: {by}; only its own tools release it")
             raise ActRefused(f"job {job_id!r} is not on hold")
+        if as_user and not word.by_user:
+            raise ActRefused(f"job {job_id!r} is held {word.by()}; only operators release what operators hold")
         act = Act(RELEASE, who, why, "taken off hold", job_id, told.user)
         return self._say(scheduler, act, scheduler.words.without(HOLD, job_id))
 
@@ -123,11 +132,13 @@ class Acts:
         return self._between_turns(lambda: self._set_patience(job_id, seconds, who, why))
 
     def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
-        scheduler = self._with_timers()
+        scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
         words = scheduler.words
         if seconds is None and job_id not in words.of(PATIENCE):
             raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
+        if seconds is not None:
+            self._check_timers(scheduler)
         act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.user)
         if seconds is None:
             return self._say(scheduler, act, words.without(PATIENCE, job_id))
@@ -139,21 +150,21 @@ class Acts:
         return self._between_turns(lambda: self._set_timer(gpus, seconds, who, why))
 
     def _set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
-        scheduler = self._with_timers()
+        scheduler = self._scheduler()
         words = scheduler.words
         if seconds is None and str(gpus) not in words.of(TIMER):
             raise ActRefused(f"nobody has set a timer for gangs of {gpus} GPUs")
+        if seconds is not None:
+            self._check_timers(scheduler)
         act = Act(TIMER, who, why, f"gangs of {gpus} GPUs {_patience_text(seconds)}")
         if seconds is None:
             return self._say(scheduler, act, words.without(TIMER, str(gpus)))
         return self._say(scheduler, act, words.saying(TIMER, str(gpus), self._word(act, seconds)))
 
-    def _with_timers(self) -> Scheduler:
-        found = self._scheduler()
-        if not found.state.policy.has_timers():
+    def _check_timers(self, scheduler: Scheduler) -> None:
+        if not scheduler.state.policy.has_timers():
             name = self._service.config.setup.policy
             raise ActRefused(f"policy {name} has no timers: its jobs do not hold out for closer places")
-        return found
 
     def _word(self, act: Act, value: float = NEVER) -> Word:
         return Word(act.who, act.why, self._service.clock.now(), value)
@@ -174,10 +185,12 @@ class Acts:
 
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job; its id."""
+        self._check_not_dry()
         return self._between_turns(lambda: self._service.backend.submit(request))
 
     def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
         """End a job, wherever it is."""
+        self._check_not_dry()
         act = Act(CANCEL, who, why, "told to end", job_id, owner)
         return self._between_turns(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
 
@@ -190,9 +203,8 @@ class Acts:
         return self._on_machine(Act(RESUME, who, why, "resumed", machine=machine))
 
     def _on_machine(self, act: Act) -> Act:
+        self._check_not_dry()
         service = self._service
-        if service.config.dry_run:
-            raise ActRefused("this is a dry run: nothing is done to the cluster")
         machine = act.machine or ""
         if act.what == DRAIN:
             return self._between_turns(lambda: self._ask(act, lambda: service.backend.drain(machine, act.why)))
@@ -217,6 +229,10 @@ class Acts:
         if service.daemon.scheduler is not None:
             service.daemon.scheduler.hear(None, event)
         return act
+
+    def _check_not_dry(self) -> None:
+        if self._service.config.dry_run:
+            raise ActRefused("this is a dry run: nothing is done to the cluster")
 
     def _scheduler(self) -> Scheduler:
         found = self._service.daemon.scheduler

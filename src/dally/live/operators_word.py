@@ -31,6 +31,7 @@ class Word:
     why: str
     at_s: float
     value: float = NEVER
+    by_user: bool = False  # who is no operator
 
     def by(self) -> str:
         """By whom and why, to end a sentence with."""

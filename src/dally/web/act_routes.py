@@ -26,15 +26,15 @@ async def hold(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) ->
     """Keep a job from running until it is released; one that runs is stopped as if preempted."""
     await live_job(site, caller, job_id)
     why = reason_of(caller, asked.why)
-    return await done(lambda: Acts(site.service).hold(job_id, who(caller), why))
+    return await done(lambda: Acts(site.service).hold(job_id, who(caller), why, not is_operator(caller)))
 
 
 @router.post("/jobs/{job_id}/release", response_model=Acted, responses=answers(400, 404, 409))
 async def release(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) -> Acted:
-    """Let a job run again that was held here."""
+    """Let a job run again that was held here; users only what users held."""
     await live_job(site, caller, job_id)
     why = reason_of(caller, asked.why)
-    return await done(lambda: Acts(site.service).release(job_id, who(caller), why))
+    return await done(lambda: Acts(site.service).release(job_id, who(caller), why, not is_operator(caller)))
 
 
 @router.post("/jobs/{job_id}/priority", response_model=Acted, responses=answers(400, 404, 409))
