@@ -145,7 +145,7 @@ class Stories:
     def _stopped(self, kind: str, job: dict[str, Any], own: pl.DataFrame, time_s: float) -> str:
         if kind == "submit":
             model = f", trains {job['model']}" if job["model"] else ""
-            return f"submitted; asks for {job['gpus']} GPUs{model}"
+            return f"submitted; asks for {job['gpus']} GPU{'s' if job['gpus'] != 1 else ''}{model}"
         if kind == "evict":
             return "lost its GPUs: one of its machines failed"
         lost = own.filter(pl.col("kind") == "lose", pl.col("time_s") == time_s)
