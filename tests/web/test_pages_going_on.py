@@ -66,6 +66,10 @@ def test_back_filters_and_focus(desk: Desk, visitor: Visitor) -> None:
         page.evaluate(REFRESH)
         visitor.until(lambda link=link: page.locator(f"#{link}[data-old]").count() == 0)  # type: ignore[misc]
         assert page.evaluate("document.activeElement.id") == link
+    desk.client.delete("/api/v1/jobs/2")
+    desk.turn()
+    visitor.until(lambda: page.locator("#job-2").count() == 0)
+    visitor.until(lambda: page.evaluate("document.activeElement.id") == "main")
 
 
 def test_what_failed_or_was_missed_is_caught_up(desk: Desk, visitor: Visitor) -> None:

@@ -47,8 +47,8 @@ def job_dialog(what: str, job: Job, first: bool) -> Dialog | None:
 
 def _priority(job: Job, name: str, first: bool) -> Dialog:
     if not first:
-        by = f"{job.first_by} put it first; it" if job.first_by else "It"
-        return Dialog(f"Put {name} back in line?", f"{by} goes back to its place.", "Put it back", first=False)
+        tells = "It goes back to its place" + (f"; {job.first_by} put it first." if job.first_by else ".")
+        return Dialog(f"Put {name} back in line?", tells, "Put it back", first=False)
     tells = (
         "It is offered GPUs before all others who wait, and keeps what it gets. "
         "Where the policy stops jobs for others, some may be stopped for it."

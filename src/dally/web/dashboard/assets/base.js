@@ -211,6 +211,16 @@ document.getElementById("theme")?.addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => tell("dally:theme"));
 
+// The focus is put back by htmx where the piece that came has what it was on; else the keyboard goes on from the page.
+
+let wasInside = false;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  wasInside = event.detail.target.contains(document.activeElement) && document.activeElement !== body;
+});
+document.addEventListener("htmx:afterSettle", () => {
+  if (wasInside && document.activeElement === body) document.getElementById("main").focus({ preventScroll: true });
+});
+
 document.addEventListener("htmx:afterSwap", () => { showClocks(); showTimes(); });
 setInterval(showClocks, 1000);
 showClocks();
