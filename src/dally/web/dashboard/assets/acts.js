@@ -8,8 +8,8 @@ let opener = null;
 function open(dialog) {
   dialog.addEventListener("close", () => {
     dialog.remove();
-    if (opener?.isConnected) opener.focus();
-    else document.getElementById("main").focus();
+    const back = opener?.isConnected ? opener : document.getElementById(opener?.id);
+    (back ?? document.getElementById("main")).focus();
   });
   dialog.showModal();
 }
