@@ -5,6 +5,7 @@ It is ours, not the cluster's: the same on every backend, and known after a rest
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ class Words:
         """With that taken back."""
         return Words({**self.said, kind: {name: word for name, word in self.of(kind).items() if name != about}})
 
-    def outlive(self, ended: dict[str, Any]) -> Words:
+    def outlive(self, ended: Container[str]) -> Words:
         """Without what was said of jobs that ended; the same if nothing was."""
         found = self
         for kind in OF_JOBS:

@@ -5,27 +5,39 @@ from __future__ import annotations
 from dally.engine.rates import advance
 from dally.engine.state import State
 from dally.live.facts import job_of
+from dally.live.left_out import LeftOut
 from dally.live.operators_word import FIRST, Words
 from dally.live.roster import Roster
 from dally.live.store import Store
 from dally.live.store.job_rows import restore_clocks, told_of
-from dally.model import INFINITY
+from dally.model import INFINITY, STATUS_NAMES
 
 LEARNT = "learnt"  # the fact under which a policy's knowledge is kept
 
 
-def restore(store: Store, state: State, roster: Roster, words: Words, now: float) -> None:
-    """Take up every job that had not ended, with its clocks and leases, and what was wanted of it."""
+def restore(store: Store, state: State, roster: Roster, words: Words, now: float) -> LeftOut:
+    """Take up every job that had not ended, with its clocks and leases, and what was wanted of it.
+
+    Those that do not fit are returned.
+    """
     learnt = store.fact(LEARNT)
     if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
         state.policy.load(learnt["knows"])
     gpus = int(roster.topology.total_gpus())
-    for row in store.live_jobs():
+    left_out = LeftOut()
+    rows = store.live_jobs()
+    newest = {row["job_id"]: row["number"] for row in rows}
+    for row in rows:
         told = told_of(row)
-        if told.gpus > gpus:  # the cluster has become smaller: see truth.py
-            continue
         job = job_of(told, row["number"], row["submit_s"], roster.usual_model)
         restore_clocks(job, row["clocks"])
+        if row["number"] != newest[job.job_id]:
+            left_out.add_replaced(job, told)
+            continue
+        if told.gpus > gpus:  # the cluster has become smaller: see truth.py
+            job.status = STATUS_NAMES.index(row["status"])
+            left_out.add(job, told)
+            continue
         lease_end_s = job.lease_end_s
         job.first = job.job_id in words.of(FIRST)
         job.patient_until_s = words.patient_until_s(job.job_id)
@@ -44,3 +56,4 @@ def restore(store: Store, state: State, roster: Roster, words: Words, now: float
     for wanted in store.wanted():
         if wanted.job_id in roster.jobs:
             roster.wanted[wanted.job_id] = wanted
+    return left_out

@@ -70,9 +70,9 @@ class Scheduler:
         self._timers_s: dict[int, float] = {}  # as the policy was told
         self._instructed: set[str] = set()  # jobs of which it was told something
         self._news: list[dict[str, Any]] = []  # what was said since
-        recovery.restore(store, self.state, self.roster, self.words, clock.now())
+        self._left_out = recovery.restore(store, self.state, self.roster, self.words, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
-        self._written: set[str] = set(self.roster.wanted)  # what is wanted, as the store knows it
+        self._written = {wanted.job_id for wanted in store.wanted()}  # what is wanted, as the store knows it
         self._learnt_s = clock.now()
 
     def hear(self, words: Words | None, said: dict[str, Any]) -> None:
@@ -143,7 +143,10 @@ class Scheduler:
         rows = [self._row(job, seen) for job in self._touched(log)]
         rows += [ended_row(job, told, REPLACED, seen.now) for job, told in seen.replaced]
         wanted = self.roster.wanted
-        words = self.words.outlive(seen.ended)
+        others, ends = self._left_out.look(self.roster, seen.now)
+        rows += others
+        turn.log = ends + turn.log
+        words = self.words.outlive({*seen.ended, *(row["job_id"] for row in ends)})
         with self.store.transaction() as connection:
             self.store.write_jobs(connection, rows)
             self.store.write_wanted(connection, wanted.values(), self._written - set(wanted))

@@ -40,6 +40,12 @@ def would_row(now: float, job_id: str, what: str) -> dict[str, Any]:
     return {"time_s": now, "kind": WOULD, "job_id": job_id, **none, "reason": what}
 
 
+def end_row(now: float, job_id: str, kind: int) -> dict[str, Any]:
+    """That a job ended which the engine does not know."""
+    none = dict.fromkeys(("machine", "tier", "placement"))
+    return {"time_s": now, "kind": KIND_NAMES[kind], "job_id": job_id, **none, "reason": ""}
+
+
 def act_row(now: float, job_id: str | None, machine: str | None, what: str) -> dict[str, Any]:
     """What somebody did."""
     where: dict[str, Any] = dict.fromkeys(("tier", "placement"))
