@@ -127,10 +127,15 @@ def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[...
 
 def test_a_cluster_that_became_too_small_for_a_job_goes_on(desks: Callable[..., Desk]) -> None:
     desk = desks("dally", "slow")
+    over = desk.submit(32, 10.0)
+    for after_s in (1.0, 1.0, 20.0):
+        desk.turn(after_s)
     large, _ = desk.submit(32), desk.submit(32)
     desk.turn()
-    desk.service.topology = read_topology("1x2x8")
+    desk.service.topology = read_topology("2x8")
     desk.service.daemon._scheduler = None  # as after a restart
     desk.turn()
     assert f"job {large} asks for more GPUs than there are" in desk.get("status")["problems"]
     assert desk.get("jobs")["total"] == 0
+    for path in (f"jobs/{over}", f"jobs/{over}/explanation"):
+        assert desk.client.get(f"/api/v1/{path}").status_code == 200, "though there was a tier more when it ran"

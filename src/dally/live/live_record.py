@@ -14,7 +14,7 @@ from dally.errors import InputError
 from dally.live.facts import job_of, known_model
 from dally.live.setup import Setup
 from dally.live.store import Store
-from dally.live.store.job_rows import UNKNOWN, told_of
+from dally.live.store.job_rows import UNKNOWN, tier_of, told_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.store.share_rows import TABLES
@@ -137,7 +137,7 @@ class LiveRecord(Record):
             "compute_s": clocks["compute_s"],
             "comm_s": clocks["comm_s"],
             "preemptions": clocks["preemptions"],
-            "tier": self.tiers[clocks["tier"]] if clocks["tier"] >= 0 else "",
+            "tier": tier_of(row, self.tiers),
             "status": row["status"],
             "slowdown": worked_s / clocks["work_s"] if clocks["work_s"] > 0.0 else None,
             "outcome": row["outcome"] if row["outcome"] != UNKNOWN else "",

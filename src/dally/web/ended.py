@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, told_of
+from dally.live.store.job_rows import REPLACED, tier_of, told_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.web.bodies import Job
@@ -46,7 +46,6 @@ def whose(caller: Caller, user: str | None) -> str | None:
 
 def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
     told, clocks = told_of(row), row["clocks"]
-    tier = int(clocks["tier"])
     return Job(
         job_id=row["job_id"],
         name=told.name,
@@ -61,7 +60,7 @@ def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
         since_s=clock.wall_s(row["finish_s"]),
         place=None,
         placement={},
-        tier=tiers[tier] if tier >= 0 else "",
+        tier=tier_of(row, tiers),
         work_s=clocks["work_s"],
         expected_s=told.expected_s,
         slowdown=None,

@@ -50,6 +50,12 @@ def restore_clocks(job: Job, clocks: dict[str, Any]) -> None:
     job.lease_end_s = INFINITY if lease_end_s is None else lease_end_s
 
 
+def tier_of(row: dict[str, Any], tiers: list[str]) -> str:
+    """The tier that the job sat in last; empty: none, or none of these, as the cluster was another then."""
+    tier = int(row["clocks"]["tier"])
+    return tiers[tier] if 0 <= tier < len(tiers) else ""
+
+
 def told_of(row: dict[str, Any]) -> ClusterJob:
     """What the backend had said of the job."""
     return ClusterJob(**row["told"])
