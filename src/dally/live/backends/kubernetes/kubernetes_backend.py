@@ -189,6 +189,8 @@ class KubernetesBackend(Backend):
         gang = self._gangs.find(job_id)
         if not gang.bound:
             return
+        if gang.bare:
+            raise BackendError("nobody would make its pods anew")
         self._lead()
         stuck = self._evictor.evict(gang.bound)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
