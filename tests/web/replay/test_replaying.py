@@ -87,6 +87,11 @@ def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
     after = next(time_s for time_s in times if time_s > 20_000.0)
     before = max(time_s for time_s in times if time_s < 20_000.0)
     reader = read("/queue?at=20000")
+    reader.expected = ("503",)
+    gone: list[bool] = []  # a route takes its time to hold: it is there from the beginning
+    reader.page.route(
+        "**/replay/near.json*", lambda route: route.fulfill(status=503) if gone else route.continue_()
+    )
     reader.page.locator("[data-step=after]").click()
     reader.holds(f"dally.replay.at_s === {after} && dally.replay.settled")
     reader.page.locator("main").focus()
@@ -101,8 +106,7 @@ def test_steps_from_event_to_event(read: Read, day: FolderRecord) -> None:
     for key, at in ((".", place), (".", place + 1), (",", place), (",", place - 1)):
         reader.page.keyboard.press(key)
         reader.holds(f"dally.replay.at_s === {times[at]} && dally.replay.settled")
-    reader.expected = ("503",)
-    reader.page.route("**/replay/near.json*", lambda route: route.fulfill(status=503))
+    gone.append(True)
     reader.page.keyboard.press(".")
     reader.until(lambda: reader.page.get_by_text("is dally view still running?").count() == 1)
 
