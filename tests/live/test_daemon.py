@@ -115,6 +115,32 @@ def test_a_bug_of_the_policy_costs_turns_and_not_the_daemon(life: Life, monkeypa
     assert life.daemon.failures["policy"] > 0
 
 
+@pytest.mark.parametrize("error", [ValueError("int of '...'"), InputError("queues.toml: line 3")])
+def test_nothing_ends_a_daemon_that_has_begun(
+    life: Life, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(first, base.RUNNING)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeBackend, "snapshot", fail)
+        life.until_failing(str(error))
+    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    life.until(second, base.RUNNING)
+    assert life.daemon.failures["daemon"] > 0
+
+
+def test_wrong_input_ends_one_that_has_not(tmp_path: Path) -> None:
+    def begin() -> Scheduler:
+        raise InputError("queues.toml: line 3")
+
+    with pytest.raises(InputError, match="line 3"):
+        Daemon(FakeBackend(1, 2, 8), begin).run()
+
+
 def test_the_backend_goes_away_and_comes_back(life: Life) -> None:
     job = life.backend.submit(SubmitRequest(8, expected_s=1e6))
     life.until(job, base.RUNNING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from dally.cluster.topology import grid
@@ -12,6 +14,7 @@ from dally.live.eta.conformal import Margins
 from dally.live.eta.estimator import Effort, Estimator
 from dally.live.eta.fates import Fates
 from dally.live.eta.forecast import Forecast, forecast_of, pays_from_s
+from dally.live.eta.forecaster import WorkerForecaster
 from dally.live.eta.future import Started, run_future
 from dally.live.eta.past_jobs import PastJob
 from dally.live.eta.present import dump_present, load_present
@@ -134,3 +137,24 @@ def test_a_future_that_is_cut_short_goes_on_at_the_same_pace(monkeypatch: pytest
     assert 1 <= len(short.started) < 39
     assert len(short.started) + len(short.guessed) == 39
     assert short.guessed[39] == pytest.approx(39 * 60.0, rel=0.1)
+
+
+def test_a_worker_that_was_killed_is_missed_by_nobody() -> None:
+    world, forecaster = World("fifo", (16, 100.0), (8, 50.0)), WorkerForecaster()
+    question = Question((1,), effort=SURE)
+    try:
+        before = forecaster.ask(world.content(), question)
+        pool = forecaster._pool
+        assert pool is not None
+        (worker,) = pool._processes.values()
+        worker.kill()
+        worker.join()
+        late = [PastJob(-1, -600.0, 8, 60.0, user="a", model="resnet50")]
+        for _ in range(50):  # until the pool has noticed
+            forecaster.learn(late, 0.0)
+            if forecaster._pool is None:
+                break
+            time.sleep(0.1)
+        assert forecaster.ask(world.content(), question).fates.keys() == before.fates.keys()
+    finally:
+        forecaster.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dally.cluster.topology import grid
+from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ClusterJob, SubmitRequest
 from dally.live.backends.local import LocalBackend
@@ -128,6 +129,26 @@ def test_a_job_without_a_command_takes_its_time(tmp_path: Path) -> None:
     began = time.monotonic()
     until(backend, job, base.FINISHED)
     assert time.monotonic() - began < 20.0
+
+
+def test_a_folder_that_cannot_be_read_costs_nobody_else_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = opened(tmp_path)
+    first = backend.submit(command("sleep 60"))
+
+    def full(*_: object) -> None:
+        raise InputError("job.json: no space left on the device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dally.live.backends.job_folder.write_whole", full)
+        with pytest.raises(BackendError, match="no space left"):
+            backend.submit(command("sleep 60"))
+    assert backend.submit(command("sleep 60")) == "2"
+    (tmp_path / "jobs" / "2" / "job.json").unlink()
+    again = opened(tmp_path)
+    assert [job.job_id for job in again.snapshot().jobs] == [first]
+    assert again.submit(command("sleep 60")) == "3"
 
 
 def test_what_it_refuses(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 
+import httpx
 import pytest
 from sqlalchemy import select
 
@@ -11,7 +14,7 @@ from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.store.schema import TOKENS
 from dally.web import keys
-from dally.web.server import ApiServer, is_loopback
+from dally.web.server import ApiServer, LocalServer, is_loopback
 from dally.web.tokens import add_token, remove_token
 from tests.web.conftest import Desk
 
@@ -153,6 +156,22 @@ def test_text_stays_text(desk: Desk) -> None:
     assert desk.get("jobs")["total"] == 1
     html = desk.client.get("/docs")
     assert html.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_who_asks_for_nothing_is_let_go(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dally.web.server.READ_WITHIN_S", 0.2)
+    server = LocalServer(desk.app, "127.0.0.1:0")
+    server.start()
+    host, port = server.url.removeprefix("http://").split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=20.0) as silent:
+            assert silent.recv(1) == b""
+        with httpx.Client() as asks:  # who asks for something stays
+            for _ in range(2):
+                assert asks.get(f"{server.url}/healthz").status_code == 200
+                time.sleep(0.4)
+    finally:
+        server.stop()
 
 
 def test_where_it_listens_without_tokens(desk: Desk) -> None:

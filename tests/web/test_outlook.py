@@ -70,6 +70,11 @@ def test_what_was_said_is_compared_with_what_came(busy: Desk) -> None:
     assert (day["day"], day["answers"]) == ("1970-01-01", 1)
     assert day["error_s"] == pytest.approx(100.0, abs=5.0)
     assert busy.service.outlook._learnt().known() == 1
+    store = busy.service.store
+    store.prune(-1e9, -1e9)
+    assert len(busy.get("calibration")["days"]) == 1
+    store.prune(1e9, 1e9)
+    assert busy.get("calibration")["days"] == []
     assert busy.get("outlook") == {"etas": []}
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from dally.errors import PolicyError
+from dally.errors import InputError, PolicyError
 from dally.live.backends.base import Backend, BackendError
 from dally.live.board import Board, board_of
 from dally.live.scheduler import Scheduler, Turn
@@ -20,6 +20,7 @@ from dally.report.by_hand import ACT
 PAUSE_S: Final = 1.0  # between two looks at the backend, of the wall clock
 PRUNE_EVERY_S: Final = 3600.0
 KEEP_REASONS_S: Final = 7 * 86400.0  # of the engine's clock
+KEEP_PREDICTIONS_S: Final = 30 * 86400.0
 LOGGED: Final = ("job_id", "machine", "tier", "placement", "reason")  # of an event, where there is something to say
 
 log = structlog.get_logger("dally")
@@ -37,7 +38,7 @@ class Daemon:
         self.board = Board()
         self.turns = 0
         self.failing = ""  # why the latest turn did not come about
-        self.failures = {"backend": 0, "store": 0, "policy": 0}  # turns that did not come about
+        self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # turns that did not come about
         self.watchers: list[Callable[[Turn, float], None]] = []  # told of each turn, and its CPU seconds
         self.lock = threading.Lock()  # held during a turn: whoever asks the backend for something takes it too
         self._begin = begin
@@ -55,7 +56,7 @@ class Daemon:
         return self._scheduler
 
     def run(self) -> None:
-        """Until `stop`. An error of the backend or the store costs a turn, never the daemon."""
+        """Until `stop`. Whatever goes wrong costs a turn, never the daemon; but wrong input does at the first."""
         while not self._stop.is_set():
             pause_s = self._pause_s
             try:
@@ -68,6 +69,13 @@ class Daemon:
             except (StoreError, PolicyError) as error:
                 self._scheduler = None  # what it decided is not on the disk, so it did not happen
                 self._fails("store" if isinstance(error, StoreError) else "policy", str(error))
+            except Exception as error:
+                if self.turns == 0 and isinstance(error, InputError):
+                    raise
+                self._scheduler = None
+                if self.failing != repr(error):
+                    log.exception("bug")
+                self._fails("daemon", repr(error))
         log.info("stopped", turns=self.turns)
 
     def turn(self) -> Turn:
@@ -125,4 +133,4 @@ class Daemon:
     def _prune(self, scheduler: Scheduler, now: float) -> None:
         if now - self._pruned_s > PRUNE_EVERY_S * scheduler.clock.speed:
             self._pruned_s = now
-            scheduler.store.prune(now - KEEP_REASONS_S)
+            scheduler.store.prune(now - KEEP_REASONS_S, now - KEEP_PREDICTIONS_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
 import socket
@@ -13,11 +14,13 @@ from ipaddress import ip_address
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.config import Config
 from dally.web.app import make_app
+from dally.web.doorman import READ_WITHIN_S
 from dally.web.keys import Keys
 
 STARTS_WITHIN_S: Final = 10.0
@@ -64,6 +67,18 @@ class ApiServer:
         if self._thread.is_alive():
             self._thread.join(STOPS_WITHIN_S)
         self._socket.close()
+
+
+class Prompt(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Lets go of who connects and asks for nothing: there is room for so many."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(READ_WITHIN_S, self._let_go)
+
+    def _let_go(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 class LocalServer:
@@ -136,6 +151,7 @@ def _listen(host: str, port: int, config: Config) -> socket.socket:
 def _uvicorn(config: Config, app: object) -> uvicorn.Config:
     made = uvicorn.Config(
         app,  # type: ignore[arg-type]
+        http=Prompt,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -32,16 +32,18 @@ class JobFolder:
 
     @classmethod
     def make(cls, path: Path, job: ClusterJob, command: tuple[str, ...], folder: str) -> JobFolder:
-        """The folder of a new job."""
-        try:
-            path.mkdir()
-        except OSError as error:
-            raise BackendError(f"{path}: cannot be made: {error.strerror}") from None
+        """The folder of a new job, there with all that is in it or not at all."""
         values = {
             "job": asdict(job), "command": command, "folder": folder, "since_s": time.time(), "ran_s": 0.0,
             "restarts": 0, "after": "",
         }  # fmt: skip
-        _write(path, values)
+        new = path.with_name(f"{path.name}.new")
+        try:
+            new.mkdir(exist_ok=True)
+            _write(new, values)
+            new.rename(path)
+        except OSError as error:
+            raise BackendError(f"{path}: cannot be made: {error.strerror}") from None
         return cls(path)
 
     def become(self, state: str, placement: Placement | None = None, reason: str = "", after: str = "") -> None:

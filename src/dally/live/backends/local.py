@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from dally.cluster.topology import Topology
 from dally.live.backends import base
 from dally.live.backends.base import (
@@ -31,13 +33,15 @@ KEEP_ENDED_S: Final = 3600.0  # jobs that ended longer ago are no longer told of
 # Runs the job and leaves its exit code behind, though nobody may be there to ask for it: the daemon may have died.
 WRAPPER: Final = """
 trap : TERM
-echo $$ > pid.new && mv pid.new pid
+echo $$ > pid.new && mv pid.new pid || exit 1
 cd "$DALLY_FOLDER" 2>/dev/null
 "$@" & child=$!
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
 echo $code > "$DALLY_STATE/exit.new" && mv "$DALLY_STATE/exit.new" "$DALLY_STATE/exit"
 """
+
+log = structlog.get_logger("dally")
 
 
 class LocalBackend(Backend):
@@ -52,7 +56,8 @@ class LocalBackend(Backend):
         self._topology = topology
         self._speed = speed
         self._grace_s = grace_s
-        self._jobs = {int(path.name): JobFolder(path) for path in self._folder.iterdir() if path.name.isdigit()}
+        self._last = 0  # number that a job has had
+        self._jobs = self._read()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._drained_path = folder / "drained.json"
         self._drained: dict[str, str] = read_drained(self._drained_path)  # why, by machine
@@ -60,6 +65,19 @@ class LocalBackend(Backend):
             ClusterMachine(name, int(gpus), gpu_type=gpu_type)
             for name, gpus, gpu_type in zip(topology.names[0], topology.gpus[0], topology.gpu_types, strict=True)
         )
+
+    def _read(self) -> dict[int, JobFolder]:
+        """The jobs of the folder; one that cannot be read keeps its number, and nobody from the others."""
+        found: dict[int, JobFolder] = {}
+        for path in self._folder.iterdir():
+            if not (path.name.isascii() and path.name.isdigit()):
+                continue
+            self._last = max(self._last, int(path.name))
+            try:
+                found[int(path.name)] = JobFolder(path)
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                log.error("job_left_out", folder=str(path), why=repr(error))
+        return found
 
     def identity(self) -> str:
         """Its folder."""
@@ -86,13 +104,14 @@ class LocalBackend(Backend):
 
     def submit(self, request: SubmitRequest) -> str:
         """A folder for the job; it is queued."""
-        number = max(self._jobs, default=0) + 1
+        number = self._last + 1
         job = ClusterJob(
             str(number), base.QUEUED, request.gpus, time.time(), name=request.name, user=request.user,
             account=request.account, model=request.model, limit_s=request.limit_s, expected_s=request.expected_s,
             checkpoint_every_s=request.checkpoint_every_s,
         )  # fmt: skip
         self._jobs[number] = JobFolder.make(self._folder / str(number), job, request.command, request.folder)
+        self._last = number
         return str(number)
 
     def start(self, job_id: str, placement: Placement) -> None:

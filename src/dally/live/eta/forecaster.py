@@ -46,7 +46,10 @@ class WorkerForecaster(Forecaster):
         self._known += past
         del self._known[:-MOST_KNOWN]
         if self._pool is not None and past:
-            self._tell(self._pool, past, now)
+            try:
+                self._tell(self._pool, past, now)
+            except BrokenProcessPool:
+                self._pool = None  # the next question starts another, which is told all that is known
 
     def ask(self, content: bytes, question: Question) -> Answer:
         for attempt in (1, 2):

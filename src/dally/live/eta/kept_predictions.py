@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from statistics import median
+from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
@@ -13,6 +14,9 @@ from dally.live.eta.conformal import LATEST, Interval, Truth
 from dally.live.store import Store
 from dally.live.store.schema import PREDICTIONS
 from dally.model import INFINITY
+
+MOST_READ: Final = 50_000  # answers that are looked at: with a long queue there are as many in half a day
+Answered = tuple[Interval, Interval, float]  # as told, of the futures themselves, and the seconds that came
 
 
 @dataclass(frozen=True)
@@ -69,17 +73,19 @@ def latest_truths(store: Store) -> list[Truth]:
 
 
 def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:
-    """Day by day (UTC), the latest first."""
-    days: dict[str, list[dict[str, object]]] = {}
-    for row in store.rows(select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None))):
-        day = datetime.fromtimestamp(wall_s(row["asked_s"]), UTC).date().isoformat()
-        days.setdefault(day, []).append(row)
-    return [_day(day, rows) for day, rows in sorted(days.items(), reverse=True)]
+    """Day by day (UTC), the latest first, as far as the latest answers go back."""
+    columns = select(PREDICTIONS.c.asked_s, PREDICTIONS.c.told, PREDICTIONS.c.raw, PREDICTIONS.c.wait_s)
+    query = columns.where(PREDICTIONS.c.wait_s.is_not(None)).order_by(PREDICTIONS.c.asked_s.desc()).limit(MOST_READ)
+    days: dict[str, list[Answered]] = {}
+    for asked_s, told, raw, wait_s in store.tuples(query):
+        day = datetime.fromtimestamp(wall_s(asked_s), UTC).date().isoformat()
+        days.setdefault(day, []).append((_read(told), _read(raw), wait_s))
+    return [_day(day, rows) for day, rows in days.items()]
 
 
-def _day(day: str, rows: list[dict[str, object]]) -> CalibrationDay:
-    told = [(_read(row["told"]), float(str(row["wait_s"]))) for row in rows]
-    raw = [(_read(row["raw"]), wait_s) for row, (_, wait_s) in zip(rows, told, strict=True)]
+def _day(day: str, rows: list[Answered]) -> CalibrationDay:
+    told = [(interval, wait_s) for interval, _, wait_s in rows]
+    raw = [(interval, wait_s) for _, interval, wait_s in rows]
     return CalibrationDay(
         day,
         len(rows),

@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from dally.errors import InputError
 from dally.live.store.migrate import migrate
-from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, WANTED
+from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, PREDICTIONS, WANTED
 from dally.live.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -75,10 +75,15 @@ class Store:
         if decisions:
             connection.execute(insert(DECISIONS), decisions)
 
-    def prune(self, before_s: float) -> None:
-        """Forget the reasons for what happened before a moment. Jobs and events are kept."""
+    def prune(self, reasons_before_s: float, predictions_before_s: float) -> None:
+        """Forget reasons for what happened, and what was said of starts, before a moment.
+
+        Jobs and events are kept, and what was said of those that still wait.
+        """
+        said = (PREDICTIONS.c.asked_s < predictions_before_s) & PREDICTIONS.c.wait_s.is_not(None)
         with self.transaction() as connection:
-            connection.execute(delete(DECISIONS).where(DECISIONS.c.time_s < before_s))
+            connection.execute(delete(DECISIONS).where(DECISIONS.c.time_s < reasons_before_s))
+            connection.execute(delete(PREDICTIONS).where(said))
 
     # What a restart and the API read.
 

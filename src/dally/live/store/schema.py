@@ -26,6 +26,7 @@ JOBS = Table(
     Column("placement", JSON),  # while it has GPUs
     Index("jobs_by_id", "job_id"),
     Index("jobs_by_status", "status"),
+    Index("jobs_by_end", "finish_s"),
 )
 
 # What was decided and is not so yet, one row per job.
