@@ -77,14 +77,16 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
         )
     entries = [gated(tape, name, scheduler) for name in ("p0", "p1")]
     server.pods = {f"{PODS}/{entry['metadata']['name']}": entry for entry in entries}
-    book.only(entries)
+    for entry in entries:
+        book.put(entry)
     key = GangKey("default", "gang", "g")
     pods = book.gang(key)
     assert job_of_gang(gang_of(key, pods, None, lambda _: False), False, False, "").state == base.QUEUED
     with ThreadPoolExecutor(2) as pool:
         binder = Binder(cast(KubeApi, server), pool, book, nodes, cast(Any, None), "dally")
         binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack"))
-    book.only(list(server.pods.values()))
+    for entry in server.pods.values():
+        book.put(entry)
     state = base.STARTING if scheduler != "dally" else base.RUNNING
     job = job_of_gang(gang_of(key, book.gang(key), None, lambda _: False), False, False, "")
     assert (job.state, job.placement) == (state, {"n0": 8, "n1": 8})

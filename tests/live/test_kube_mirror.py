@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import mirror as module
@@ -30,7 +31,7 @@ class Server:
         second = "continue" in query
         self.asked.append("list")
         about = {"resourceVersion": "10", **({} if second else {"continue": "more"})}
-        return {"metadata": about, "items": [thing("b" if second else "a", 5)]}
+        return {"metadata": about, "items": [thing("b", 5)] if second else [thing("broken", 4), thing("a", 5)]}
 
     def watch(self, path: str, version: str, seconds: int, stop: threading.Event) -> Iterator[Entry]:
         self.asked.append(f"watch {version}")
@@ -60,16 +61,16 @@ class Names:
         self.here.discard(entry["metadata"]["name"])
 
     def only(self, entries: list[Entry]) -> None:
-        self.here = {entry["metadata"]["name"] for entry in entries}
+        self.here &= {entry["metadata"]["name"] for entry in entries}
 
 
 def test_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resumed after a cut and at a bookmark's version; listed again after 410 and after what nobody understands."""
+    """Resumed after a cut and at a bookmark's version; listed again after 410 and after an answer of no sense."""
     monkeypatch.setattr(module, "PAUSES_S", (0.0,))
     added = {"type": "ADDED", "object": thing("c", 11)}
     bookmark = {"type": "BOOKMARK", "object": thing("", 20)}
     gone = {"type": "DELETED", "object": thing("a", 21)}
-    broken = {"type": "ADDED", "object": thing("broken", 22)}
+    broken = {"type": "ADDED", "object": {}}
     old = RefusedError("watch", 410, {"message": "too old"})
     server = Server([added], BackendError("cut"), RefusedError("watch", 403, {}), [bookmark], [gone], old, [broken])
     names = Names()
@@ -84,3 +85,17 @@ def test_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names.here == {"a", "b"}
     assert mirror.lists == 3
     mirror.stop()
+
+
+def test_one_object_that_nobody_understands() -> None:
+    """It is left out and told once; those before and after it are there, and the copy is whole."""
+    broken, more = ({"type": "ADDED", "object": thing(name, 22)} for name in ("broken", "c"))
+    server, names = Server([broken, more]), Names()
+    mirror = Mirror(cast(KubeApi, server), "/things", names)
+    with capture_logs() as told:
+        mirror.start()
+        until(lambda: names.here == {"a", "b", "c"})
+        mirror.wait_ready(1.0)
+        mirror.stop()
+    assert [line["what"] for line in told] == ["/things: broken: KeyError: 'spec'"]
+    assert mirror.lists == 1

@@ -126,6 +126,20 @@ def test_order_of_ranks() -> None:
     assert read_placement(write_placement({"n1": 8, "n2": 4})) == {"n1": 8, "n2": 4}
 
 
+@pytest.mark.parametrize("text", ["²", "9" * 5000, "-", "", "٣"])
+def test_numbers_that_are_none(text: str) -> None:
+    """Whoever can make a pod can write anything on it: it is taken for nothing said."""
+    index = "batch.kubernetes.io/job-completion-index"
+    notes = {index: text, "dally.io/placement": f"n1=8,n2={text}"}
+    found = gang(pod("p0", node="n1", annotations=notes), pod("p1", node="n1", annotations=notes))
+    assert (found.bound[0].rank_key[1:4], found.plan) == ((-1, -1, -1), {"n1": 8})
+    here = node_record(node("n1", size="8"), ())
+    for how in ("Gt", "Lt"):
+        assert not fits(
+            {"terms": [{"matchExpressions": [{"key": "size", "operator": how, "values": [text]}]}]}, here
+        )
+
+
 def test_sizes_that_controllers_state() -> None:
     template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
     assert size_of("Job", {"parallelism": 4, "completions": 3, "template": template}) == 3
@@ -136,7 +150,8 @@ def test_sizes_that_controllers_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("500m", 0.5), ("2Gi", 2.0**31), ("8", 8.0), ("1e3", 1000.0), ("x", 0.0), ("", 0.0)]
+    ("text", "number"),
+    [("500m", 0.5), ("2Gi", 2.0**31), ("8", 8.0), ("1e3", 1000.0), ("9" * 400, 2.0**63), ("x", 0.0), ("", 0.0)],
 )
 def test_quantities(text: str, number: float) -> None:
     assert quantity(text) == number
@@ -208,7 +223,8 @@ def test_types_of_gpu() -> None:
 def test_nodes_join_leave_and_move() -> None:
     """Joining and moving make the tree old; leaving does not: the machine is down."""
     book = NodeBook(KubeOptions(labels=("spine", "rack")), threading.Event())
-    book.only([node(f"n{number}", spine="s", rack=f"r{number // 2}") for number in range(4)])
+    for number in range(4):
+        book.put(node(f"n{number}", spine="s", rack=f"r{number // 2}"))
     topology = book.draw(lambda _: 0)
     assert (topology.tiers, topology.names[1]) == (["machine", "rack", "spine"], ["r0", "r1"])
     assert book.generation == 0
@@ -225,7 +241,8 @@ def test_nodes_join_leave_and_move() -> None:
 
 def test_without_labels_the_network_is_flat() -> None:
     book = NodeBook(KubeOptions(), threading.Event())
-    book.only([node("n1"), node("n2")])
+    book.put(node("n1"))
+    book.put(node("n2"))
     assert book.draw(lambda _: 0).tiers == ["machine", "network"]
     with pytest.raises(BackendError, match="no node has GPUs"):
         NodeBook(KubeOptions(), threading.Event()).draw(lambda _: 0)

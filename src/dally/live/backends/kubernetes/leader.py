@@ -15,6 +15,7 @@ import structlog
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.quantity import whole_number
 
 LASTS_S: Final = 6  # a lease that was not renewed for so long is free
 RENEW_S: Final = 1.5
@@ -156,4 +157,5 @@ def _born(pid: int) -> str:
 def _is_dead(holder: str) -> bool:
     """Whether a holder of our own house is no more: then nobody need wait until its lease has run out."""
     house, pid, born = ([*holder.rsplit("_", 2), "", ""])[:3]
-    return house == _house() and pid.isdigit() and _born(int(pid)) != born
+    number = whole_number(pid)
+    return house == _house() and number is not None and _born(number) != born

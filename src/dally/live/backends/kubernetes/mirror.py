@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Final, Protocol
 
+import structlog
+
 from dally.errors import one_line
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
@@ -14,6 +16,8 @@ WATCH_S: Final = 60  # after which the server ends a watch and it is resumed: a 
 PAGE: Final = 500  # objects of one answer
 PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
 TOO_OLD: Final = 410
+
+log = structlog.get_logger("dally")
 
 
 class Keeper(Protocol):
@@ -26,7 +30,7 @@ class Keeper(Protocol):
         """An object is gone."""
 
     def only(self, entries: list[Entry]) -> None:
-        """These are all there are."""
+        """There are no others; each of them is put next."""
 
 
 class Mirror:
@@ -40,6 +44,7 @@ class Mirror:
         self._api = api
         self._keeper = keeper
         self._query = query
+        self._unread: set[str] = set()  # objects that nobody understood: told once each
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -76,9 +81,7 @@ class Mirror:
                     self.version = ""
                 # Whatever it is, it is tried again: for a moment after its start a server answers 403 to everybody.
                 self.trouble = str(error)
-            except (
-                Exception
-            ) as error:  # an object that nobody has thought of: told, not taken for a copy that is whole
+            except Exception as error:  # an answer that nobody has thought of: told, not taken for a whole copy
                 self.version = ""
                 self.trouble = one_line(f"{self.path}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
             if self.trouble:
@@ -96,6 +99,8 @@ class Mirror:
             if not more:
                 break
         self._keeper.only(found)
+        for entry in found:
+            self._put(entry)
         self.lists += 1
         self.version = str(page["metadata"]["resourceVersion"])
 
@@ -106,10 +111,29 @@ class Mirror:
             entry = event["object"]
             if event["type"] == "DELETED":
                 self._keeper.drop(entry)
+                self._unread.discard(_name(entry))
             elif event["type"] != "BOOKMARK":
-                self._keeper.put(entry)
+                self._put(entry)
             self.version = entry["metadata"]["resourceVersion"]
+
+    def _put(self, entry: Entry) -> None:
+        """One object that cannot be understood is left as it was known: users make objects, and others go on."""
+        which = _name(entry)
+        try:
+            self._keeper.put(entry)
+        except Exception as error:
+            if which not in self._unread:
+                self._unread.add(which)
+                what = one_line(f"{self.path}: {which}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
+                log.warning("problem", what=what)
+        else:
+            self._unread.discard(which)
 
     def _healthy(self) -> None:
         self.trouble = ""
         self._ready.set()
+
+
+def _name(entry: Entry) -> str:
+    about = entry["metadata"]
+    return "/".join(filter(None, (about.get("namespace"), about.get("name"))))

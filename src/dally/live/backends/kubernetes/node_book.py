@@ -59,13 +59,11 @@ class NodeBook:
                 self._note()
 
     def only(self, entries: list[Entry]) -> None:
-        """These are all there are."""
+        """There are no others."""
         with self._lock:
             for name in self._nodes.keys() - {entry["metadata"]["name"] for entry in entries}:
                 del self._nodes[name]
                 self._note()
-        for entry in entries:
-            self.put(entry)
 
     def _note(self) -> None:
         self._changes += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +11,7 @@ from dally.live.backends import base
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_record import Needs
-from dally.live.backends.kubernetes.quantity import quantity
+from dally.live.backends.kubernetes.quantity import quantity, whole_number
 
 BARS: Final = frozenset(("NoSchedule", "NoExecute"))
 UNLIMITED: Final = 1e18  # of what a node does not tell of
@@ -89,7 +88,8 @@ def _rule_fits(rule: Entry, value: str | None) -> bool:
     if how == "NotIn":
         return value not in values
     if how in ("Gt", "Lt"):
-        if value is None or not re.fullmatch(r"-?[0-9]+", value) or not values:
+        here, asked = whole_number(value or ""), whole_number(str(values[0])) if values else None
+        if here is None or asked is None:
             return False
-        return int(value) > int(values[0]) if how == "Gt" else int(value) < int(values[0])
+        return here > asked if how == "Gt" else here < asked
     return value in values

@@ -44,12 +44,10 @@ class PodBook:
             self._forget(entry["metadata"]["uid"])
 
     def only(self, entries: list[Entry]) -> None:
-        """These are all there are."""
+        """There are no others."""
         with self.lock:
             for uid in self._pods.keys() - {entry["metadata"]["uid"] for entry in entries}:
                 self._forget(uid)
-        for entry in entries:
-            self.put(entry)
 
     def _put(self, pod: PodRecord) -> None:
         with self.lock:

@@ -10,7 +10,8 @@ from dally.live.backends.base import ClusterJob, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.owners import Controller
-from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.kubernetes.pod_record import MOST_GPUS, GangKey, PodRecord
+from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.stated_facts import JobFacts, read_facts
 
 
@@ -94,9 +95,10 @@ def gang_of(
 
 
 def read_placement(text: str) -> Placement:
-    """n01=8,n02=8."""
-    parts = (part.rpartition("=") for part in text.split(",") if part)
-    return {node: int(gpus) for node, _, gpus in parts if node and gpus.isdigit()}
+    """n01=8,n02=8; what makes no sense is left out: users can write on their pods too."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    found = {node: whole_number(gpus) or 0 for node, _, gpus in parts if node}
+    return {node: gpus for node, gpus in found.items() if 0 < gpus <= MOST_GPUS}
 
 
 def write_placement(placement: Placement) -> str:

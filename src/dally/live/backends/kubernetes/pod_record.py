@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple
 from dally.cluster.formats.kubernetes import GPU_RESOURCES
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
-from dally.live.backends.kubernetes.quantity import quantity
+from dally.live.backends.kubernetes.quantity import quantity, whole_number
 
 ENDED: Final = frozenset(("Succeeded", "Failed"))
+MOST_GPUS: Final = 10**6  # of a pod; no machine has as many, and whoever asks for more asks in vain too
 
 
 class Owner(NamedTuple):
@@ -131,7 +132,7 @@ def needs_of(spec: Entry) -> Needs:
     before = [_container(container) for container in spec.get("initContainers") or ()]
     sums = [sum(column) for column in zip(*each, strict=True)] or [0.0, 0.0, 0.0]
     most = [max([total, *(one[place] for one in before)]) for place, total in enumerate(sums)]
-    return Needs(int(most[0]), most[1], most[2])
+    return Needs(int(min(most[0], MOST_GPUS)), most[1], most[2])
 
 
 def _container(container: Entry) -> tuple[float, float, float]:
@@ -177,9 +178,13 @@ def _rank_key(name: str, labels: Entry, notes: Entry) -> tuple[Any, ...]:
     """Order of ranks: the leading role, the indexes that controllers give, the name with its numbers as numbers."""
     role = next((str(labels[label]).lower() for label in names.ROLES if labels.get(label)), "")
     indexes = [str(labels.get(label, notes.get(label, ""))) for label in names.INDEXES]
-    numbers = [int(text) if text.isdigit() else -1 for text in indexes]
-    parts = [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
-    return role not in names.FIRST_ROLES, *numbers, parts
+    parts = [_rank_part(part) for part in re.split(r"([0-9]+)", name)]
+    return role not in names.FIRST_ROLES, *(_rank_part(text)[0] for text in indexes), parts
+
+
+def _rank_part(text: str) -> tuple[int, str]:
+    number = whole_number(text)
+    return (-1, text) if number is None or number < 0 else (number, "")
 
 
 def _selector(spec: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities: `500m`, `1.5`, `16Gi`, `1e3`."""
+"""Numbers that users write: quantities (`500m`, `1.5`, `16Gi`, `1e3`) and whole ones. Whatever it is, nothing fails."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ _FACTORS: Final = {
     "E": 1e18,
     **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)},
 }  # fmt: skip
+MOST: Final = 2.0**63  # of a quantity, as the server has it
 
 
 def quantity(value: object) -> float:
     """The number; 0 if it is none, as the server would not have taken it."""
     found = _TEXT.fullmatch(str(value).strip())
     try:
-        return float(found.group(1)) * _FACTORS[found.group(2)] if found else 0.0
+        return min(MOST, float(found.group(1)) * _FACTORS[found.group(2)]) if found else 0.0
     except ValueError:
         return 0.0
+
+
+def whole_number(text: str) -> int | None:
+    """The number; None if it is none, or has more than 18 digits. `isdigit` would take `²`."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
