@@ -375,3 +375,17 @@ def test_dialogs(desk: Desk) -> None:
     assert "told to hold out for a closer place for 2.0 min" in page
     assert post(f"/act/cancel/{waiting}", "why=over", op).headers["hx-trigger"]
     assert desk.get("actions?limit=1", headers=op)["actions"][0]["why"] == "over"
+
+
+def test_a_daemon_that_stands_by_takes_no_orders(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store may be shared, and the one that leads would never hear of what is written there."""
+    job = desk.submit(8)
+    desk.turn()
+
+    def lead() -> None:
+        raise BackendError("another daemon leads")
+
+    monkeypatch.setattr(desk.backend, "lead", lead)
+    for path in (f"jobs/{job}/hold", f"jobs/{job}/priority", "nodes/rack0-m0/drain"):
+        assert act(desk, path, 409)["detail"] == "another daemon leads"
+    assert desk.service.store.rows(select(ACTIONS)) == []

@@ -245,6 +245,7 @@ class Acts:
         if not lock.acquire(timeout=TURN_WITHIN_S):
             raise Busy("the scheduler is busy; ask again")
         try:
+            self._service.backend.lead()  # the leader would never hear of it
             return act()
         except BackendError as error:
             raise ActRefused(str(error)) from None

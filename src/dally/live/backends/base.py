@@ -110,6 +110,9 @@ class Backend(ABC):
         """Be the only one to schedule this cluster, or wait until that is so; None: a lock on this host will do."""
         return None
 
+    def lead(self) -> None:  # noqa: B027
+        """A BackendError if the cluster that was claimed is, or may be, another daemon's by now."""
+
     @abstractmethod
     def topology(self) -> Topology:
         """The cluster's machines, and how they hang together."""

@@ -61,6 +61,10 @@ class Binder:
         if problem:
             raise BackendError(problem)
 
+    def seat(self, seating: Seating) -> list[str]:
+        """Bind each pod that can be; what went wrong, a line each. None goes back: the gang runs without."""
+        return [problem for problem in [answer.result() for answer in self.begin(seating)] if problem]
+
     def begin(self, seating: Seating) -> list[Future[str]]:
         """Have its pods bound as threads come free."""
         return [self._pool.submit(self._bind, *task) for task in seating.tasks()]

@@ -59,14 +59,17 @@ class GangBook:
         self._forget_ended()
 
     def _unclear(self) -> set[GangKey]:
-        """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more."""
+        """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more.
+
+        And those whose controllers could not be read.
+        """
         if time.monotonic() - self._asked_s < ASK_EVERY_S:
             return set()
         self._asked_s = time.monotonic()
         found = {key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD}
         for key in found:
             self._owners.read_again(key)
-        return found
+        return found | (self._owners.due() & self._gangs.keys())
 
     def _forget(self, key: GangKey) -> None:
         for shelf in (self._gangs, self._jobs, self._ended_s):

@@ -89,13 +89,14 @@ class KubeApi:
                 return answer
             found = json.loads(answer.data or b"{}")
         except ValueError:
-            found = {"message": "the answer is no JSON"}
+            found = None
         except (HTTPError, OSError) as error:
             raise BackendError(one_line(f"{what}: {error}", LONGEST_COMPLAINT)) from None
         if stream:
             answer.close()
-        if answer.status >= 300:
-            raise RefusedError(what, answer.status, found if isinstance(found, dict) else {})
+        if answer.status >= 300 or not isinstance(found, dict):
+            no_object = {"message": "the answer is no JSON object"}
+            raise RefusedError(what, answer.status, found if isinstance(found, dict) else no_object)
         return found
 
     def get(self, path: str, **query: Any) -> Entry:

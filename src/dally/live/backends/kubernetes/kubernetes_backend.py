@@ -29,7 +29,7 @@ from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.options import KubeOptions
-from dally.live.backends.kubernetes.owners import PLURALS, Owners, owner_of
+from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
 from dally.live.backends.kubernetes.pod_book import PodBook
 from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
@@ -100,6 +100,11 @@ class KubernetesBackend(Backend):
         self._claimed = True
         return self.leader
 
+    def lead(self) -> None:
+        """A BackendError once somebody else may lead; a dry run has claimed nothing."""
+        if self._claimed:
+            self.leader.check()
+
     @property
     def generation(self) -> int:
         """Another one: nodes have joined or moved, or somebody else has led in between."""
@@ -117,6 +122,7 @@ class KubernetesBackend(Backend):
 
     def _ready(self) -> None:
         """Begin to watch, or see that the copies are up to date."""
+        self.lead()
         if not self._open:
             version = version_of(self.api.get("/version"))
             self._gates = self._options.gates and version >= SINCE
@@ -128,11 +134,15 @@ class KubernetesBackend(Backend):
             mirror.wait_ready(READY_WITHIN_S)
 
     def snapshot(self) -> ClusterState:
-        """How things stand, from the copies; only gangs that changed are looked at anew."""
+        """How things stand, from the copies; only gangs that changed are looked at anew.
+
+        For the leader alone: what follows from it is written to the store, which another daemon may share.
+        """
         self._ready()
         if self._topology is None:
             self.topology()
         self._gangs.renew()
+        self.lead()  # that may have taken its time
         return ClusterState(tuple(self._gangs.jobs()), tuple(self.nodes.machines()))
 
     def wait(self, timeout_s: float) -> None:
@@ -178,7 +188,7 @@ class KubernetesBackend(Backend):
             raise BackendError(f"job {job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
-        self._lead()
+        self.lead()
         kept.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
         self._gangs.given_up.discard(gang.key)
@@ -191,7 +201,7 @@ class KubernetesBackend(Backend):
             return
         if gang.bare:
             raise BackendError("nobody would make its pods anew")
-        self._lead()
+        self.lead()
         stuck = self._evictor.evict(gang.bound)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
             self._gangs.given_up.add(gang.key)
@@ -205,12 +215,12 @@ class KubernetesBackend(Backend):
     def cancel(self, job_id: str) -> None:
         """Delete its controller, or its pods where they have none."""
         gang = self._gangs.find(job_id)
-        self._lead()
+        self.lead()
         owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
         if owner is not None:
-            plural = PLURALS.get(owner.kind, f"{owner.kind.lower()}s")
-            path = f"/apis/{owner.api}/namespaces/{gang.key.namespace}/{plural}/{owner.name}"
-            self.api.delete(path, {"propagationPolicy": "Background"})
+            uid = owner.uid or (gang.controller.uid if gang.controller is not None else "")
+            this_one = {"preconditions": {"uid": uid}} if uid else {}
+            self.api.delete(path_of(gang.key.namespace, owner), {"propagationPolicy": "Background", **this_one})
         else:
             for pod in [*gang.pods(), *gang.others]:
                 self.api.delete(pod.path)
@@ -226,7 +236,7 @@ class KubernetesBackend(Backend):
     def _cordon(self, machine: str, cordoned: bool | None, why: str | None) -> None:
         if not self.nodes.knows(machine):
             raise BackendError(f"there is no machine {machine}")
-        self._lead()
+        self.lead()
         body = {"metadata": {"annotations": {names.DRAINED: why}}, "spec": {"unschedulable": cordoned}}
         self.nodes.put(self.api.patch(f"/api/v1/nodes/{machine}", body))  # and not only once the watch tells
 
@@ -236,7 +246,7 @@ class KubernetesBackend(Backend):
             raise BackendError(
                 "jobs are submitted with kubectl; `image` in [kubernetes] of dally.toml lets us make some"
             )
-        self._lead()
+        self.lead()
         body = manifest(request, self._options.image, self._options.scheduler_name)
         space = self._options.namespace
         made = self.api.post(f"/apis/batch/v1/namespaces/{space}/jobs", body)
@@ -246,7 +256,7 @@ class KubernetesBackend(Backend):
         """Finish gangs that are half bound, or take them apart."""
         if self._topology is None:
             return []
-        self._lead()
+        self.lead()
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return self._mender.mend(ours, tiers)
@@ -269,10 +279,6 @@ class KubernetesBackend(Backend):
             self._teller.close()
         self._pool.shutdown(wait=False)
         self.api.close()
-
-    def _lead(self) -> None:
-        if self._claimed:
-            self.leader.check()
 
     def _tier(self, placement: Placement) -> str:
         assert self._topology is not None

@@ -13,8 +13,9 @@ from typing import Final
 
 import structlog
 
+from dally.errors import one_line
 from dally.live.backends.base import BackendError
-from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
+from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.quantity import whole_number
 
 LASTS_S: Final = 6  # a lease that was not renewed for so long is free
@@ -60,7 +61,7 @@ class Leader:
         if time.monotonic() - self._renewed_s < SURE_S:
             try:
                 lease = self._api.get(f"{self._folder}/{self._name}")
-                if lease["spec"].get("holderIdentity") == self.me:
+                if _spec_of(lease).get("holderIdentity") == self.me:
                     self._write(lease, "", 1)
             except BackendError:
                 pass  # it runs out by itself
@@ -88,7 +89,7 @@ class Leader:
                 body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
                 self._api.post(self._folder, {**body, "spec": self._spec({}, self.me, LASTS_S)})
             else:
-                holder = lease["spec"].get("holderIdentity") or ""
+                holder = _spec_of(lease).get("holderIdentity") or ""
                 if holder not in ("", self.me) and not self._has_run_out(lease):
                     return f"{holder} leads"
                 self._write(lease, self.me, LASTS_S)
@@ -96,6 +97,8 @@ class Leader:
             return "another daemon was faster" if refused.code == 409 else str(refused)
         except BackendError as error:
             return str(error)
+        except Exception as error:  # an answer of no sense, which must not end the thread that keeps the lease
+            return one_line(f"lease {self._name}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
         if asked_s - self._renewed_s > SURE_S:
             self.term += 1
             log.info("leads", lease=self._name, term=self.term)
@@ -112,7 +115,7 @@ class Leader:
 
     def _has_run_out(self, lease: Entry) -> bool:
         """Whether its holder is known to be dead, or it has stood unchanged for its length, by our own clock."""
-        spec = lease["spec"]
+        spec = _spec_of(lease)
         if _is_dead(str(spec.get("holderIdentity"))):
             return True
         now = (spec.get("holderIdentity"), spec.get("renewTime"))
@@ -122,7 +125,9 @@ class Leader:
 
     def _write(self, lease: Entry, holder: str, lasts_s: int) -> None:
         """With its version: whoever was faster wins."""
-        self._api.put(f"{self._folder}/{self._name}", {**lease, "spec": self._spec(lease["spec"], holder, lasts_s)})
+        self._api.put(
+            f"{self._folder}/{self._name}", {**lease, "spec": self._spec(_spec_of(lease), holder, lasts_s)}
+        )
 
     def _spec(self, before: Entry, holder: str, lasts_s: int) -> Entry:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -134,6 +139,12 @@ class Leader:
             "acquireTime": now if changed else before.get("acquireTime", now),
             "leaseTransitions": int(before.get("leaseTransitions") or 0) + changed,
         }
+
+
+def _spec_of(lease: Entry) -> Entry:
+    """Of a lease that somebody made by hand there may be none."""
+    found: Entry = lease.get("spec") or {}
+    return found
 
 
 def _house() -> str:

@@ -67,7 +67,9 @@ class Mender:
         return problems
 
     def _one(self, gang: Gang, tier: str) -> list[str]:
-        self._seat_others(gang)
+        return self._seat_others(gang) + self._whole_or_not(gang, tier)
+
+    def _whole_or_not(self, gang: Gang, tier: str) -> list[str]:
         lost = [pod for pod in gang.bound if self._nodes.get(pod.node) is None]
         if lost:
             return self._give_up(gang, f"its node {lost[0].node} is gone")
@@ -95,14 +97,16 @@ class Mender:
             return False
         return True
 
-    def _seat_others(self, gang: Gang) -> None:
+    def _seat_others(self, gang: Gang) -> list[str]:
         """Pods without GPUs go where the first rank is, if there is room."""
         pods = [pod for pod in gang.others if not (pod.node or pod.ended or pod.stopping)]
         if pods and gang.whole:
             node = min(gang.bound, key=lambda pod: pod.rank_key).node
             state = self._nodes.get(node)
             if state is not None and state.state == base.UP and self._room.has(pods, [node] * len(pods)):
-                self._binder.bind(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
+                found = self._binder.seat(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
+                return [f"job {gang.key.job_id} runs, but {problem}" for problem in found]
+        return []
 
     def _give_up(self, gang: Gang, why: str) -> list[str]:
         self._given_up.add(gang.key)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from dally.live.backends import base
+from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s, needs_of
 
 JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
 PLURALS: Final = {"Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
+FINAL: Final = (403, 404)  # it cannot be read, or is not there
+AGAIN_S: Final = 10.0  # after any other answer
 
 
 class Controller(NamedTuple):
@@ -33,6 +38,7 @@ class Owners:
         self._pool = pool
         self._known: dict[GangKey, Controller] = {}
         self._stale: set[GangKey] = set()
+        self._later_s: dict[GangKey, float] = {}  # not before then: the server could not say
 
     def get(self, key: GangKey) -> Controller | None:
         """As it was read."""
@@ -42,40 +48,71 @@ class Owners:
         """The gang is no more."""
         self._known.pop(key, None)
         self._stale.discard(key)
+        self._later_s.pop(key, None)
 
     def read_again(self, key: GangKey) -> None:
         """It may say something else by now."""
         self._stale.add(key)
+
+    def due(self) -> set[GangKey]:
+        """Those that could not be read, and are to be asked again by now."""
+        now = time.monotonic()
+        return {key for key, later_s in self._later_s.items() if now >= later_s}
 
     def read(self, gangs: Iterable[tuple[GangKey, list[PodRecord]]]) -> None:
         """Those that are not known yet, or were made anew under the same name."""
         wanted: list[tuple[GangKey, Owner]] = []
         for key, pods in gangs:
             owner = owner_of(key, pods)
-            known = self._known.get(key)
-            other = known is None or key in self._stale or (owner is not None and owner.uid not in ("", known.uid))
-            if owner is not None and other:
+            if owner is not None and self._is_wanted(key, owner):
                 wanted.append((key, owner))
-        for (key, _), found in zip(wanted, self._pool.map(self._read, wanted), strict=True):
-            self._known[key] = found
+        for (key, owner), found in zip(wanted, self._pool.map(self._read, wanted), strict=True):
             self._stale.discard(key)
+            self._later_s.pop(key, None)
+            if isinstance(found, Controller):
+                self._known[key] = found
+                continue
+            self._later_s[key] = time.monotonic() + AGAIN_S
+            known = self._known.get(key)
+            if known is None or owner.uid not in ("", known.uid):
+                self._known[key] = Controller(owner.uid, 0.0, None, found)
 
-    def _read(self, wanted: tuple[GangKey, Owner]) -> Controller:
+    def _is_wanted(self, key: GangKey, owner: Owner) -> bool:
+        if key in self._later_s:
+            return time.monotonic() >= self._later_s[key]
+        known = self._known.get(key)
+        return known is None or key in self._stale or owner.uid not in ("", known.uid)
+
+    def _read(self, wanted: tuple[GangKey, Owner]) -> Controller | str:
+        """What it says, or why that cannot be known now: one that cannot be read keeps nobody else waiting."""
         key, owner = wanted
-        plural = PLURALS.get(owner.kind, f"{owner.kind.lower()}s")
-        path = f"/apis/{owner.api}/namespaces/{key.namespace}/{plural}/{owner.name}"
+        trouble = f"its {owner.kind} cannot be read"
         try:
-            entry = self._api.get(path)
+            return _controller(owner, self._api.get(path_of(key.namespace, owner)))
         except RefusedError as refused:
-            if refused.code in (403, 404):
-                return Controller(owner.uid, 0.0, None, f"its {owner.kind} cannot be read: {refused.code}")
+            trouble = f"{trouble}: {refused.code}"
+            return Controller(owner.uid, 0.0, None, trouble) if refused.code in FINAL else trouble
+        except BackendError:
             raise
-        about = entry["metadata"]
-        size = size_of(owner.kind, entry.get("spec") or {})
-        trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
-        total = (entry.get("spec") or {}).get("completions") if owner.kind == "Job" else None
-        over = _over((entry.get("status") or {}).get("conditions") or ())
-        return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total, over)
+        except Exception as error:  # of a shape that nobody has thought of
+            return f"{trouble}: {type(error).__name__}"
+
+
+def path_of(namespace: str, owner: Owner) -> str:
+    """Of the API."""
+    plural = PLURALS.get(owner.kind, f"{owner.kind.lower()}s")
+    names = (quote(part, safe="") for part in (namespace, plural, owner.name))
+    return "/apis/{}/namespaces/{}/{}/{}".format(quote(owner.api), *names)
+
+
+def _controller(owner: Owner, entry: Entry) -> Controller:
+    about, spec = entry["metadata"], entry.get("spec") or {}
+    size = size_of(owner.kind, spec)
+    trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
+    total = spec.get("completions") if owner.kind == "Job" else None
+    total = None if total is None else int(total)
+    over = _over((entry.get("status") or {}).get("conditions") or ())
+    return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total, over)
 
 
 def _over(conditions: Iterable[Entry]) -> str:

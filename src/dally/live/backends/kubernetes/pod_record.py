@@ -13,6 +13,9 @@ from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.quantity import quantity, whole_number
 
 ENDED: Final = frozenset(("Succeeded", "Failed"))
+_API: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+")
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 MOST_GPUS: Final = 10**6  # of a pod; no machine has as many, and whoever asks for more asks in vain too
 
 
@@ -143,9 +146,12 @@ def _container(container: Entry) -> tuple[float, float, float]:
 
 
 def _owner(about: Entry) -> Owner | None:
-    for owner in about.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return Owner(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+    """Its controller; a name that no object can have is none's: the server takes whatever a user writes there."""
+    for entry in about.get("ownerReferences") or ():
+        if entry.get("controller"):
+            owner = Owner(entry["apiVersion"], entry["kind"], entry["name"], entry["uid"])
+            rules = zip((_API, _KIND, _NAME), owner, strict=False)
+            return owner if all(rule.fullmatch(text) for rule, text in rules) else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""Numbers that users write: quantities (`500m`, `1.5`, `16Gi`, `1e3`) and whole ones. Whatever it is, nothing fails."""
+"""Numbers that users write: quantities (`500m`, `1.5`, `16Gi`, `1e3`) and whole ones."""
 
 from __future__ import annotations
 
