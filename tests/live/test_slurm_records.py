@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from dally.live.backends import base
+from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_of
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
+from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import JobFacts
 
 NOW_S = 1_000_000.0
@@ -121,6 +124,48 @@ def test_jobs_without_gpus_are_left_out_and_arrays_are_their_tasks() -> None:
     task = row(job_id=21, array_job_id=20, array_task_id=5, job_state="RUNNING")
     found = [record.job_id for record in records_of([row(tres_per_node=""), array, task])]
     assert found == ["20_0", "20_1", "20_2", "20_7", "20_10", "20_12", "20_14", "20_5"]
+
+
+class Printed:
+    """Slurm's tools, which print these rows."""
+
+    def __init__(self, jobs: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> None:
+        self.of = {"jobs": jobs, "nodes": nodes}
+
+    def rows(self, kind: str, *_words: str) -> list[dict[str, Any]]:
+        return self.of[kind]
+
+    def run(self, *_words: str) -> str:
+        return ""
+
+
+def backend_of(monkeypatch: pytest.MonkeyPatch, *jobs: dict[str, Any], nodes: Sequence[str] = ("a",)) -> SlurmBackend:
+    printed = Printed(list(jobs), [{"name": name, "gres": "gpu:8", "state": "idle"} for name in nodes])
+    backend = SlurmBackend()
+    monkeypatch.setattr(backend, "_tools", printed)
+    return backend
+
+
+@pytest.mark.parametrize(
+    "odd", [{"array_job_id": 9, "array_task_string": "1,3,..."}, {"tres_per_node": "gres:gpu:8:x:y("}]
+)
+def test_a_job_that_waits_and_cannot_be_read_stops_nobody(
+    odd: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = backend_of(monkeypatch, row(), row(job_id=9, **odd))
+    for _ in range(2):
+        assert [job.job_id for job in backend.snapshot().jobs] == ["7"]
+    assert capsys.readouterr().out.count("job 9: squeue's record of it cannot be read") == 1
+
+
+def test_a_job_that_runs_and_cannot_be_read_costs_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_of(monkeypatch, row(job_id=9, job_state="RUNNING", nodes="a[", gres_detail=["gpu:8"]))
+    with pytest.raises(base.BackendError, match="job 9: squeue's record of it cannot be read: must be a name"):
+        backend.snapshot()
+
+
+def test_the_tools_print_the_tasks_of_an_array_in_full() -> None:
+    assert Tools().run("sh", "-c", "echo $SLURM_BITSTR_LEN") == "0\n"
 
 
 def test_what_a_user_writes_stays_text() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dally.live.backends import base
 from dally.live.backends.base import Placement
+from dally.live.backends.slurm import SlurmBackend
 from dally.live.operators_word import HOLD, Word
 from dally.live.setup import Setup
 from dally.live.store.log_rows import act_row
@@ -185,6 +186,15 @@ def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
 
 def state_of(bench: SlurmBench, node: str) -> str:
     return next(one.state for one in bench.scheduler.roster.latest.machines if one.name == node)
+
+
+def test_a_sparse_array_is_all_of_its_tasks(slurm: SlurmCluster) -> None:
+    """Slurm's tools would name as many as 64 letters hold."""
+    tasks = [number * number for number in range(30)]
+    asks = ("-H", f"--array={','.join(map(str, tasks))}", "--gpus=1", "-o", "/dev/null")
+    array = slurm.run("sbatch", "--parsable", *asks, given="#!/bin/sh\n").strip()
+    found = [job.job_id for job in SlurmBackend(conf=str(slurm.conf)).snapshot().jobs]
+    assert sorted(found) == sorted(f"{array}_{task}" for task in tasks)
 
 
 def test_uneven_splits_are_as_slurm_deals_them(slurm: SlurmCluster, tmp_path: Path) -> None:

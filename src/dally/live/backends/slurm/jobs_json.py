@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from dally.cluster.formats.hostlist import expand_list, split_outside
 from dally.cluster.formats.node_gpus import gres_gpus, gres_type
+from dally.errors import LONGEST, one_line
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.base import BackendError, ClusterJob, Placement
 from dally.live.backends.slurm.job_mark import number_in, read_mark
 from dally.live.backends.stated_facts import JobFacts
 
@@ -53,6 +55,18 @@ class JobRecord:
     def whole_machines(self) -> bool:
         """Submitted with --exclusive: it gets all GPUs of its machines."""
         return _words(self.row.get("shared")) == ["none"]
+
+
+@contextmanager
+def unusual(row: dict[str, Any], problems: list[str]) -> Iterator[None]:
+    """A job that waits and cannot be read is left out and told of; any other costs the turn, as it may hold GPUs."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        problem = one_line(f"job {row.get('job_id')}: squeue's record of it cannot be read: {error}", LONGEST)
+        if _words(row.get("job_state")) != ["PENDING"]:
+            raise BackendError(problem) from None
+        problems.append(problem)
 
 
 def records_of(rows: Iterable[dict[str, Any]]) -> Iterator[JobRecord]:

@@ -33,6 +33,7 @@ from dally.live.backends.slurm.jobs_json import (
     placement_in,
     records_of,
     tres_gpus,
+    unusual,
 )
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
@@ -66,6 +67,7 @@ class SlurmBackend(Backend):
         self._latest = ClusterState((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
         self._facts: dict[tuple[str, str], JobFacts] = {}  # by job and comment
+        self._problems: frozenset[str] = frozenset()  # of the latest snapshot
         self._print = ""
 
     def identity(self) -> str:
@@ -93,10 +95,18 @@ class SlurmBackend(Backend):
         machines = self._machines()
         if self._reader is None:
             self._reader = JobReader(self._partitions, max((machine.gpus for machine in machines), default=1))
-        records = list(records_of(rows))
+        problems: list[str] = []
+        records: list[JobRecord] = []
+        for row in rows:
+            with unusual(row, problems):
+                records += records_of([row])
         self._read_facts(records)
         now_s = time.time()
-        jobs = [self._reader.job(record, self._facts[_facts_key(record)], now_s) for record in records]
+        jobs: list[ClusterJob] = []
+        for record in records:
+            with unusual(record.row, problems):
+                jobs.append(self._reader.job(record, self._facts[_facts_key(record)], now_s))
+        self._tell(problems)
         self._records = {record.job_id: record for record in records}
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
         self._latest = ClusterState(tuple(jobs), tuple(machines))
@@ -286,6 +296,13 @@ class SlurmBackend(Backend):
             for record, script in zip(scripts, readers.map(self._script, scripts), strict=True):
                 found: list[str] = []
                 self._keep(record, facts_of_script(script, found), found)
+
+    def _tell(self, problems: Sequence[str]) -> None:
+        """Those that last are told once."""
+        for problem in problems:
+            if problem not in self._problems:
+                log.warning("problem", what=problem)
+        self._problems = frozenset(problems)
 
     def _keep(self, record: JobRecord, facts: JobFacts, problems: list[str]) -> None:
         self._facts[_facts_key(record)] = facts

@@ -18,7 +18,12 @@ class Tools:
 
     def __init__(self, conf: str = "", timeout_s: float = 20.0) -> None:
         self._timeout_s = timeout_s
-        self._environment = {**os.environ, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C.UTF-8"}
+        self._environment = {
+            **os.environ,
+            "SLURM_TIME_FORMAT": "standard",
+            "SLURM_BITSTR_LEN": "0",  # or the tasks of an array would be cut off after 64 letters
+            "LC_ALL": "C.UTF-8",
+        }
         if conf:
             self._environment["SLURM_CONF"] = conf
 
