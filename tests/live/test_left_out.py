@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,49 @@ def test_of_several_rows_the_newest_counts(bench: Shrinking) -> None:
     bench.restart(LARGE)
     assert int(bench.scheduler.state.cluster.free_gpus) == 24
     assert bench.rows() == [(job, 8, "cancelled", "replaced"), (job, 8, "running", "")]
+
+
+def test_jobs_of_others_take_what_they_have_of_our_machines(bench: Shrinking) -> None:
+    """Whether they are larger than our part of the cluster, lie partly outside it, or wholly."""
+    across, beside, outside = (bench.submit(gpus, 300.0) for gpus in (24, 8, 8))
+    for job_id in (across, beside, outside):
+        bench.backend.jobs[job_id] = replace(bench.backend.jobs[job_id], managed=False)
+        bench.backend.hold(job_id)
+    bench.restart(SMALL)
+    bench.backend.put(across, {"rack0-m0": 6, "rack1-m0": 4, "rack1-m1": 6})
+    bench.backend.put(beside, {"rack0-m0": 2, "rack0-m1": 4, "rack1-m1": 2})
+    bench.backend.put(outside, {"rack1-m0": 4})
+    ours = bench.submit(4, 30.0)
+    bench.go_on(10.0)
+    assert int(bench.scheduler.state.cluster.free_gpus) == 0
+    assert bench.backend.starts == [(ours, {"rack0-m1": 4})]
+    assert bench.books() == dict.fromkeys((across, beside, ours), "running")
+    bench.restart(SMALL)
+    assert bench.books() == dict.fromkeys((across, beside, ours), "running")
+    bench.go_on(400.0)
+    assert bench.books() == {}
+
+
+def test_a_machine_that_nobody_tells_of_is_down(bench: Shrinking) -> None:
+    jobs = [bench.submit(8, 300.0) for _ in range(4)]
+    bench.go_on(10.0)
+    bench.backend.gone |= set(bench.backend.jobs[jobs[1]].placement)
+    bench.backend.requeue(jobs[1])
+    bench.go_on(20.0)
+    assert bench.books()[jobs[1]] == "waiting"
+    assert int(bench.scheduler.state.cluster.free_gpus) == 0
+    assert len(bench.backend.starts) == 4, "nobody is sent there"
+    bench.backend.gone.clear()
+    bench.go_on(20.0)
+    assert bench.states()[jobs[1]] == base.RUNNING
+
+
+def test_a_machine_has_fewer_gpus_than_before(bench: Shrinking) -> None:
+    job = bench.submit(8, 300.0)
+    bench.go_on(10.0)
+    bench.restart(grid(2, 2, 4))
+    assert bench.backend.jobs[job].state in (base.RUNNING, base.STOPPING)
+    assert int(bench.scheduler.state.cluster.free_gpus) <= 16
 
 
 def test_what_was_wanted_of_one_is_wanted_no_more(bench: Shrinking) -> None:

@@ -164,6 +164,24 @@ def test_a_job_that_runs_and_cannot_be_read_costs_the_turn(monkeypatch: pytest.M
         backend.snapshot()
 
 
+def test_a_cluster_whose_nodes_are_others_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_of(monkeypatch, nodes=("a", "b"))
+    printed = backend._tools.of["nodes"]  # type: ignore[attr-defined]
+    assert (backend.topology().total_gpus(), backend.generation) == (16, 0)
+    printed[0] |= {"state": "down", "gres": "gpu:8(S:0-1)"}
+    printed.reverse()
+    backend.snapshot()
+    assert backend.generation == 0
+    for generation, change in enumerate(({"gres": "gpu:4"}, {"gres": "gpu:a100:4"}, {"name": "c"}), start=1):
+        printed[0] |= change
+        for _ in range(2):
+            backend.snapshot()
+        assert backend.generation == generation
+    printed.clear()
+    with pytest.raises(base.BackendError, match="no node of these partitions has GPUs"):
+        backend.snapshot()
+
+
 def test_the_tools_print_the_tasks_of_an_array_in_full() -> None:
     assert Tools().run("sh", "-c", "echo $SLURM_BITSTR_LEN") == "0\n"
 

@@ -10,7 +10,7 @@ from dally.live.operators_word import FIRST, Words
 from dally.live.roster import Roster
 from dally.live.store import Store
 from dally.live.store.job_rows import restore_clocks, told_of
-from dally.model import INFINITY, STATUS_NAMES
+from dally.model import INFINITY, STATUS_NAMES, Allocation
 
 LEARNT = "learnt"  # the fact under which a policy's knowledge is kept
 
@@ -43,7 +43,7 @@ def restore(store: Store, state: State, roster: Roster, words: Words, now: float
         job.patient_until_s = words.patient_until_s(job.job_id)
         roster.enter(job, told)
         allocation = roster.allocation(row["placement"] or {})
-        if row["status"] == "running" and allocation is not None:
+        if row["status"] == "running" and allocation is not None and _is_free(state, allocation):
             advance(job, now, state.checkpoint_every_s)
             state.adopt(job, now, allocation)
             if lease_end_s < INFINITY:
@@ -57,3 +57,8 @@ def restore(store: Store, state: State, roster: Roster, words: Words, now: float
         if wanted.job_id in roster.jobs:
             roster.wanted[wanted.job_id] = wanted
     return left_out
+
+
+def _is_free(state: State, allocation: Allocation) -> bool:
+    """Not where the machine has fewer GPUs than before."""
+    return all(state.cluster.free[0][machine] >= gpus for machine, gpus in allocation.parts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dally.engine.state import State
@@ -50,29 +51,37 @@ class Comparison:
         self._patience_s = START_WITHIN_S * speed
         self._found: list[tuple[Job, Allocation]] = []
         self._gone: set[int] = set()  # numbers of the jobs whose GPUs the events so far give back
-        self._down = {machine.name for machine in found.machines if machine.state == base.DOWN}
+        states = dict.fromkeys(roster.machines, base.DOWN)  # also of machines that nobody tells of any more
+        states |= {machine.name: machine.state for machine in found.machines}
+        self._down = {name for name, state in states.items() if state == base.DOWN}
         roster.latest = found
-        self._machines(found)
-        for told in found.jobs:
+        self._machines(states)
+        jobs = [told for told in map(self._within, found.jobs) if told is not None]
+        for told in jobs:
             self._job(told)
-        named = {told.job_id for told in found.jobs}
+        named = {told.job_id for told in jobs}
         for job in [job for job in roster if job.job_id not in named]:
             self._end(job, None)
         self._adopt_found()
 
-    def _machines(self, found: ClusterState) -> None:
+    def _machines(self, states: Mapping[str, str]) -> None:
         """Machines that went down or came back; one that drains is left alone until it is empty."""
         down = self._state.cluster.down
-        for machine in found.machines:
-            number = self._roster.machines.get(machine.name)
-            if number is None:
-                continue
+        for name, number in self._roster.machines.items():
+            state = states[name]
             empty = not self._state.cluster.jobs_on[number]
-            gone = machine.state == base.DOWN or (machine.state == base.DRAINING and empty)
+            gone = state == base.DOWN or (state == base.DRAINING and empty)
             if gone and not down[number]:
                 self.events.append(Event(FAIL, machine=number))
-            elif machine.state == base.UP and down[number]:
+            elif state == base.UP and down[number]:
                 self.events.append(Event(REPAIR, machine=number))
+
+    def _within(self, told: ClusterJob) -> ClusterJob | None:
+        """Of a job that is not ours only what it has on our machines; None if it runs nowhere on them."""
+        if told.managed or all(name in self._roster.machines for name in told.placement):
+            return told
+        placement = {name: gpus for name, gpus in told.placement.items() if name in self._roster.machines}
+        return replace(told, placement=placement, gpus=sum(placement.values())) if placement else None
 
     def _job(self, told: ClusterJob) -> None:
         roster = self._roster

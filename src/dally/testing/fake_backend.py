@@ -28,6 +28,7 @@ class FakeBackend(Backend):
         self.failing = ""  # what every call answers, if anything
         self.refusing: set[str] = set()  # jobs that it will not start
         self.keeping: set[str] = set()  # jobs that it will not stop
+        self.gone: set[str] = set()  # machines that it no longer tells of
         self.starts: list[tuple[str, Placement]] = []
         self.jobs: dict[str, ClusterJob] = {}
         self.left_s: dict[str, float] = {}
@@ -47,7 +48,8 @@ class FakeBackend(Backend):
         """How things stand at `now_s`."""
         self._answer()
         self._advance()
-        return ClusterState(tuple(self.jobs.values()), tuple(self._machines.values()))
+        machines = tuple(machine for name, machine in self._machines.items() if name not in self.gone)
+        return ClusterState(tuple(self.jobs.values()), machines)
 
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job, queued."""

@@ -167,9 +167,9 @@ class JobReader:
     """Turns records into jobs of the contract."""
 
     def __init__(self, partitions: frozenset[str], machine_gpus: int) -> None:
-        """`machine_gpus`: of the largest machine. No partitions: all of them."""
+        """`machine_gpus`: of the largest machine, as long as that is so. No partitions: all of them."""
         self._partitions = partitions
-        self._machine_gpus = machine_gpus
+        self.machine_gpus = machine_gpus
         self._seen_held: set[str] = set()
         self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
@@ -181,7 +181,7 @@ class JobReader:
         if self._rests(record) and state == base.QUEUED:
             state = base.STOPPING
         placement = {} if state in base.ENDED or record.pending else placement_in(row)
-        asked = gpus_asked(record, self._machine_gpus)
+        asked = gpus_asked(record, self.machine_gpus)
         minutes = number(row.get("time_limit"))
         if placement and number_in(record.mark, "gpus") is None:
             asked = sum(placement.values())
@@ -208,9 +208,9 @@ class JobReader:
     def _group(self, record: JobRecord, facts: JobFacts, asked: int) -> int:
         """As stated, or as many as it asks for on each node: those stay together."""
         if record.whole_machines:
-            return self._machine_gpus
+            return self.machine_gpus
         group = facts.group if facts.group > 1 else group_asked(record)
-        return group if asked % group == 0 and group <= self._machine_gpus else 1
+        return group if asked % group == 0 and group <= self.machine_gpus else 1
 
     def _managed(self, record: JobRecord) -> bool:
         """Ours to start and stop: it came held, and it can be requeued if it runs."""

@@ -12,12 +12,13 @@ from dally.cluster.topology import Machine, Topology
 from dally.live.backends.base import BackendError, ClusterMachine
 
 SOURCE = Path("scontrol show topology")
+NO_GPUS = "no node of these partitions has GPUs (Gres=gpu:N)"
 
 
 def topology_of(text: str, machines: Sequence[ClusterMachine]) -> Topology:
     """These machines below their switches; in one flat network where Slurm knows no switches."""
     if not machines:
-        raise BackendError("no node of these partitions has GPUs (Gres=gpu:N)")
+        raise BackendError(NO_GPUS)
     named = {machine.name: machine for machine in machines}
     lists = HostLists(SOURCE)
     switches: list[Switch] = []

@@ -36,7 +36,7 @@ from dally.live.backends.slurm.jobs_json import (
     unusual,
 )
 from dally.live.backends.slurm.nodes_json import machines_of
-from dally.live.backends.slurm.shown_topology import topology_of
+from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
 from dally.live.backends.slurm.submit_words import sbatch_words, script_of
 from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import JobFacts, read_facts
@@ -62,13 +62,20 @@ class SlurmBackend(Backend):
         """No partitions: all of them. `conf`: the path of slurm.conf, if not the usual one."""
         self._tools = Tools(conf, timeout_s)
         self._partitions = frozenset(partitions)
-        self._reader: JobReader | None = None
+        self._reader = JobReader(self._partitions, 1)
+        self._generation = 0
+        self._shape: frozenset[tuple[str, int, str]] = frozenset()  # of the cluster: names, GPUs and their types
         self._records: dict[str, JobRecord] = {}
         self._latest = ClusterState((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
         self._facts: dict[tuple[str, str], JobFacts] = {}  # by job and comment
         self._problems: frozenset[str] = frozenset()  # of the latest snapshot
         self._print = ""
+
+    @property
+    def generation(self) -> int:
+        """How often nodes came or went, or had other GPUs; one that is down or drained keeps its own."""
+        return self._generation
 
     def identity(self) -> str:
         """The cluster's name and its controller, as slurm.conf has them."""
@@ -79,7 +86,7 @@ class SlurmBackend(Backend):
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
-        machines = self._machines()
+        machines = self._cluster()
         try:
             text = self._tools.run("scontrol", "-o", "show", "topology")
         except BackendError:
@@ -92,9 +99,8 @@ class SlurmBackend(Backend):
     def snapshot(self) -> ClusterState:
         """How things stand, by one `squeue` and one `sinfo`."""
         rows = self._tools.rows("jobs", "squeue", "--json")
-        machines = self._machines()
-        if self._reader is None:
-            self._reader = JobReader(self._partitions, max((machine.gpus for machine in machines), default=1))
+        machines = self._cluster()
+        self._reader.machine_gpus = max(machine.gpus for machine in machines)
         problems: list[str] = []
         records: list[JobRecord] = []
         for row in rows:
@@ -228,6 +234,16 @@ class SlurmBackend(Backend):
 
     def _machines(self) -> list[ClusterMachine]:
         return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
+
+    def _cluster(self) -> list[ClusterMachine]:
+        """The machines, with an eye on whether they are the same as before."""
+        machines = self._machines()
+        if not machines:
+            raise BackendError(NO_GPUS)
+        shape = frozenset((machine.name, machine.gpus, machine.gpu_type) for machine in machines)
+        self._generation += bool(self._shape) and shape != self._shape
+        self._shape = shape
+        return machines
 
     def _machine(self, name: str) -> ClusterMachine:
         """As it is now: a name of Slurm's may also stand for several nodes."""
