@@ -76,7 +76,11 @@ class Users:
         """So many more."""
         words = [self._words() for _ in range(count)]
         with ThreadPoolExecutor(SUBMIT_AT_A_TIME) as users:
-            list(users.map(lambda one: self._slurm.run(*one), words))
+            list(users.map(self._submit, words))
+
+    def _submit(self, words: list[str]) -> None:
+        job_id = self._slurm.run(*words).strip()
+        self._slurm.run("scontrol", "update", f"JobId={job_id}", "AdminComment=dally:read=1")  # as job_submit.lua
 
     def _words(self) -> list[str]:
         chance = self._chance
@@ -84,7 +88,7 @@ class Users:
         nodes = max(1, gpus // GPUS)
         facts = f'{{"model": "{chance.choice(MODELS)}", "expected": {seconds:.0f}}}'
         asks = ["-H", "--requeue", "-N", str(nodes), f"--gpus-per-node={gpus // nodes}", "-o", "/dev/null"]
-        return ["sbatch", *asks, f"--comment={facts}", f"--wrap=exec sleep {seconds:.0f}"]
+        return ["sbatch", "--parsable", *asks, f"--comment={facts}", f"--wrap=exec sleep {seconds:.0f}"]
 
 
 def controller_cpu_s(slurm: SlurmCluster) -> float:

@@ -81,12 +81,13 @@ class SlurmBench:
         self.scheduler = Scheduler(self.backend, self.topology, self.setup, self.store, self.clock)
 
     def submit(self, gpus: int, seconds: float, *words: str, model: str = "resnet50") -> str:
-        """A job of so many seconds of the wall clock, as its user submits it: held."""
+        """A job of so many seconds of the wall clock, as it comes from its user: held, with our note."""
         nodes = max(1, gpus // 8)
         asks = ("-H", "--requeue", "-N", str(nodes), f"--gpus-per-node={gpus // nodes}", "-o", "/dev/null")
         facts = f'--comment={{"model": "{model}", "expected": {seconds * self.speed:g}}}'
         script = JOB.format(folder=self.folder, tenths=round(seconds * 10))
         job_id = self.slurm.run("sbatch", "--parsable", *asks, facts, *words, given=script).strip()
+        self.slurm.run("scontrol", "update", f"JobId={job_id}", "AdminComment=dally:read=1")
         self.submitted.append(job_id)
         return job_id
 

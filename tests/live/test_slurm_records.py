@@ -19,6 +19,7 @@ from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import JobFacts
 
 NOW_S = 1_000_000.0
+OURS = {"admin_comment": "dally:submit=1"}
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -42,16 +43,17 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ClusterJob:
 @pytest.mark.parametrize(
     ("changes", "state", "managed"),
     [
-        ({}, base.QUEUED, True),
-        ({"state_reason": "JobHeldAdmin"}, base.HELD, True),
-        ({"dependency": "afterok:5(unfulfilled)"}, base.HELD, True),
-        ({"eligible_time": 1_003_600}, base.HELD, True),
-        ({"eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.STOPPING, True),
+        (OURS, base.QUEUED, True),
+        ({**OURS, "state_reason": "JobHeldAdmin"}, base.HELD, True),
+        ({**OURS, "dependency": "afterok:5(unfulfilled)"}, base.HELD, True),
+        ({**OURS, "eligible_time": 1_003_600}, base.HELD, True),
+        ({**OURS, "eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.STOPPING, True),
         ({"priority": 5, "state_reason": "Resources"}, base.HELD, False),
-        ({"priority": 5, "admin_comment": "dally:submit=1"}, base.STARTING, True),
+        ({"priority": 5, **OURS}, base.STARTING, True),
+        ({}, base.HELD, False),  # held by its user from before setup
         ({"job_state": "RUNNING"}, base.RUNNING, False),
-        ({"job_state": "RUNNING", "admin_comment": "dally:submit=1"}, base.RUNNING, True),
-        ({"job_state": "RUNNING", "admin_comment": "dally:submit=1", "requeue": False}, base.RUNNING, False),
+        ({"job_state": "RUNNING", **OURS}, base.RUNNING, True),
+        ({"job_state": "RUNNING", **OURS, "requeue": False}, base.RUNNING, False),
         ({"job_state": "SUSPENDED"}, base.RUNNING, False),
         ({"job_state": "CONFIGURING"}, base.STARTING, False),
         ({"job_state": "COMPLETING"}, base.STOPPING, False),
@@ -71,7 +73,7 @@ def test_a_requeued_job_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [50.0]
     monkeypatch.setattr("dally.live.backends.slurm.jobs_json.time.monotonic", lambda: now_s[0])
     reader = JobReader(frozenset(), 8)
-    again = {"eligible_time": 1_000_050, "restart_cnt": 1, "submit_time": 999_930}
+    again = {**OURS, "eligible_time": 1_000_050, "restart_cnt": 1, "submit_time": 999_930}
     found = []
     for seconds in (0.0, 1.0, 0.3, 5.0):
         now_s[0] += seconds
@@ -81,10 +83,10 @@ def test_a_requeued_job_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_that_its_user_released_is_still_ours() -> None:
-    reader = JobReader(frozenset(), 8)
-    assert job_of(reader).state == base.QUEUED
-    assert job_of(reader, priority=5).state == base.STARTING
-    assert JobReader(frozenset({"other"}), 8).job(next(records_of([row()])), JobFacts(), NOW_S).managed is False
+    assert job_of(**OURS).state == base.QUEUED
+    assert job_of(**OURS, priority=5).state == base.STARTING
+    other = job_of(JobReader(frozenset({"other"}), 8), **OURS)
+    assert (other.state, other.managed, other.reason) == (base.HELD, False, "JobHeldUser")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_the_tools_print_the_tasks_of_an_array_in_full() -> None:
 
 def test_what_a_user_writes_stays_text() -> None:
     nasty = 'x JobState=RUNNING\n"}] NodeList=n01 <script>'
-    found = job_of(name=nasty, comment=nasty)
+    found = job_of(name=nasty, comment=nasty, **OURS)
     assert (found.name, found.state, found.placement) == (nasty, base.QUEUED, {})
 
 

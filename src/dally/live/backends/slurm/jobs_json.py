@@ -170,7 +170,6 @@ class JobReader:
         """`machine_gpus`: of the largest machine, as long as that is so. No partitions: all of them."""
         self._partitions = partitions
         self.machine_gpus = machine_gpus
-        self._seen_held: set[str] = set()
         self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
     def job(self, record: JobRecord, facts: JobFacts, now_s: float) -> ClusterJob:
@@ -213,18 +212,15 @@ class JobReader:
         return group if asked % group == 0 and group <= self.machine_gpus else 1
 
     def _managed(self, record: JobRecord) -> bool:
-        """Ours to start and stop: it came held, and it can be requeued if it runs."""
+        """Ours to start and stop: it came with our note, and it can be requeued if it runs."""
         row = record.row
         if self._partitions and not self._partitions.issuperset(_text(row, "partition").split(",")):
             return False
         if number(row.get("het_job_id")):
             return False
-        if record.pending:
-            if not record.released:
-                self._seen_held.add(record.job_id)
-            return record.mark is not None or record.job_id in self._seen_held
-        self._seen_held.discard(record.job_id)
-        return record.mark is not None and bool(row.get("batch_flag")) and bool(row.get("requeue"))
+        if record.mark is None:
+            return False
+        return record.pending or (bool(row.get("batch_flag")) and bool(row.get("requeue")))
 
 
 def _text(row: dict[str, Any], field: str) -> str:
@@ -244,9 +240,9 @@ def _state(record: JobRecord, managed: bool, now_s: float) -> tuple[str, str]:
             return FINAL[word], word if reason in ("", "None") else f"{word}, {reason}"
     if not record.pending:
         return (base.HELD, "SPECIAL_EXIT") if "SPECIAL_EXIT" in states else (base.RUNNING, "")
-    if record.released:
-        return (base.STARTING, reason) if managed else (base.HELD, "Slurm's own scheduler looks after it")
-    return _waits_for(row, reason, now_s)
+    if not managed:
+        return base.HELD, "Slurm's own scheduler looks after it" if record.released else reason
+    return (base.STARTING, reason) if record.released else _waits_for(row, reason, now_s)
 
 
 def _waits_for(row: dict[str, Any], reason: str, now_s: float) -> tuple[str, str]:

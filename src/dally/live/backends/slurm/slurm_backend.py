@@ -23,6 +23,7 @@ from dally.live.backends.base import (
     SubmitRequest,
 )
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
+from dally.live.backends.slurm.job_mark import with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
 from dally.live.backends.slurm.jobs_json import (
     FINAL,
@@ -45,6 +46,7 @@ POLL_S = 1.0
 RESUMED_WITHIN_S = 3.0
 PAUSE_S = 0.2
 NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds
+SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
 
 log = structlog.get_logger("dally")
@@ -172,8 +174,14 @@ class SlurmBackend(Backend):
             time.sleep(PAUSE_S)
 
     def submit(self, request: SubmitRequest) -> str:
-        """By sbatch, held."""
-        return self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
+        """By sbatch, held, and with our note, which job_submit.lua writes only where it is set up."""
+        job_id = self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
+        try:
+            self._tools.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={with_mark('', SUBMITTED)}")
+        except BackendError:
+            self._tools.run("scancel", job_id)
+            raise
+        return job_id
 
     def wait(self, timeout_s: float) -> None:
         """Until another job or node has another state, looked at once a second."""
