@@ -19,7 +19,7 @@ from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
 from dally.live.eta.expected import start_words
 from dally.live.eta.outlook import Outlook
-from dally.live.lock import ClusterLock
+from dally.live.lock import OF_ALL, ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
 from dally.live.store import Store, open_store
 from dally.live.trend_sampler import TrendSampler
@@ -41,7 +41,7 @@ class Service:
         """`backend`: instead of the one that the configuration names."""
         self.config = config
         self.backend = backend or open_backend(config)
-        self.lock = _claim(config, self.backend)
+        self._claims = _claims(config, self.backend)
         self.topology = _topology(config, self.backend)
         config.folder.mkdir(parents=True, exist_ok=True)
         self.store = open_store(config.store_address())
@@ -78,7 +78,8 @@ class Service:
         self.outlook.close()
         self.backend.close()
         self.store.close()
-        self.lock.release()
+        for claim in self._claims:
+            claim.release()
 
 
 def open_backend(config: Config) -> Backend:
@@ -105,16 +106,24 @@ def _topology(config: Config, backend: Backend) -> Topology:
         raise InputError(f"--backend {config.backend}: {error}") from None
 
 
-def _claim(config: Config, backend: Backend) -> Claim:
-    """The cluster for us alone; a dry run only looks, so that it may run beside a daemon that schedules."""
+def _claims(config: Config, backend: Backend) -> list[Claim]:
+    """The cluster for us alone; a dry run only looks: it may run beside a daemon that schedules, in another folder."""
     claimed = None if config.dry_run else backend.claim()
-    return claimed or ClusterLock(_lock_path(backend), f"this {config.backend} cluster")
+    if claimed is not None:
+        return [claimed]
+    what = "watches" if config.dry_run else "schedules"
+    cluster = ClusterLock(_lock_path(backend, config.dry_run), f"{what} this {config.backend} cluster", OF_ALL)
+    try:
+        return [cluster, ClusterLock(config.folder / "serve.lock", "keeps its state in this folder")]
+    except InputError:
+        cluster.release()
+        raise
 
 
-def _lock_path(backend: Backend) -> Path:
+def _lock_path(backend: Backend, dry_run: bool) -> Path:
     """One file per cluster on this host, whoever starts the daemon and wherever its store is."""
     digest = hashlib.sha256(backend.identity().encode()).hexdigest()[:16]
-    return Path("/tmp") / f"dally-{backend.name}-{digest}.lock"
+    return Path("/tmp") / f"dally-{backend.name}-{digest}{'-dry-run' if dry_run else ''}.lock"
 
 
 def _clock(store: Store, speed: float) -> WallClock:
