@@ -19,7 +19,7 @@ from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import JobFacts
 
 NOW_S = 1_000_000.0
-OURS = {"admin_comment": "dally:submit=1"}
+OURS: dict[str, Any] = {"admin_comment": "dally:submit=1"}
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -141,7 +141,9 @@ class Printed:
         return ""
 
 
-def backend_of(monkeypatch: pytest.MonkeyPatch, *jobs: dict[str, Any], nodes: Sequence[str] = ("a",)) -> SlurmBackend:
+def backend_of(
+    monkeypatch: pytest.MonkeyPatch, *jobs: dict[str, Any], nodes: Sequence[str] = ("a",)
+) -> SlurmBackend:
     printed = Printed(list(jobs), [{"name": name, "gres": "gpu:8", "state": "idle"} for name in nodes])
     backend = SlurmBackend()
     monkeypatch.setattr(backend, "_tools", printed)

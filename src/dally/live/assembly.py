@@ -107,7 +107,7 @@ def _topology(config: Config, backend: Backend) -> Topology:
 
 
 def _claims(config: Config, backend: Backend) -> list[Claim]:
-    """The cluster for us alone; a dry run only looks: it may run beside a daemon that schedules, in another folder."""
+    """The cluster for us alone. A dry run only looks: it may run beside a daemon, in another folder."""
     claimed = None if config.dry_run else backend.claim()
     if claimed is not None:
         return [claimed]
