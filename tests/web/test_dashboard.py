@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         found.submit((8, 16, 4)[number % 3], 3600.0, name=f"train-{number}", user=user, model="bert-large")
     yield found
     for row in found.ask("GET", "jobs")["jobs"]:
-        found.ask("DELETE", f"jobs/{row['job_id']}")
+        with suppress(AssertionError):  # of one that ended just now
+            found.ask("DELETE", f"jobs/{row['job_id']}")
     found.kill()
 
 
@@ -109,10 +111,10 @@ def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served
 
 
 def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Served) -> None:
-    """By keyboard alone, but for the first click."""
+    """By keyboard alone: a page fetched anew keeps the focus, but a mouse may press a button that is gone."""
     job_id = served.submit(16, 3600.0, name="to-hold")
     page = visitor.live(f"/jobs/{job_id}")
-    page.get_by_role("button", name="Hold…").click()
+    page.get_by_role("button", name="Hold…").press("Enter")
     dialog = page.get_by_role("dialog", name=f"Hold job {job_id} (to-hold)?")
     dialog.wait_for()
     assert visitor.grave() == []
@@ -130,9 +132,9 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     page.keyboard.press("Escape")
     visitor.until(lambda: page.get_by_role("dialog").count() == 0)
     assert page.evaluate("document.activeElement.textContent") == "Release…"
-    page.get_by_role("button", name="First in line…").click()
+    page.get_by_role("button", name="First in line…").press("Enter")
     page.get_by_label("Why").fill("a deadline")
-    page.get_by_role("button", name="Put it first").click()
+    page.keyboard.press("Enter")
     visitor.until(lambda: page.get_by_role("button", name="Back in line…").count() == 1)
     visitor.live("/log")
     assert page.get_by_text("is first in line, by somebody: a deadline").count() == 1
