@@ -155,6 +155,8 @@ class Queue:
         """The job is gone for good: keep nothing of it."""
         if job.slot >= 0:
             self.class_of(job).jobs[job.slot] = None
+        if self._told:
+            self._told.pop(int(job.index), None)
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""

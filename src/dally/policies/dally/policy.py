@@ -8,7 +8,19 @@ from typing import Any, Final
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, RUNNING, WAITING, Action, Allocation, Costs, Job, Migrate, Preempt, Start
+from dally.model import (
+    CANCELLED,
+    INFINITY,
+    RUNNING,
+    WAITING,
+    Action,
+    Allocation,
+    Costs,
+    Job,
+    Migrate,
+    Preempt,
+    Start,
+)
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 from dally.policies.dally.books import Books
@@ -24,7 +36,7 @@ from dally.policies.dally.movable import Movable
 from dally.policies.dally.moves import Move
 from dally.policies.dally.patience import Patience
 from dally.policies.dally.pricing import Prices
-from dally.policies.dally.rescue import keep_domain
+from dally.policies.dally.rescue import keep_domain, tier_with_room
 from dally.policies.dally.retries import Retries
 from dally.policies.dally.told_by_hand import Told
 from dally.policies.ordering.gittins import GittinsOrder
@@ -62,6 +74,7 @@ class Dally(Policy):
         self._look_for_moves: bool = False  # GPUs came back, or the network is another one
         self._told: bool = False  # whether anything happened since the latest pass
         self._due_s: float = INFINITY  # when the next pass is due even if nothing happens
+        self._shown: float = INFINITY  # which jobs the latest pass saw: under queues not always all
         self._scatters: bool = limits.scatter  # in this pass
 
     def begin(self, view: View) -> None:
@@ -141,6 +154,9 @@ class Dally(Policy):
         self.order.withdrawn(job, now)
         self._patience.leaves(job)
         self._told_by_hand.leaves(job)
+        if job.status == CANCELLED:
+            self._patience.forget(job)
+            self._churn.forget(job)
 
     def finished(self, job: Job, now: float) -> None:
         self.order.finished(job, now)
@@ -173,7 +189,7 @@ class Dally(Policy):
     # The pass.
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if not self._told and now < self._due_s:
+        if not self._told and now < self._due_s and queue.shown == self._shown:
             return []  # nothing happened: what was decided stands
         for moved in self.order.moved(now):
             job = moved.job
@@ -218,6 +234,7 @@ class Dally(Policy):
                 self._retries.failed(job, now)
         self._tried.clear()
         self._told = False
+        self._shown = queue.shown
         self._due_s = INFINITY
         if len(queue) > 0 and len(cluster.running) > 0:
             patience_s = self._patience.next_s()
@@ -273,6 +290,7 @@ class Dally(Policy):
             if near < 0:  # it fits nowhere, ever
                 patience.leaves(job)
                 continue
+            near = tier_with_room(job, near, cluster)
             before = self._kept.domain if self._kept.job == job.index else NOBODY
             self._kept.let_go()
             actions = self._serve_first(job, near, now, cluster)

@@ -10,6 +10,27 @@ from dally.policies.dally.books import Books
 from dally.policies.dally.kept_domain import Kept
 
 
+def tier_with_room(job: Job, near: i64, cluster: Cluster) -> i64:
+    """The first tier from there on that has a domain whose machines could hold the gang as things are."""
+    for tier in range(near, cluster.root + 1):
+        for domain in range(len(cluster.topology.names[tier])):
+            if could_hold(job, tier, domain, cluster):
+                return tier
+    return near
+
+
+def could_hold(job: Job, tier: i64, domain: i64, cluster: Cluster) -> bool:
+    """Whether machines of the domain that are up have enough GPUs, in whole groups, whoever has them now."""
+    first, last = cluster.topology.machines_of(tier, domain)
+    gpus: i64 = 0
+    for machine in range(first, last):
+        if not cluster.down[machine]:
+            gpus += cluster.topology.gpus[0][machine] // job.group * job.group
+            if gpus >= job.gpus:
+                return True
+    return False
+
+
 def keep_domain(job: Job, tier: i64, preempts: bool, cluster: Cluster, books: Books, kept: Kept) -> float:
     """Keep the domain of that tier that is ready first; returns when, infinity if that is not known.
 
@@ -19,9 +40,11 @@ def keep_domain(job: Job, tier: i64, preempts: bool, cluster: Cluster, books: Bo
     chosen_s = INFINITY
     most_free: i64 = -1
     for domain in range(len(cluster.topology.names[tier])):
+        if not could_hold(job, tier, domain, cluster):
+            continue
         ready_s = books.ready_s(job.gpus, tier, domain, cluster)
         if ready_s == INFINITY:
-            continue  # too many of its machines are down
+            continue  # others hold what nobody may take
         if not preempts:
             ready_s = INFINITY
         free = cluster.free[tier][domain]

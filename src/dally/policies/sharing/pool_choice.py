@@ -54,7 +54,8 @@ def soonest(standings: list[Standing], job: Job, left_s: float, moves: bool) -> 
 
     If it `moves` to faster GPUs as they become free, it waits for none while others are free.
     """
-    fitting = [one for one in standings if one.pool.cluster.topology.total_gpus() >= job.gpus] or standings
+    fitting = [one for one in standings if one.pool.cluster.topology.closest_tier(job.gpus, job.group) >= 0]
+    fitting = fitting or standings
     if moves:
         fitting = [one for one in fitting if one.free >= job.gpus] or fitting
     return min(fitting, key=lambda one: (finish_s(one, job, left_s), one.view.best(job), one.pool.number)).pool

@@ -311,15 +311,21 @@ class SharingPolicy(Desks):
         self, desk: Desk, due: Callable[[Desk], float], now: float, most_starts: int = 1 << 30
     ) -> Generator[Action, None, int]:
         """One pass of a team's policy, up to what it is due; returns how many jobs it started."""
-        starts = 0
+        starts = freed = 0
         self._show(desk, self._room(desk, due(desk)))
         for action in desk.policy.schedule(now, desk.line, desk.pool.cluster):
+            gpus = int(action.job.gpus)
             if isinstance(action, Start):
-                if starts >= most_starts or float(action.job.gpus) > self._room(desk, due(desk)) + EPSILON:
+                if gpus <= min(freed, self._allowed(desk)):  # it replaces others of its team
+                    freed -= gpus
+                elif starts >= most_starts or float(gpus) > self._room(desk, due(desk)) + EPSILON:
                     desk.line.take(action.job)  # it comes back after the pass
                     continue
-                starts += 1
+                else:
+                    starts += 1
             yield action
+            if isinstance(action, Preempt) and action.job.status == WAITING:
+                freed += gpus
             self._show(desk, self._room(desk, due(desk)) if starts < most_starts else 0.0)
         desk.line.show(INFINITY)
         desk.line.reopen()  # what follows is another pass

@@ -101,9 +101,9 @@ class Team:
         return left_gpu_s if left_gpu_s > 1e-3 else 0.0  # what rounding leaves is no budget
 
     def budget_turns_s(self, now: float) -> float:
-        """When its budget is used up as things stand, or the next window begins."""
+        """When its budget is used up as things stand, or the next window begins; infinity: nobody asks for any."""
         budget = self.written.budget
-        if budget is None:
+        if budget is None or not any(sum(team.held) + sum(team.asked) for team in below(self)):
             return INFINITY
         turns_s = (now // budget.window_s + 1.0) * budget.window_s
         held = float(sum(self.held))
