@@ -101,17 +101,15 @@ def _impossible(job: Job, types: list[str], topology: Topology) -> str:
     if refused:
         return f"partition {job.partition!r} {refused}"
     where = f" in partition {job.partition!r}" if partition is not None else ""
-    group = int(job.group)
-    together = f", {group} to a machine" if group > 1 else ""
     if len(types) == 1:
-        most = _size("", topology, partition, group)
-        return "" if job.gpus <= most else f"gpus: asks for {int(job.gpus)}{together}{where}, which has {most}"
+        most = _size("", topology, partition)
+        return "" if job.gpus <= most else f"gpus: asks for {int(job.gpus)}{where}, which has {most}"
     names = accepted(job, types)
-    sizes = [sum(_size(part, topology, partition, group) for part in kind.split(MIX)) for kind in names]
+    sizes = [sum(_size(part, topology, partition) for part in kind.split(MIX)) for kind in names]
     if job.gpus <= max(sizes, default=0):
         return ""
-    wants = f"{int(job.gpus)} GPUs{together} of type {job.gpu_type or 'any, but of one'}{where}"
-    has = ", ".join(f"{_size(kind, topology, partition, group)} {kind}" for kind in types)
+    wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}{where}"
+    has = ", ".join(f"{_size(kind, topology, partition)} {kind}" for kind in types)
     return f"gpu_type: asks for {wants} and there are {has}"
 
 
@@ -130,10 +128,10 @@ def _limit(node: QueueNode, kind: str) -> float:
     return node.quotas.get(kind, Quota()).limit
 
 
-def _size(kind: str, topology: Topology, partition: Partition | None, group: int = 1) -> int:
-    """GPUs of a type, or of all where none is named, in whole groups that share a machine."""
+def _size(kind: str, topology: Topology, partition: Partition | None) -> int:
+    """GPUs of a type, or of all where none is named."""
     return sum(
-        int(gpus) // group * group
+        int(gpus)
         for number, (gpus, name) in enumerate(zip(topology.gpus[0], topology.gpu_types, strict=True))
         if kind in ("", name) and (partition is None or number in partition.machines)
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dally.model import Costs
+from dally.model import CANCEL, Costs, Event
+from dally.policies.dally.policy import Dally
 from dally.policies.registry import build
 from dally.testing import record_of
 from dally.testing.run_rows import RunRows
@@ -105,3 +106,38 @@ def test_where_nobody_runs_any_more_what_failed_is_tried_again() -> None:
     case = Case(machines, [(2.0, 8, 100.0), (50.0, 16, 500.0)], down, network="congested")
     alone, gang = case.run(build("dally")).jobs
     assert gang.start_s == alone.finish_s
+
+
+def test_who_is_first_starts_farther_apart_where_no_rack_is_whole() -> None:
+    # Two racks of four machines of 8 GPUs, one of each down, full of small jobs; at 3000 s a gang of 32 comes.
+    machines: list[tuple[tuple[str, ...], int]] = [((f"r{number // 4}",), 8) for number in range(8)]
+    jobs = sorted([(3000.0, 32, 100.0), *((10.0 * number, 1, 480.0 + number % 7) for number in range(600))])
+    case = Case(machines, jobs, [(0, 1.0, 90_000.0), (4, 1.0, 90_000.0)])
+    simulation = case.simulation(build("dally"))
+    gang = next(job for job in simulation.jobs if job.gpus == 32)
+    gang.first = True
+    simulation.run(20_000.0)
+    assert gang.start_s == 3000.0
+
+
+def test_nothing_is_kept_for_a_gang_that_no_machines_could_hold() -> None:
+    # 24 GPUs in groups of 8 that share a machine: with one of those of 8 down, the four of 4 do not help.
+    machines: list[tuple[tuple[str, ...], int]] = [(("r0",), gpus) for gpus in (8, 8, 8, 4, 4, 4, 4)]
+    jobs = [(0.0, 8, 50.0), (150.0, 24, 100.0), *((160.0 + number, 1, 60.0) for number in range(20))]
+    simulation = Case(machines, jobs, [(0, 100.0, 9000.0)]).simulation(build("dally"))
+    gang = simulation.jobs[1]
+    gang.first, gang.group = True, 8
+    simulation.run()
+    assert [job.start_s for job in simulation.jobs[2:]] == [job.submit_s for job in simulation.jobs[2:]]
+    assert gang.start_s == 9000.0
+
+
+def test_nothing_is_kept_of_one_cancelled_while_it_was_protected() -> None:
+    policy = build("dally")
+    simulation = Case(GRID, [(0.0, 8, 10_000.0), (1.0, 8, 100.0)]).simulation(policy)
+    gang = simulation.jobs[1]
+    simulation.go_on(5.0)
+    assert isinstance(policy, Dally)
+    policy._patience.protect(gang, 9000.0)
+    simulation.happen([Event(CANCEL, gang)], 6.0)
+    assert policy._patience.protected_until_s(gang) < 0.0

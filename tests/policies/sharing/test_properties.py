@@ -123,6 +123,55 @@ def _spend(
         from_s = until_s
 
 
+@st.composite
+def unlimited(draw: st.DrawFn) -> Shared:
+    """Queues that may have everything, and gangs up to the whole cluster."""
+    count = draw(st.integers(1, 3))
+    nodes = [
+        QueueNode(
+            f"q{number}",
+            {"": Quota(float(draw(st.integers(0, 16 // count))))},
+            weight=draw(st.sampled_from([1.0, 2.0])),
+            priority=draw(st.sampled_from([0.0, 0.0, 1.0])),
+            min_runtime_s=draw(st.sampled_from([0.0, 60.0, 600.0])),
+        )
+        for number in range(count)
+    ]
+    rows = st.tuples(
+        st.integers(0, 3000).map(float), st.integers(1, 16), st.sampled_from([5.0, 300.0, 2000.0]),
+        st.sampled_from([node.path for node in nodes]),
+    )  # fmt: skip
+    jobs = draw(st.lists(rows, min_size=1, max_size=12))
+    return Shared(tuple(nodes), tuple(sorted(jobs)), (2, 2, 4))
+
+
+@given(case=unlimited(), policy=st.sampled_from(NAMES), flagship=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_everybody_ends(case: Shared, policy: str, flagship: bool) -> None:
+    simulation = case.run("dally" if flagship else policy)
+    assert [job.job_id for job in simulation.jobs if job.status != FINISHED] == []
+
+
+def test_a_gang_above_what_its_queue_is_due_starts_on_an_empty_cluster() -> None:
+    rows = ((0.0, 12, 1000.0, "a"), (0.0, 12, 1000.0, "b"))
+    simulation = Shared((QueueNode("a"), QueueNode("b")), rows, (1, 2, 8)).run("dally")
+    assert [job.start_s for job in simulation.jobs] == [0.0, 1000.0]
+
+
+def test_nobody_is_stopped_in_vain_for_one_of_his_own_queue() -> None:
+    """Each queue is due half, a holds all: with a's long job stopped, its short one gets the GPUs."""
+    nodes = (QueueNode("a", min_runtime_s=HOUR_S), QueueNode("b", min_runtime_s=HOUR_S))
+    rows = ((0.0, 16, 3000.0, "a"), (400.0, 16, 5.0, "b"), (500.0, 16, 5.0, "a"))
+    long, _, short = Shared(nodes, rows).run("srtf").jobs
+    assert (short.start_s, int(long.preemptions)) == (500.0, 1)
+
+
+def test_a_budget_of_others_keeps_no_run_from_ending() -> None:
+    nodes = (QueueNode("a", hold=True), QueueNode("b", budget=Budget(1.0, HOUR_S)))
+    simulation = Shared(nodes, ((0.0, 1, 10.0, "a"), (0.0, 1, 10.0, "b"))).run("fifo")
+    assert (simulation.stuck, simulation.jobs[1].finish_s) == (True, 10.0)
+
+
 @given(case=cases(), policy=st.sampled_from(NAMES))
 @settings(max_examples=20, deadline=None)
 def test_who_is_stopped_held_too_much_and_had_run_long_enough(case: Shared, policy: str) -> None:

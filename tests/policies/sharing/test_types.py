@@ -158,3 +158,12 @@ def test_a_run_says_how_each_type_was_used(policy: str, tmp_path: Path) -> None:
     scenario = Scenario(str(tmp_path / "jobs.csv"), str(tmp_path / "cluster.toml"), policy)
     used = execute(scenario).summary["gpu_types"]
     assert {kind: use["gpu_h"] for kind, use in used.items()} == {"H100": 0.0, "A100": pytest.approx(8.0)}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "dally"])
+def test_a_gang_in_groups_waits_for_a_type_whose_machines_hold_them(policy: str) -> None:
+    machines = (("a", "A100", 4), ("a", "A100", 4), ("b", "V100", 8), ("b", "V100", 8))
+    simulation = Typed(machines, ((0.0, 8, 100.0, ""),)).simulation(policy)
+    simulation.jobs[0].group = 8
+    simulation.run()
+    assert simulation.jobs[0].start_s == 0.0
