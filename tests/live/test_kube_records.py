@@ -112,6 +112,21 @@ def test_foreign_pods_only_take_gpus() -> None:
     assert (found.state, found.managed, found.placement) == (base.RUNNING, False, {"n1": 8})
 
 
+@pytest.mark.parametrize(
+    ("api", "kind", "name", "real"),
+    [
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "train.2-a", True),
+        ("v1", "Node", "n1", True),
+        ("kubeflow.org/v1", "../../x", "j", False),
+        ("batch/v1", "Job", "..", False),
+        ("batch/v1", "Job", "j\n", False),
+    ],
+)
+def test_controllers_that_can_be(api: str, kind: str, name: str, real: bool) -> None:
+    owner = {"apiVersion": api, "kind": kind, "name": name, "uid": "u", "controller": True}
+    assert (pod("p0", ownerReferences=[owner]).owner is not None) == real
+
+
 def test_order_of_ranks() -> None:
     role = "training.kubeflow.org/replica-type"
     named = ["w-10", "w-2", "m-0", "w-1"]

@@ -13,7 +13,7 @@ from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.quantity import quantity, whole_number
 
 ENDED: Final = frozenset(("Succeeded", "Failed"))
-_API: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+")
+_API: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?[a-z0-9][-a-z0-9]*")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 MOST_GPUS: Final = 10**6  # of a pod; no machine has as many, and whoever asks for more asks in vain too
