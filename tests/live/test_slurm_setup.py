@@ -61,9 +61,10 @@ def test_with_slurm(slurm: SlurmCluster, dally: Run) -> None:
     told = json.loads(dally(*setup, "--dry-run", "--json").stdout)
     assert any("+ JobSubmitPlugins=lua" in line for line in told["changes"])
     assert slurm.conf.read_text() == before
+    early = User(slurm).submit("--gpus=2", "-H")  # nobody's but its user's
     assert "slurmctld has read it" in dally(*setup).stdout
     try:
-        check_arrivals(slurm)
+        check_arrivals(slurm, early)
     finally:
         told_undo = dally(*setup, "--undo").stdout
     assert "1 waiting jobs left to Slurm" in told_undo
@@ -105,21 +106,21 @@ def test_ranks_follow_the_fabric(slurm: SlurmCluster, tmp_path: Path) -> None:
     assert [ranks[str(rank)] for rank in range(4)] == hosts
 
 
-def check_arrivals(slurm: SlurmCluster) -> None:
+def check_arrivals(slurm: SlurmCluster, early: str) -> None:
     backend = SlurmBackend(conf=str(slurm.conf))
     user = User(slurm)
     plain, held, without = (user.submit(*words) for words in (("--gpus=2",), ("--gpus=2", "-H"), ()))
-    assert states(backend) == {plain: base.QUEUED, held: base.HELD if user.name else base.QUEUED}
+    assert states(backend) == {early: base.HELD, plain: base.QUEUED, held: base.HELD if user.name else base.QUEUED}
     job = next(job for job in backend.snapshot().jobs if job.job_id == plain)
     assert (job.model, job.expected_s, job.group) == ("bert", 7200.0, 2)
     if user.name:
         user.run("scontrol", "hold", plain)
         user.run("scontrol", "release", held)
-        assert states(backend) == {plain: base.HELD, held: base.QUEUED}
+        assert states(backend) == {early: base.HELD, plain: base.HELD, held: base.QUEUED}
         user.run("scontrol", "release", plain)
         for words in (("Priority=9",), ("Nice=5",), ("AdminComment=x",)):
             user.run("scontrol", "update", f"JobId={plain}", *words, ok=False)
-        assert states(backend) == {plain: base.QUEUED, held: base.QUEUED}
+        assert states(backend) == {early: base.HELD, plain: base.QUEUED, held: base.QUEUED}
     for job_id in (held, without):
         slurm.run("scancel", job_id)
 
