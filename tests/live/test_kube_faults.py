@@ -203,8 +203,9 @@ def test_pods_and_nodes_go(bench: KubeBench) -> None:
     bench.go_on(lambda: _machine(bench, node) == base.UP)
     kube.admin.delete(f"{PODS}/bare-0", {"gracePeriodSeconds": 0})
     bench.go_on(lambda: not [one for one in kube.pods() if one["metadata"]["name"].startswith("bare")])
+    idle = [name for name in kube.nodes if name not in _bound(kube, "lost")]
     for number in range(2):
-        kube.admin.post(PODS, pod(f"foreign{number}", 8, schedulerName="other", nodeName=kube.nodes[number]))
+        kube.admin.post(PODS, pod(f"foreign{number}", 8, schedulerName="other", nodeName=idle[number]))
     _check_foreign(bench)
 
 

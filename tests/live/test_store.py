@@ -28,6 +28,17 @@ def test_migrations_make_the_tables_of_the_schema(tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path}/a.db").close()  # nothing is left to do
 
 
+def test_migrations_are_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("alembic.op.create_index", killed)
+        with pytest.raises(KeyboardInterrupt):
+            open_store(f"sqlite:///{tmp_path}/a.db")
+    open_store(f"sqlite:///{tmp_path}/a.db").close()
+
+
 def test_the_same_in_postgresql(tmp_path_factory: pytest.TempPathFactory) -> None:
     with postgresql(tmp_path_factory.mktemp("pg")) as address:
         store = open_store(address)
