@@ -115,7 +115,7 @@ def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, t
     bench = SlurmBench(slurm, tmp_path, setup, SPEED)
     for number in range(8):
         bench.submit(16, 1.0 if number % 2 else 20.0)
-        bench.turn()
+    bench.turn()  # they start together, a short one beside a long one in every rack
     wide = bench.submit(32, 0.5)
     bench.go_on(lambda: "end" in bench.marks(wide))
     (start,) = [row for row in bench.events("start") if row["job_id"] == wide]
@@ -123,7 +123,7 @@ def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, t
     finished_s = [row["time_s"] for row in bench.events("finish")][:4]
     assert start["tier"] == "network"
     assert start["time_s"] > max(finished_s) + 50.0  # enough GPUs for some while
-    assert 800.0 <= start["time_s"] - submit["time_s"] < 1200.0  # Slurm tells the second of the submission
+    assert 800.0 <= start["time_s"] - submit["time_s"] < 1800.0  # Slurm tells the second of the submission
 
 
 def test_simulated_and_live(slurm: SlurmCluster, tmp_path: Path) -> None:
