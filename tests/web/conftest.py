@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dally.testing.fake_backend import FakeBackend
 from dally.web import queue_routes
 from dally.web.app import make_app
 from dally.web.keys import Keys
+from dally.web.server import LocalServer
 from dally.web.tokens import add_token
 
 HERE = "http://127.0.0.1:8642"
@@ -106,6 +108,16 @@ class Desk:
         found = self.client.get(f"/api/v1/{path}", **more)
         assert found.status_code == 200, found.text
         return found.json()
+
+
+@contextmanager
+def answering(desk: Desk) -> Iterator[str]:
+    """Where the desk's pages are, for browsers."""
+    server = LocalServer(desk.app, "127.0.0.1:0")
+    server.start()
+    yield server.url
+    desk.app.state.streams.close()
+    server.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dally.web.server import LocalServer
-from tests.web.conftest import Desk
+from tests.web.conftest import Desk, answering
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def visitor(browser: Browser, desk: Desk) -> Iterator[Visitor]:
-    server = LocalServer(desk.app, "127.0.0.1:0")
-    server.start()
-    found = Visitor(browser, server.url)
-    yield found
-    found.leave()
-    server.stop()
+    with answering(desk) as url:
+        found = Visitor(browser, url)
+        yield found
+        found.leave()
 
 
 def test_a_dialog_is_not_lost_by_chance(visitor: Visitor) -> None:

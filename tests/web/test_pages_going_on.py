@@ -9,9 +9,8 @@ import pytest
 
 from dally.web import keys
 from dally.web.dashboard.turn_streams import event
-from dally.web.server import LocalServer
 from dally.web.tokens import remove_token
-from tests.web.conftest import Desk
+from tests.web.conftest import Desk, answering
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
@@ -27,11 +26,8 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
     for gpus, user in ((32, "ann"), (16, "bob"), (4, "ann")):
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
     desk.turn()
-    server = LocalServer(desk.app, "127.0.0.1:0")
-    server.start()
-    yield desk, server.url
-    desk.app.state.streams.close()
-    server.stop()
+    with answering(desk) as url:
+        yield desk, url
     desk.service.close()
 
 

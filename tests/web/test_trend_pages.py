@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dally.live.ahead.runner import Runner
-from dally.web.server import LocalServer
-from tests.web.conftest import Desk
+from tests.web.conftest import Desk, answering
 from tests.web.test_whatif import Endless
 from tests.web.visiting import Visitor
 
@@ -29,10 +28,8 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
     for _ in range(MINUTES):
         desk.turn(60.0)
-    server = LocalServer(desk.app, "127.0.0.1:0")
-    server.start()
-    yield desk, server.url
-    server.stop()
+    with answering(desk) as url:
+        yield desk, url
     desk.service.close()
 
 
