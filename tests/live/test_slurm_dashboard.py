@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 GPUS = 128
-LATE_S = 2.0  # single turns wait for a busy machine
+LATE_S = 2.0
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     numbers = [served.submit(gpus, 600.0, name=f"gang-{gpus}") for gpus in (32, 32, 32, 32, 8)]
     visitor.until(lambda: visitor.count("busy") == str(GPUS), within_s=30)
     visitor.until(lambda: visitor.count("waiting") == "1")
-    assert median(at_s - wall_s for at_s, wall_s in page.evaluate("came")) < LATE_S
+    assert all(at_s - wall_s < LATE_S for at_s, wall_s in page.evaluate("came"))
     assert "no GPUs free" in page.locator("table.jobs tbody tr").inner_text()
     shown = page.evaluate("fetch('/map/state.json').then((answer) => answer.json())")
     busy = [sum(machine[1][1::2]) for machine in shown["machines"]]

@@ -123,7 +123,7 @@ def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, t
     finished_s = [row["time_s"] for row in bench.events("finish")][:4]
     assert start["tier"] == "network"
     assert start["time_s"] > max(finished_s) + 50.0  # enough GPUs for some while
-    assert 800.0 <= start["time_s"] - submit["time_s"] < 1800.0  # Slurm tells the second of the submission
+    assert 800.0 <= start["time_s"] - submit["time_s"] < 1200.0  # Slurm tells the second of the submission
 
 
 def test_simulated_and_live(slurm: SlurmCluster, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -24,6 +24,10 @@ from dally.web.app import make_app
 from dally.web.keys import Keys
 from dally.web.server import LocalServer
 from dally.web.tokens import add_token
+from tests.web.visiting import Visitor
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 HERE = "http://127.0.0.1:8642"
 
@@ -118,6 +122,14 @@ def answering(desk: Desk) -> Iterator[str]:
     yield server.url
     desk.app.state.streams.close()
     server.stop()
+
+
+@pytest.fixture
+def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
+    """Of the pages of a module's own `open_desk`."""
+    found = Visitor(browser, open_desk[1])
+    yield found
+    found.leave()
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import APIResponse, Browser, Route
 
 PAGES = ("/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1", "/log")
-LATE_S = 2.0  # an update may come after what it tells of; single ones wait for a busy machine
+LATE_S = 2.0  # an update may come after what it tells of
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +105,10 @@ def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served
         visitor.until(lambda: page.get_by_text("late-comer").count() == 0)
         comers.add(job_id)
     assert median(rows_s) < LATE_S
+    assert max(rows_s) < LATE_S + 1.0  # htmx fetches the row besides
     turns_s = [at_s - wall_s for at_s, wall_s, touched in page.evaluate("came") if comers & set(touched)]
     assert len(turns_s) >= 6  # each came and went
-    assert median(turns_s) < LATE_S
+    assert max(turns_s) < LATE_S
 
 
 def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Served) -> None:
@@ -121,10 +122,12 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     visitor.shoot("dashboard-hold")
     page.keyboard.press("Enter")  # nothing is sent without a reason
     page.keyboard.type("maintenance of rack 3")
+    began = time.monotonic()
     page.keyboard.press("Enter")
     visitor.until(lambda: page.get_by_text("Put on hold by somebody: maintenance of rack 3").count() == 1)
     assert dialog.count() == 0
     visitor.until(lambda: page.get_by_text("held by somebody: maintenance of rack 3").count() == 1)
+    assert time.monotonic() - began < LATE_S + 1.0
     assert "put on hold by somebody" in page.locator("ol.story").inner_text()
     page.get_by_role("button", name="Release…").focus()
     page.keyboard.press("Enter")
@@ -209,7 +212,9 @@ def test_a_list_of_running_jobs_tells_of_ends(browser: Browser, tmp_path: Path) 
     visitor.until(lambda: page.get_by_text("alone").count() == 2)
     page.wait_for_timeout(1500)  # what the starts brought about is over
     served.ask("DELETE", f"jobs/{jobs[0]}")
+    began = time.monotonic()
     visitor.until(lambda: page.get_by_text("alone").count() == 1)
+    assert time.monotonic() - began < LATE_S + 1.0
     visitor.leave()
     served.ask("DELETE", f"jobs/{jobs[1]}")
     served.kill()

@@ -14,7 +14,7 @@ from tests.web.conftest import Desk, answering
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    pass
 
 REFRESH = "document.body.dispatchEvent(new CustomEvent('dally:queue'))"
 
@@ -34,13 +34,6 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
 @pytest.fixture
 def desk(open_desk: tuple[Desk, str]) -> Desk:
     return open_desk[0]
-
-
-@pytest.fixture
-def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
-    found = Visitor(browser, open_desk[1])
-    yield found
-    found.leave()
 
 
 def test_back_filters_and_focus(desk: Desk, visitor: Visitor) -> None:

@@ -38,13 +38,6 @@ def desk(open_desk: tuple[Desk, str]) -> Desk:
     return open_desk[0]
 
 
-@pytest.fixture
-def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
-    found = Visitor(browser, open_desk[1])
-    yield found
-    found.leave()
-
-
 @pytest.mark.parametrize(("device", "width", "scheme"), [("desktop", 1360, "light"), ("phone", 390, "dark")])
 def test_pages_fit_and_keep_nobody_out(
     browser: Browser, open_desk: tuple[Desk, str], device: str, width: int, scheme: str

@@ -38,8 +38,9 @@ def test_plays_pauses_and_keeps_up(read: Read, day: FolderRecord) -> None:
     page.wait_for_timeout(1000)
     played = reader.state()
     speed = (played["at_s"] - began["at_s"]) / (played["now_s"] - began["now_s"])
-    assert 0 < speed < 1.2 * 3600, "an hour a second, less while the machine is busy"
-    assert played["asked"] > began["asked"]
+    assert 1000 < played["at_s"] - began["at_s"] < 15_000, "an hour a second, however slow the machine is"
+    assert speed < 1.2 * 3600
+    assert played["asked"] > began["asked"] + 1
     page.keyboard.press("Space")
     reader.settled()
     stopped = reader.state()
