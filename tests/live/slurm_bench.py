@@ -74,6 +74,7 @@ class SlurmBench:
         self.topology = self.backend.topology()
         self.submitted: list[str] = []
         self.problems: list[str] = []
+        self.looks_s: list[float] = []  # moments at which it was decided
         self.begin()
 
     def begin(self) -> None:
@@ -94,7 +95,9 @@ class SlurmBench:
     def turn(self) -> None:
         """One turn; a Slurm that does not answer costs it."""
         try:
-            self.problems += self.scheduler.turn().problems
+            turn = self.scheduler.turn()
+            self.looks_s.append(turn.now)
+            self.problems += turn.problems
         except BackendError as error:
             self.problems.append(str(error))
 
