@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ulp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,9 +14,10 @@ BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 
 
 def time_edges(start_s: float, end_s: float, spans: int) -> list[float]:
-    """The borders of that many equal spans of time."""
-    width_s = max(end_s - start_s, 1e-9) / spans
-    return [start_s + place * width_s for place in range(spans)] + [max(end_s, start_s + 1e-9)]
+    """The borders of that many equal spans of time, each long enough for floats to tell its ends apart."""
+    end_s = max(end_s, start_s + max(1e-9, 4 * spans * ulp(start_s)))
+    width_s = (end_s - start_s) / spans
+    return [start_s + place * width_s for place in range(spans)] + [end_s]
 
 
 def step_means(times_s: pl.Series, values: pl.Series, edges_s: list[float]) -> list[float]:
