@@ -156,6 +156,11 @@ def test_progress_goes_to_stderr_when_asked_for(dally: Run, trace: str) -> None:
         (["--workloads", "venus80", "--shared", "nowhere", "--out", "o"],
          "nowhere/traces/helios_venus_window20d.csv.gz, which is not"),
         (["--trace", "t.csv", "--cluster", "1x8", "--out", "t.csv/x"], "t.csv/x: cannot be written"),
+        # Only runs find these out: told once, not for every run.
+        (["--trace", "t.csv", "--cluster", "1x8", "--policies", "fifo,las", "--out", "o"],
+         "t.csv:5: gpus: job 'd' asks for 16 GPUs and the cluster has 8; --skip-impossible"),
+        (["--trace", "t.csv", "--cluster", "2x8", "--network", "slow", "--policies", "fifo,las", "--mix", "no"],
+         "dally: unknown mix 'no'; known: "),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(

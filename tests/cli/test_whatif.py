@@ -212,6 +212,17 @@ def test_jobs_that_no_longer_fit(dally: Run) -> None:
     assert (found["skipped"], found["no_longer_fit"], found["unfinished"], found["total"]["jobs"]) == (0, 1, 0, 1)
 
 
+def test_a_quota_that_leaves_no_room_for_a_job_is_told_once(dally: Run, folder: Path) -> None:
+    (folder / "queues.toml").write_text("[queues.all]\nlimit = 8\ndefault = true\n")
+    done = dally(
+        "whatif", "--trace", "t.csv", "--topology", "1x8", "--network", "none", "--current", "fifo",
+        "--queues", "queues.toml", "--quota", "all.limit=4",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "gpus: asks for 8, and queue 'all' may hold 4; --skip-impossible leaves such jobs out" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

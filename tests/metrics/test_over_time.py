@@ -29,7 +29,8 @@ def test_edges_cover_the_time() -> None:
     assert time_edges(0.0, 10.0, 4) == [0.0, 2.5, 5.0, 7.5, 10.0]
     assert time_edges(5.0, 5.0, 2)[-1] > 5.0
     instant = time_edges(1.7e9, 1.7e9, 240)  # a run that ends at once, by the clock of 1970
-    assert len(set(instant)) == 241 and instant == sorted(instant)
+    assert len(set(instant)) == 241
+    assert instant == sorted(instant)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ def rows_of_runs(runs: list[Run], folder: Path, workers: Workers, progress: bool
     """A row per run; finished ones are kept in the folder. InputError if one failed, once all others are done."""
     with Store(folder) as store, bar_of_runs(progress) as show:
         outcome = carry_out(runs, workers, store, show)
+    if outcome.bad_input:
+        raise InputError(outcome.bad_input)
     if outcome.failures:
         count = len(outcome.failures)
         raise InputError(f"{count} run{'s' * (count > 1)} failed: {'; '.join(outcome.failures)}")

@@ -61,15 +61,18 @@ def workers_of(name: str, address: str, jobs: int) -> Workers:
 
 
 def run_many(runs: list[Run], engine: Workers, store: Store | None, progress: bool | None) -> Outcome:
-    """Carry out the runs under one live display. Interrupted: says what is kept."""
+    """The runs, made under one live display. Interrupted: says what is kept. InputError: it stopped them all."""
     with bar_of_runs(progress) as report:
         try:
-            return carry_out(runs, engine, store, report)
+            outcome = carry_out(runs, engine, store, report)
         except KeyboardInterrupt:
             if store is None:
                 raise Interrupted("nothing was written") from None
             kept = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
             raise Interrupted(f"{kept}: the same command goes on from there") from None
+    if outcome.bad_input and not outcome.rows:
+        raise InputError(outcome.bad_input)
+    return outcome
 
 
 def end(outcome: Outcome) -> None:

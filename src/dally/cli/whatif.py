@@ -114,6 +114,8 @@ def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None
 
         def carry(runs: list[Run]) -> list[Row]:
             outcome = many.run_many(runs, workers, store, progress)
+            if outcome.bad_input:
+                raise InputError(outcome.bad_input)
             many.end(outcome)
             return outcome.rows
 

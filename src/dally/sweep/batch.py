@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
 
     rows: list[Row]
     failures: list[str]
+    bad_input: str = ""  # what is wrong with it, where that and nothing else is why
 
 
 def carry_out(
@@ -42,12 +43,14 @@ def carry_out(
         rows = {run.key: store.rows[run.key] for run in runs if store.has(run)}
     todo = [run for run in runs if run.key not in rows]
     reasons: dict[str, str] = {}
+    problems: set[str] = set()
     found = len(rows)
     if report:
         report(Headway(found, len(runs), 0, found))
     for run, result in engine.map(make_row, todo) if todo else ():
         if isinstance(result, Failure):
             reasons[run.key] = f"{run.name()}: {result.reason}"
+            problems.add(result.bad_input)
         else:
             rows[run.key] = result
             if store:
@@ -55,10 +58,11 @@ def carry_out(
         if report:
             report(Headway(len(rows) + len(reasons), len(runs), len(reasons), found))
     finished = [_labelled(run, rows[run.key]) for run in runs if run.key in rows]
-    if store:
+    if store and finished:
         store.write_results(finished)
     # Replications that fail alike are told of once.
-    return Outcome(finished, list(dict.fromkeys(reasons[run.key] for run in runs if run.key in reasons)))
+    failures = list(dict.fromkeys(reasons[run.key] for run in runs if run.key in reasons))
+    return Outcome(finished, failures, problems.pop() if len(problems) == 1 else "")
 
 
 def _labelled(run: Run, row: Row) -> Row:

@@ -31,6 +31,7 @@ class Store:
     """Finished rows by key. One process at a time may hold a folder; a killed one lets go of it."""
 
     def __init__(self, folder: Path) -> None:
+        self._new = not os.path.lexists(folder)
         prepare_folder(folder)
         self.folder = folder
         self._lock = self._locked()
@@ -46,8 +47,10 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, problem: object, *_: object) -> None:
         self._journal.close()
+        if problem is InputError and self._new and not self.rows:
+            self._leave_nothing()
         self._lock.close()
 
     def has(self, run: Run) -> bool:
@@ -75,6 +78,13 @@ class Store:
         path = self.folder / RESULTS
         write_whole(path, buffer.getvalue())
         write_whole(self.folder / SUMS, sums_text({RESULTS: path}).encode())
+
+    def _leave_nothing(self) -> None:
+        """Take the folder away again if nothing but our own empty files is in it."""
+        if {path.name for path in self.folder.iterdir()} <= {JOURNAL, LOCK}:
+            (self.folder / JOURNAL).unlink()
+            (self.folder / LOCK).unlink()
+            self.folder.rmdir()
 
     def _locked(self) -> IO[bytes]:
         file = (self.folder / LOCK).open("ab")

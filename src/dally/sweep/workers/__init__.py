@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from dally.errors import InputError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -13,6 +15,7 @@ class Failure(NamedTuple):
     """Why one item has no result."""
 
     reason: str
+    bad_input: str = ""  # what is wrong with it, where that is why
 
 
 class Workers(Protocol):
@@ -32,5 +35,7 @@ def attempt(function: Callable[[Item], Result], item: Item) -> Result | Failure:
     """The function's result; what it raises becomes a Failure, because not every exception can be pickled."""
     try:
         return function(item)
+    except InputError as error:
+        return Failure(f"InputError: {error}", str(error))
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}")
