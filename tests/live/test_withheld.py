@@ -1,4 +1,4 @@
-"""Machines that drain with jobs on them: what is free there is not offered, whatever the policy."""
+"""GPUs that the books have as free and that are not to be had: of machines that drain, of gangs that lost one."""
 
 from __future__ import annotations
 
@@ -56,3 +56,37 @@ def test_under_queues(tmp_path: Path, backend: type[FakeBackend]) -> None:
     bench.go_on(20.0)
     assert bench.backend.jobs[again].placement == {machine: 8}
     bench.agree()
+
+
+@pytest.mark.parametrize("backend", [TypedBackend, lambda: FakeBackend(1, 4, 8)])
+def test_a_gang_that_lost_a_machine_holds_the_others(tmp_path: Path, backend: type[FakeBackend]) -> None:
+    queues = tmp_path / "queues.toml"
+    queues.write_text('[queues.a]\nmatch = {user = ["ann"]}\n[queues.b]\ndefault = true\n')
+    bench = Bench(tmp_path, backend(), "fifo-backfill", queues=str(queues))
+    gang, beside = bench.submit(16, 5000.0), bench.submit(16, 5000.0)
+    lost, left, *others = bench.backend.topology().names[0]
+    bench.backend.put(gang, {lost: 8, left: 8})
+    bench.backend.put(beside, dict.fromkeys(others, 8))
+    bench.go_on(10.0)
+    bench.agree()
+    bench.backend.lose(lost)
+    other = bench.submit(8, 100.0, "ann")
+    bench.go_on(400.0)
+    assert bench.books() == {gang: "waiting", beside: "running", other: "waiting"}
+    assert not [row for row in bench.store.rows(select(EVENTS)) if row["kind"] == "start_failed"]
+    bench.backend.requeue(gang)
+    bench.go_on(10.0)
+    assert bench.states() == {gang: base.QUEUED, beside: base.RUNNING, other: base.RUNNING}
+    assert bench.backend.jobs[other].placement == {left: 8}
+    bench.agree()
+
+
+def test_a_gang_that_runs_on_with_fewer_gpus_than_it_asks_for(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo")
+    gang, other = bench.submit(16, 5000.0), bench.submit(8, 100.0)
+    bench.go_on(10.0)
+    left, lost = bench.backend.jobs[gang].placement
+    bench.backend.lose(lost)
+    bench.backend.put(gang, {left: 8})
+    bench.go_on(300.0)
+    assert bench.books() == {gang: "waiting", other: "waiting"}

@@ -27,6 +27,8 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
     for event in in_turn(events):
         state.happen(event, now)
 
+    executor.before_pass(now)
+
     # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
     left = most_actions(state)
     for action in state.policy.schedule(now, state.queue, state.cluster):

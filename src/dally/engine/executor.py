@@ -11,6 +11,9 @@ from dally.model import Action
 class Executor:
     """Carries out every action at once, as a simulation does. A backend's asks the cluster's own software."""
 
+    def before_pass(self, now: float) -> None:
+        """What happened is in the books, and the policy is asked next."""
+
     def apply(self, action: Action, now: float) -> str:
         """Carry out an action that the engine found possible; why that failed, or nothing if it did not."""
         return ""

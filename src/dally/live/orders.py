@@ -8,6 +8,7 @@ from dally.live.backends.base import Backend, BackendError, ClusterJob, ClusterS
 from dally.live.facts import placement_of
 from dally.live.roster import Roster
 from dally.live.wanted import PREEMPT, START, Wanted
+from dally.live.withheld import Withheld
 from dally.model import RUNNING, Action, Preempt
 
 DRY_RUN = "dry run: nothing is done"
@@ -17,12 +18,17 @@ ASK_AGAIN_S = 20.0  # of the wall clock: before a backend that took an order is 
 class Orders(Executor):
     """Notes what is wanted of which job; nothing happens to the cluster before `carry_out`."""
 
-    def __init__(self, roster: Roster, dry_run: bool = False) -> None:
+    def __init__(self, roster: Roster, withheld: Withheld, dry_run: bool = False) -> None:
         super().__init__()
         self.dry_run = dry_run
         self._would: dict[str, str] = {}  # in a dry run: what was last to become of which job
         self._news: list[tuple[str, str]] = []
         self._roster = roster
+        self._withheld = withheld
+
+    def before_pass(self, now: float) -> None:
+        """What is not to be had is not offered."""
+        self._withheld.withhold(now)
 
     def apply(self, action: Action, now: float) -> str:
         """Note the action; why not, if the backend would not take it."""

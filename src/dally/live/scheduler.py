@@ -63,8 +63,8 @@ class Scheduler:
         self.store = store
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
         self.state = empty_state(setup, topology)
-        self.orders = Orders(self.roster, dry_run)
         self.withheld = Withheld(self.state, self.roster)
+        self.orders = Orders(self.roster, self.withheld, dry_run)
         self.words = read_words(store)
         self._held = set(self.words.of(HOLD))  # as of the latest turn
         self._timers_s: dict[int, float] = {}  # as the policy was told
@@ -94,7 +94,6 @@ class Scheduler:
         now = self.clock.now()
         self.withheld.give_back()
         seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
-        self.withheld.withhold(seen.events, now)
         self._instruct(now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
         if seen.stopped:

@@ -139,10 +139,10 @@ class Comparison:
         here = job.allocation if job.status == RUNNING else None
         if allocation is None or (here is not None and sorted(here.parts()) == allocation.parts()):
             return
-        if not any(name in self._down for name in told.placement):
-            if here is not None:
-                self.events.append(Event(EVICT, job, reason="it runs elsewhere"))
-            self._found.append((job, allocation))
+        if here is not None:
+            self.events.append(Event(EVICT, job, reason="it runs elsewhere"))
+        if allocation.total() == job.gpus and not any(name in self._down for name in told.placement):
+            self._found.append((job, allocation))  # not a gang that lost machines: see withheld.py
 
     def _starts(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
         if wanted is None:

@@ -1,11 +1,19 @@
-"""Free GPUs of machines that drain: they are not offered, or policies would choose them again and again in vain."""
+"""GPUs that the books have as free and that are not to be had: policies would choose them again and again in vain.
+
+What is free of machines that drain, and what jobs hold that the books do not have there: gangs that lost another of
+their machines and have not ended yet.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dally.engine.state import State
 from dally.live.backends import base
+from dally.live.backends.base import ClusterJob
 from dally.live.roster import Roster
-from dally.model import ADOPT, Event
+from dally.model import RUNNING
 
 
 class Withheld:
@@ -15,31 +23,63 @@ class Withheld:
         self._state = state
         self._roster = roster
         self._gpus: dict[int, int] = {}  # by machine
-        self._before: set[int] = set()  # machines of the latest pass
+        self._before: dict[int, int] = {}  # as of the latest pass
+
+    def draining(self) -> list[int]:
+        """Machines that drain and are not empty yet."""
+        found = [machine.name for machine in self._roster.latest.machines if machine.state == base.DRAINING]
+        numbers = [self._roster.machines[name] for name in found if name in self._roster.machines]
+        return [machine for machine in numbers if not self._state.cluster.down[machine]]
 
     def give_back(self) -> None:
-        """As if nothing drained."""
+        """As if everything were to be had."""
         for machine, gpus in self._gpus.items():
             if not self._state.cluster.down[machine]:
                 self._change(machine, gpus)
-        self._before = set(self._gpus)
-        self._gpus = {}
+        self._before, self._gpus = self._gpus, {}
 
-    def withhold(self, events: list[Event], now: float) -> None:
-        """Of every machine that drains, but for those on which jobs turn out to run already."""
+    def withhold(self, now: float) -> None:
+        """Once the books are right, before the policy is asked."""
         cluster = self._state.cluster
-        found = [event.allocation for event in events if event.kind == ADOPT and event.allocation is not None]
-        taken = {machine for allocation in found for machine, _ in allocation.parts()}
-        for told in self._roster.latest.machines:
-            machine = self._roster.machines.get(told.name)
-            if machine is None or told.state != base.DRAINING or machine in taken or cluster.down[machine]:
-                continue
-            gpus = int(cluster.free[0][machine])
-            if gpus > 0:
-                self._change(machine, -gpus)
-                self._gpus[machine] = gpus
-        if any(not cluster.down[machine] for machine in self._before - set(self._gpus)):
+        free = cluster.free[0]
+        found = {machine: min(gpus, int(free[machine])) for machine, gpus in self._held().items()}
+        found |= {machine: int(free[machine]) for machine in self.draining()}
+        self._gpus = {machine: gpus for machine, gpus in found.items() if gpus > 0}
+        for machine, gpus in self._gpus.items():
+            self._change(machine, -gpus)
+        less = (machine for machine, gpus in self._before.items() if gpus > self._gpus.get(machine, 0))
+        if any(not cluster.down[machine] for machine in less):
             self._state.policy.others_moved(now)  # there is more to be had
+
+    @contextmanager
+    def as_if_stopped(self) -> Iterator[None]:
+        """Meanwhile gangs that lost a machine have given the others back, as they will."""
+        draining = self.draining()
+        lent = {machine: gpus for machine, gpus in self._gpus.items() if machine not in draining}
+        for machine, gpus in lent.items():
+            self._change(machine, gpus)
+        try:
+            yield
+        finally:
+            for machine, gpus in lent.items():
+                self._change(machine, -gpus)
+
+    def _held(self) -> dict[int, int]:
+        """GPUs by machine of jobs that have some on the cluster and none in the books."""
+        found: dict[int, int] = {}
+        for told in self._roster.latest.jobs:
+            if told.placement and self._is_stray(told):
+                for name, gpus in told.placement.items():
+                    if name in self._roster.machines:
+                        machine = self._roster.machines[name]
+                        found[machine] = found.get(machine, 0) + gpus
+        return found
+
+    def _is_stray(self, told: ClusterJob) -> bool:
+        """Not one that we have told to stop: what it leaves may be promised already."""
+        job, wanted = self._roster.jobs.get(told.job_id), self._roster.wanted.get(told.job_id)
+        to_stop = wanted is not None and wanted.placement is None
+        return told.state not in base.ENDED and not to_stop and (job is None or job.status != RUNNING)
 
     def _change(self, machine: int, gpus: int) -> None:
         self._state.cluster.change(machine, gpus)

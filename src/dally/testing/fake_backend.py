@@ -144,6 +144,10 @@ class FakeBackend(Backend):
             if state == base.DOWN and name in job.placement:
                 self._become(job_id, base.QUEUED)
 
+    def lose(self, name: str) -> None:
+        """A machine goes down, and it goes on telling that jobs run there."""
+        self._machines[name] = replace(self._machines[name], state=base.DOWN)
+
     def forget(self, job_id: str) -> None:
         """It no longer tells of a job that ended."""
         del self.jobs[job_id], self.left_s[job_id]
