@@ -107,6 +107,14 @@ def test_gpus(changes: dict[str, Any], gpus: int) -> None:
     assert gpus_asked(record, 8) == gpus
 
 
+def test_a_job_that_runs_on_without_a_node_asks_for_what_it_has() -> None:
+    """sbatch --no-kill; Slurm 22.05 then tells of the nodes that are left."""
+    ours = {"admin_comment": "dally:submit=1;gpus=16", "job_state": "RUNNING"}
+    found = job_of(**ours, nodes="n01", gres_detail=["gpu:8(IDX:0-7)"])
+    assert (found.state, found.gpus, found.placement) == (base.RUNNING, 8, {"n01": 8})
+    assert job_of(**ours | {"job_state": "PENDING"}).gpus == 16
+
+
 def test_a_running_job_tells_which_gpus_it_has() -> None:
     detail = ["gpu:a100:8(IDX:0-7)", "gpu:a100:2(IDX:0-1),gpu:h100:2(IDX:4,6)", "nic:1"]
     found = job_of(job_state="RUNNING", nodes="n[03,07],login1", gres_detail=detail, priority=9)

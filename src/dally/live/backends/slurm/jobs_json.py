@@ -182,8 +182,10 @@ class JobReader:
         placement = {} if state in base.ENDED or record.pending else placement_in(row)
         asked = gpus_asked(record, self.machine_gpus)
         minutes = number(row.get("time_limit"))
-        if placement and number_in(record.mark, "gpus") is None:
-            asked = sum(placement.values())
+        held = sum(placement.values())
+        shrunk = state == base.RUNNING and held < asked  # it lost a node, and was submitted with --no-kill
+        if placement and (shrunk or number_in(record.mark, "gpus") is None):
+            asked = held
         return ClusterJob(
             record.job_id, state, asked,
             float(number_in(record.mark, "submit") or number(row.get("submit_time"))),
