@@ -109,7 +109,7 @@ def test_gpus(changes: dict[str, Any], gpus: int) -> None:
 
 def test_a_job_that_runs_on_without_a_node_asks_for_what_it_has() -> None:
     """sbatch --no-kill; Slurm 22.05 then tells of the nodes that are left."""
-    ours = {"admin_comment": "dally:submit=1;gpus=16", "job_state": "RUNNING"}
+    ours: dict[str, Any] = {"admin_comment": "dally:submit=1;gpus=16", "job_state": "RUNNING"}
     found = job_of(**ours, nodes="n01", gres_detail=["gpu:8(IDX:0-7)"])
     assert (found.state, found.gpus, found.placement) == (base.RUNNING, 8, {"n01": 8})
     assert job_of(**ours | {"job_state": "PENDING"}).gpus == 16
