@@ -77,7 +77,10 @@ def test_killed_ten_times(kube: KubeCluster, tmp_path: Path) -> None:
                 assert process.wait(20) == 0, process.stdout.read() if process.stdout else ""
                 break
             recorder.on_half = (lambda _, event=half: event.set()) if kill % 2 else (lambda _: None)  # type: ignore[misc]
-            half.wait(chance.uniform(1.5, 2.5) if kill % 2 == 0 else 6.0)
+            if kill % 2:
+                until(lambda event=half: event.is_set() or finished(kube, 14), 60.0)  # type: ignore[misc]
+            else:
+                time.sleep(chance.uniform(1.5, 2.5))
             halves += half.is_set()
             os.kill(process.pid, signal.SIGKILL)
     found = recorder.stop()

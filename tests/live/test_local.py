@@ -12,8 +12,9 @@ import pytest
 
 from dally.cluster.topology import grid
 from dally.errors import InputError
-from dally.live.backends import base
+from dally.live.backends import base, job_folder, local
 from dally.live.backends.base import BackendError, ClusterJob, SubmitRequest
+from dally.live.backends.job_folder import JobFolder
 from dally.live.backends.local import LocalBackend
 
 ONE = {"rack0-m0": 4}
@@ -120,6 +121,52 @@ def test_a_process_that_was_killed_is_a_failure(tmp_path: Path) -> None:
     until(backend, job, base.RUNNING)
     os.killpg(int((tmp_path / "jobs" / job / "pid").read_text()), signal.SIGKILL)
     assert until(backend, job, base.FAILED).reason == "its process was killed"
+
+
+def test_a_process_that_comes_up_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever started it waits for it; another daemon calls it off, and then it does nothing."""
+    monkeypatch.setattr(local, "WRAPPER", "until [ -e go ]; do sleep 0.05; done\n" + local.WRAPPER)
+    monkeypatch.setattr(job_folder, "COME_UP_S", 0.2)
+    first = opened(tmp_path)
+    late, called_off = (first.submit(command(f"touch {tmp_path}/ran-{number}; sleep 60")) for number in (1, 2))
+    first.start(late, ONE)
+    first.start(called_off, {"rack0-m1": 4})
+    time.sleep(0.3)
+    assert [job.state for job in first.snapshot().jobs] == [base.STARTING, base.STARTING]
+    (tmp_path / "jobs" / late / "go").touch()
+    until(first, late, base.RUNNING)
+    process = first._children[int(called_off)]
+    until(opened(tmp_path), called_off, base.QUEUED)
+    (tmp_path / "jobs" / called_off / "go").touch()
+    assert process.wait() == 1
+    wait_for((tmp_path / "ran-1").exists)
+    assert not (tmp_path / "ran-2").exists()
+    first.cancel(late)
+    until(first, late, base.CANCELLED)
+
+
+def test_a_process_that_tells_its_number_or_ends_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = opened(tmp_path)
+    job = backend.submit(command("until [ -e $DALLY_STATE/go ]; do sleep 0.05; done"))
+    seen: list[str] = []
+    looked = JobFolder.process
+
+    def look(one: JobFolder) -> str:
+        """It tells its number right after the first look, and ends right after another."""
+        seen.append(looked(one))
+        if len(seen) == 1:
+            wait_for((one.path / "pid").exists)
+        elif one.job.state == base.RUNNING:
+            (one.path / "go").touch()
+            wait_for((one.path / "exit").exists)
+        return seen[-1]
+
+    monkeypatch.setattr(JobFolder, "process", look)
+    backend.start(job, ONE)
+    until(backend, job, base.RUNNING)
+    until(backend, job, base.FINISHED)
 
 
 def test_a_job_without_a_command_takes_its_time(tmp_path: Path) -> None:

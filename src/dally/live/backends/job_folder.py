@@ -14,6 +14,8 @@ from dally.live.backends.base import BackendError, ClusterJob, Placement
 from dally.whole_file import write_whole
 
 COME_UP_S: Final = 5.0  # a process that was started has told its number by then
+TICKET: Final = "ticket"  # whoever takes it away decides: the process, and it runs, or we, and it does not
+COMING, ALIVE, GONE = "coming", "alive", "gone"  # of a process
 
 
 class JobFolder:
@@ -78,20 +80,32 @@ class JobFolder:
         except (OSError, ValueError):
             return None
 
-    def is_alive(self) -> bool:
+    def expect(self) -> None:
+        """A process is about to be started: nothing of an earlier one is left, and there is a ticket for it."""
+        for name in ("pid", "exit"):
+            (self.path / name).unlink(missing_ok=True)
+        (self.path / TICKET).touch()
+
+    def process(self) -> str:
         """Whether its process is there: the one of that number that was started for this folder."""
         pid = self.pid()
         if pid is None:
-            return False
+            return COMING
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
-            return False
-        return f"DALLY_STATE={self.path}".encode() in environment.split(b"\0")
+            return GONE
+        return ALIVE if f"DALLY_STATE={self.path}".encode() in environment.split(b"\0") else GONE
 
-    def has_vanished(self, now: float) -> bool:
-        """Whether there is no process though there has been time for one to come up."""
-        return self.pid() is not None or now - self.since_s > COME_UP_S
+    def call_off(self, now: float) -> bool:
+        """Wait no longer for a process that does not come up: whether it is sure that it never will."""
+        if now - self.since_s <= COME_UP_S:
+            return False
+        try:
+            (self.path / TICKET).unlink()
+        except FileNotFoundError:  # it has begun; without a number for so long again, it died at once
+            return now - self.since_s > 2.0 * COME_UP_S
+        return True
 
     def was_before_boot(self) -> bool:
         """Whether this machine was started after the job was."""

@@ -25,7 +25,7 @@ from dally.live.backends.base import (
     SubmitRequest,
 )
 from dally.live.backends.drained_file import read_drained, write_drained
-from dally.live.backends.job_folder import JobFolder
+from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
 LOOK_EVERY_S: Final = 0.1
@@ -33,6 +33,7 @@ KEEP_ENDED_S: Final = 3600.0  # jobs that ended longer ago are no longer told of
 # Runs the job and leaves its exit code behind, though nobody may be there to ask for it: the daemon may have died.
 WRAPPER: Final = """
 trap : TERM
+mv ticket pid.new 2>/dev/null || exit 1
 echo $$ > pid.new && mv pid.new pid || exit 1
 cd "$DALLY_FOLDER" 2>/dev/null
 "$@" & child=$!
@@ -123,8 +124,7 @@ class LocalBackend(Backend):
             raise BackendError(f"job {job_id} cannot be started: it is {one.job.state}")
         self._check_free(one.job, placement)
         one.become(base.STARTING, placement)  # before the process: one that nobody knows of would run twice
-        (one.path / "pid").unlink(missing_ok=True)
-        (one.path / "exit").unlink(missing_ok=True)
+        one.expect()
         before = self._children.pop(int(job_id), None)
         if before is not None:
             before.wait()  # it has left its exit code, and ends in a moment
@@ -204,16 +204,22 @@ class LocalBackend(Backend):
         """Bring one job up to date with its process."""
         if one.job.state not in (base.STARTING, base.RUNNING, base.STOPPING):
             return
-        code = one.exit_code()
+        process = one.process()
+        code = one.exit_code()  # after that: whoever is gone has left it before
         if code is not None:
             self._ended(one, code)
-        elif one.is_alive():
+        elif process == ALIVE:
             if one.job.state == base.STARTING:
                 one.become(base.RUNNING, one.job.placement)
             elif one.job.state == base.STOPPING and now - one.since_s > self._grace_s:
                 self._signal(one, signal.SIGKILL)
-        elif one.has_vanished(now):
+        elif process == GONE or (not self._is_child(one) and one.call_off(now)):
             self._vanished(one)
+
+    def _is_child(self, one: JobFolder) -> bool:
+        """Whether we have started its process, which lives, though it may not have come far."""
+        child = self._children.get(int(one.job.job_id))
+        return child is not None and child.poll() is None
 
     def _ended(self, one: JobFolder, code: int) -> None:
         if one.job.state == base.STOPPING:
@@ -253,7 +259,7 @@ class LocalBackend(Backend):
 
     def _signal(self, one: JobFolder, number: signal.Signals) -> None:
         pid = one.pid()
-        if pid is not None and one.is_alive():
+        if pid is not None and one.process() == ALIVE:
             with suppress(ProcessLookupError):
                 os.killpg(pid, number)
 
