@@ -78,7 +78,7 @@ def test_killed_ten_times(kube: KubeCluster, tmp_path: Path) -> None:
                 break
             recorder.on_half = (lambda _, event=half: event.set()) if kill % 2 else (lambda _: None)  # type: ignore[misc]
             if kill % 2:
-                until(lambda event=half: event.is_set() or finished(kube, 14), 60.0)  # type: ignore[misc]
+                until(lambda event=half: event.wait(1.0) or finished(kube, 14), 60.0)  # type: ignore[misc]
             else:
                 time.sleep(chance.uniform(1.5, 2.5))
             halves += half.is_set()
