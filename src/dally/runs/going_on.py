@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +55,8 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     policy = build(saved.policy, saved.settings)  # a user's file must be loaded before its objects are read
     same = (saved.policy, saved.settings) == (scenario.policy, scenario.settings)
     simulation = load(path, Simulation, admit=[type(policy).__module__])
+    if scenario.until_s < simulation.now:
+        raise InputError(f"--until {scenario.until_s:g}: the run saved in {path} is at {simulation.now:g} s already")
     note = note_of(path)
     if not same:
         simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle
@@ -75,7 +78,8 @@ def _check_alike(scenario: Scenario, saved: Scenario) -> None:
     """InputError if the scenario asks for what cannot change on the way."""
     for item in fields(Scenario):
         wanted, was = getattr(scenario, item.name), getattr(saved, item.name)
-        if item.name not in MAY_DIFFER and wanted != was:
+        named_alike = isinstance(wanted, str) and wanted and os.path.realpath(wanted) == was  # saved by full path
+        if item.name not in MAY_DIFFER and wanted != was and not named_alike:
             raise InputError(
                 f"{scenario.snapshot}: {item.name}: {wanted!r}: the saved run has {was!r}; "
                 "its policy, settings and end can change, nothing else"
