@@ -27,7 +27,7 @@ def test_reads_both_spellings_and_the_optional_columns(tmp_path: Path) -> None:
         tmp_path,
         "model,job_id,submit_time,num_gpu,duration,user,priority,odd",
         "vgg16,a,5,2,10.5,ann,3,x",
-        ",b,7,1.0,0,,,",
+        ",b,7,1.0,0,,,,, ",
     )
     first, second = read_csv(file, 8).jobs
     assert (first.job_id, first.submit_s, first.gpus, first.duration_s) == ("a", 5.0, 2, 10.5)
@@ -68,6 +68,8 @@ def test_gzip_bom_and_line_ends(tmp_path: Path, ending: str) -> None:
         ([HEADER, "a,0,1,1", "a,1,1,1"], "t.csv:3: job_id: 'a' stands already in line 2"),
         ([HEADER, ",0,1,1"], "t.csv:2: job_id: empty: every job needs a name"),
         ([HEADER, "a,0,1"], "t.csv:2: 3 fields where the header has 4"),
+        ([HEADER, "a,b,0,1,1"], "t.csv:2: 5 fields where the header has 4; a text with a comma needs quotes"),
+        ([f"{HEADER},gpus", "a,0,1,1,2"], "t.csv:1: gpus: stands twice in the header"),
         (
             [HEADER, "a,0,9,1"],
             "t.csv:2: gpus: job 'a' asks for 9 GPUs and the cluster has 8; --skip-impossible",

@@ -158,6 +158,9 @@ def test_what_no_format_begins_with_is_refused_with_the_names_of_all(tmp_path: P
     path.write_text("once upon a time\n")
     with pytest.raises(InputError, match=r"x:1: begins with 'once upon a time', .*philly, swf, .*csv"):
         read_history(path)
+    path.write_text("JobID;Submitted;GPUs;Minutes\n")
+    with pytest.raises(InputError, match="a csv of your own has columns job_id, submit_s, gpus, duration_s, with"):
+        read_history(path)
     with pytest.raises(InputError, match="unknown trace format 'slurm'"):
         read_history(path, "slurm")
     path.write_text("")

@@ -134,7 +134,7 @@ def find_model(name: str, catalogue: Catalogue | None = None) -> Model:
         return known.models[known.names[spelling]]
     near = get_close_matches(spelling, known.names, n=1)
     hint = f"did you mean {known.names[near[0]]!r}?" if near else f"known: {', '.join(known.models)}"
-    raise InputError(f"unknown model {name!r}; {hint}")
+    raise InputError(f"unknown model {name!r}; {hint}; --profiles FILE brings models of your own")
 
 
 def find_profile(

@@ -56,7 +56,9 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     same = (saved.policy, saved.settings) == (scenario.policy, scenario.settings)
     simulation = load(path, Simulation, admit=[type(policy).__module__])
     if scenario.until_s < simulation.now:
-        raise InputError(f"--until {scenario.until_s:g}: the run saved in {path} is at {simulation.now:g} s already")
+        raise InputError(
+            f"--until {scenario.until_s:g}: the run saved in {path} is at {simulation.now:g} s already"
+        )
     note = note_of(path)
     if not same:
         simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle

@@ -37,7 +37,9 @@ TEXTS: Final = {
     "nodes": ("nodes",),
     "queue": ("queue", "vc"),
 }
+NUMBERS: Final = ("priority", "wait_s", "machines", "limit_s")
 EXTRA: Final = ("model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue")
+USUAL: Final = "job_id, submit_s, gpus, duration_s"
 WHOLE: Final = "must be a whole number, at least 1"
 
 
@@ -57,7 +59,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
     table = rows_of(reading.path)
     line, header = next(table, (0, []))
     if not header:
-        raise empty(reading.path, f"{', '.join(NEEDED)}, duration_s")
+        raise empty(reading.path, USUAL)
     return rows_below(reading, line, header, table)
 
 
@@ -67,20 +69,19 @@ def rows_below(
     """The jobs of a table of texts, as `rows_of` gives it, in its order."""
     path = reading.path
     header = [name.strip() for name in header]
+    _check_once(path, header_line, header)
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
     texts_at = [_place(header, names) for names in TEXTS.values()]
     model_at, user_at, name_at, status_at, type_at, placement_at = texts_at[:6]
     account_at, partition_at, qos_at, nodes_at, queue_at = texts_at[6:]
-    priority_at, wait_at, machines_at, limit_at = (
-        _place(header, (name,)) for name in ("priority", "wait_s", "machines", "limit_s")
-    )
+    priority_at, wait_at, machines_at, limit_at = (_place(header, (name,)) for name in NUMBERS)
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
     word = _Words()
     gpus_in: dict[str, int] = {}  # by text: few differ
     for line, row in table:
-        if len(row) < columns:
+        if len(row) != columns:
             reading.whole(line, row, columns)
         row.append("")  # what a column that is not there reads as: its place is -1
         job_id = row[id_at].strip()
@@ -164,6 +165,14 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
             problem = WHOLE if reason == NO_GPUS else "must be a number, not negative"
             return reading.skip(line, name, text, reason, f"{shown}: {problem}")
     raise AssertionError("called for a row that lacks something")
+
+
+def _check_once(path: Path, line: int | None, header: list[str]) -> None:
+    """InputError if a column that is read stands twice: which of them counts is not ours to guess."""
+    known = {*NUMBERS, *(name for spellings in (NEEDED | LENGTHS | TEXTS).values() for name in spellings)}
+    for name in header:
+        if name in known and header.count(name) > 1:
+            raise at(path, line, name, "stands twice in the header")
 
 
 def _needed(path: Path, line: int | None, header: list[str]) -> list[int]:

@@ -100,8 +100,9 @@ def find_format(path: Path, name: str = "auto") -> str:
         if candidate.looks_like(lines):
             return name
     known = ", ".join([*FORMATS, *others])
+    own = f"a csv of your own has columns {csv_trace.USUAL}, with commas between them"
     why = f"begins with {lines[0][:60]!r}, which no known format does; --format can be one of {known}"
-    raise at(path, 1, None, "; ".join([why, *problems]))
+    raise at(path, 1, None, "; ".join([why, *(problems or [own])]))
 
 
 def companions(path: Path, name: str = "auto") -> list[Path]:

@@ -143,9 +143,10 @@ class Reading:
         return {name: place for place, name in reversed(list(enumerate(names)))}
 
     def whole(self, line: int, row: list[str], columns: int) -> None:
-        """Refuse a row that is cut short."""
-        if len(row) < columns:
-            raise at(self.path, line, None, f"{len(row)} fields where the header has {columns}")
+        """Refuse a row that is cut short, or has more than blanks behind the last column."""
+        if len(row) < columns or any(map(str.strip, row[columns:])):
+            hint = "" if len(row) < columns else "; a text with a comma needs quotes"
+            raise at(self.path, line, None, f"{len(row)} fields where the header has {columns}{hint}")
 
 
 def told(counts: Mapping[str, int], what: str = "row") -> str:
