@@ -86,7 +86,7 @@ def test_the_command_saves_and_goes_on(scenario: Scenario, tmp_path: Path) -> No
         (["--from", "t.csv"], "t.csv: is no snapshot of Dally"),
         (["--from", "bare"], "bare: no scenario was noted"),
         (["--from", "s", "--snapshot", "again"], "--snapshot FILE and --snapshot-at SECONDS: give both"),
-        (["--from", "s", "--trace", "t.csv", "--until", "100"], "--until 100: the run saved in s is at 14"),
+        (["--from", "s", "--trace", "t.csv", "--until", "100"], "--until 100: the run in s is at 14"),
     ],
 )
 def test_what_cannot_be_gone_on_from(

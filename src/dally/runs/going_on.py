@@ -56,7 +56,7 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     same = (saved.policy, saved.settings) == (scenario.policy, scenario.settings)
     simulation = load(path, Simulation, admit=[type(policy).__module__])
     if scenario.until_s < simulation.now:
-        raise InputError(
+        raise InputError(f"--until {scenario.until_s:g}: the run in {path} is at {simulation.now:g} s already")
             f"--until {scenario.until_s:g}: the run saved in {path} is at {simulation.now:g} s already"
         )
     note = note_of(path)
