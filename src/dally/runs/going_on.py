@@ -57,8 +57,6 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
     simulation = load(path, Simulation, admit=[type(policy).__module__])
     if scenario.until_s < simulation.now:
         raise InputError(f"--until {scenario.until_s:g}: the run in {path} is at {simulation.now:g} s already")
-            f"--until {scenario.until_s:g}: the run saved in {path} is at {simulation.now:g} s already"
-        )
     note = note_of(path)
     if not same:
         simulation.now = max(simulation.now, note["at_s"])  # nothing happened since the latest cycle
