@@ -51,11 +51,14 @@ class Now:
         ]
         cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
 
-    def content(self, now: float = 0.0) -> bytes:
-        return dump_present(self.state, self.jobs, now, len(self.jobs))
+    def content(self, now: float = 0.0, draining: tuple[int, ...] = ()) -> bytes:
+        return dump_present(self.state, self.jobs, now, len(self.jobs), draining=draining)
 
-    def ask(self, change: AskedChange, past: list[PastJob] | None = None, effort: Looking = EFFORT) -> WhatIfAnswer:
-        asked = LookAhead(self.content(), self.stage, changed(change, self.stage), effort)
+    def ask(
+        self, change: AskedChange, past: list[PastJob] | None = None, effort: Looking = EFFORT,
+        draining: tuple[int, ...] = (),
+    ) -> WhatIfAnswer:  # fmt: skip
+        asked = LookAhead(self.content(draining=draining), self.stage, changed(change, self.stage), effort)
         return asked.answer(past or [], lambda *_: None, copies=False)
 
 
@@ -163,21 +166,18 @@ def test_one_on_hold_need_not_fit() -> None:
     assert figures(now.ask(AskedChange(cluster_delta="-1 rack")))["jct_mean_s"] == (100.0, 100.0)
 
 
-def test_what_drains_is_not_offered() -> None:
-    now = Now(Setup("fifo"), [(4, 1000.0), (8, 100.0), (8, 100.0)])  # on 8 GPUs, and one waits
-    now.state.cluster.change(int(next(iter(now.jobs[0].allocation.parts()))[0]), -4)  # type: ignore[union-attr]
-    found = now.ask(AskedChange(cluster_delta="+1 machine"))
-    assert figures(found)["first_start_s"] == (100.0, 0.0)
-    assert figures(found)["gpus_used"][0] == pytest.approx((4000.0 + 1600.0) / 86400.0)
-    small = Now(Setup("fifo"), [(4, 1000.0), (8, 5000.0), (4, 100.0)])
-    assert small.jobs[2].start_s == 0.0
-    cycle(small.state, [Event(FINISH, small.jobs[2])], 100.0, Executor())
-    small.state.cluster.change(int(next(iter(small.jobs[0].allocation.parts()))[0]), -4)  # type: ignore[union-attr]
-    late = Job(3, "late", 100.0, 4, 100.0, "vgg16")
-    cycle(small.state, [Event(SUBMIT, late)], 100.0, Executor())
-    content = dump_present(small.state, [*small.jobs, late], 100.0, 4)
-    told = LookAhead(content, small.stage, small.stage, EFFORT).answer([], lambda *_: None, copies=False)
-    assert figures(told)["first_start_s"][0] == 900.0  # when the job beside it has ended
+@pytest.mark.parametrize("queues", ["", "[queues.a]\nmatch = {user = ['u0', 'u2']}\n[queues.b]\ndefault = true\n"])
+def test_what_drains_takes_no_other_job(tmp_path: Path, queues: str) -> None:
+    path = tmp_path / "queues.toml"
+    path.write_text(queues)
+    setup = Setup("fifo-backfill", queues=str(path) if queues else "")
+    now = Now(setup, [(4, 500.0), (8, 1000.0), (4, 300.0), (8, 300.0), (4, 100.0)])  # of whom the last two wait
+    drains = next(machine for machine, _ in now.jobs[0].allocation.parts())  # type: ignore[union-attr]
+    change = AskedChange("fifo", cluster_delta="+1 machine")
+    assert figures(now.ask(change))["first_start_s"][0] == (500.0 + 300.0) / 2
+    before_s, after_s = figures(now.ask(change, draining=(drains,)))["first_start_s"]
+    assert before_s >= 1000.0  # on the machine that does not drain
+    assert after_s <= 150.0  # on the new one
 
 
 @pytest.mark.parametrize(

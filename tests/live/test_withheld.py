@@ -9,6 +9,8 @@ from sqlalchemy import select
 
 from dally.cluster.topology import Machine, Topology
 from dally.live.backends import base
+from dally.live.eta.estimator import Effort, Estimator
+from dally.live.eta.outlook import content_of
 from dally.live.store.schema import EVENTS
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_scheduler import Bench
@@ -79,6 +81,52 @@ def test_a_gang_that_lost_a_machine_holds_the_others(tmp_path: Path, backend: ty
     assert bench.states() == {gang: base.QUEUED, beside: base.RUNNING, other: base.RUNNING}
     assert bench.backend.jobs[other].placement == {left: 8}
     bench.agree()
+
+
+def test_what_drains_takes_no_other_job_in_futures(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo")
+    first, long = bench.submit(4, 500.0), bench.submit(8, 2000.0)
+    bench.go_on(10.0)
+    (machine,) = bench.backend.jobs[first].placement
+    bench.backend.drain(machine, "fans")
+    waits = bench.submit(4, 100.0)
+    bench.go_on(10.0)
+    assert _starts_s(bench, waits) == pytest.approx(2000.0, abs=10.0)
+    bench.go_on(600.0)
+    assert bench.books() == {long: "running", waits: "waiting"}
+    assert not [row for row in bench.store.rows(select(EVENTS)) if row["kind"] == "start_failed"]
+
+
+def test_what_a_broken_gang_holds_is_to_be_had_in_futures(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo-backfill")
+    gang = bench.submit(16, 500.0)
+    bench.go_on(10.0)
+    bench.backend.lose(next(iter(bench.backend.jobs[gang].placement)))
+    waits = bench.submit(4, 100.0)
+    bench.go_on(10.0)
+    assert bench.books() == {gang: "waiting", waits: "waiting"}
+    assert _starts_s(bench, waits) == bench.backend.now_s
+
+
+def _starts_s(bench: Bench, job_id: str) -> float:
+    number = int(bench.scheduler.roster.jobs[job_id].index)
+    fates = Estimator().fates(content_of(bench.scheduler), [number], Effort(fewest=1, most=1))
+    return fates[number].start_s(0.5)
+
+
+@pytest.mark.parametrize("policy", ["gavel", "dally", "tiresias", "dally-paper", "srtf"])
+def test_of_several_types(tmp_path: Path, policy: str) -> None:
+    bench = Bench(tmp_path, TypedBackend(), policy)
+    first = bench.submit(4, 500.0)
+    bench.go_on(10.0)
+    (machine,) = bench.backend.jobs[first].placement
+    bench.backend.drain(machine, "fans")
+    late = [bench.submit(gpus, 2000.0) for gpus in (8, 8, 4, 8)]
+    for _ in range(10):
+        bench.go_on(100.0)
+        for job_id in [job_id for job_id in late if bench.states()[job_id] == base.QUEUED]:
+            assert _starts_s(bench, job_id) > bench.backend.now_s
+    assert bench.backend.held()[machine] == 0
 
 
 def test_a_gang_that_runs_on_with_fewer_gpus_than_it_asks_for(tmp_path: Path) -> None:

@@ -98,9 +98,10 @@ class Simulation:
         self._note_finishes()
         self.next_s = self.now  # it has its say at once
 
-    def take_up(self, state: State, jobs: list[Job], arrived: i64, now: float) -> None:
+    def take_up(self, state: State, jobs: list[Job], arrived: i64, now: float, executor: Executor) -> None:
         """Go on from a state that another engine has brought about; so many of the jobs had come by then."""
         self.state = state
+        self._executor = executor
         self.jobs = jobs
         self._arrived = arrived
         self.now = now

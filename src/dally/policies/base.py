@@ -159,7 +159,7 @@ class Policy(Part):
         """The machine is back, empty."""
 
     def withheld(self, machine: i64, gpus: i64) -> None:
-        """So many free GPUs of a machine that drains are not offered from now on; below 0: they are again."""
+        """So many free GPUs of a machine are not offered from now on, as it drains; below 0: they are again."""
 
     def network_changed(self, now: float) -> None:
         """Links have another bandwidth from now on; `rerated` tells of those whose speed that changes."""

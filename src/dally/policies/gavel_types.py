@@ -123,6 +123,10 @@ class GavelOfTypes(GavelPolicy):
         for pool in self._pools:
             pool.repair(machine)
 
+    def withheld(self, machine: int, gpus: int) -> None:
+        for pool in self._pools:
+            pool.withhold(machine, gpus)
+
     def _pool(self, job: Job) -> Pool:
         """Where a running job runs."""
         assert job.allocation is not None

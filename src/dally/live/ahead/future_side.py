@@ -11,7 +11,8 @@ from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.live.ahead.asked_change import Stage
-from dally.live.ahead.restaged import rescale, restaged
+from dally.live.ahead.restaged import draining_on, rescale, restaged
+from dally.live.eta.closed_machines import ClosedMachines
 from dally.live.eta.present import Present
 from dally.model import FINISHED, HELD, INFINITY, START, Costs, Job
 from dally.perf.base import SpeedModel
@@ -62,7 +63,8 @@ def run_side(
         rescale(job, before, state.speed)
     there = {int(job.index): (job.run_s(now), job.done_s(now), int(job.preemptions)) for job in present.jobs}
     simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
-    simulation.take_up(state, _numbered(present, coming), present.next_number, now)
+    executor = ClosedMachines(state, draining_on(present, stage))
+    simulation.take_up(state, _numbered(present, coming), present.next_number, now, executor)
     empty_s = _run(simulation, until_s, time.process_time() + allowed_s)
     if empty_s < 0.0:
         return FutureSide(simulation.now - now)

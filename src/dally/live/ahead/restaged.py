@@ -18,7 +18,6 @@ def restaged(present: Present, stage: Stage) -> State:
     """
     now, old = present.now, present.state
     old.catch_up(now)
-    withheld = _withheld(old)
     numbers = {name: number for number, name in enumerate(stage.topology.names[0])}
     places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
@@ -37,9 +36,6 @@ def restaged(present: Present, stage: Stage) -> State:
     for job in _in_order(old, present.jobs, stage.topology.total_gpus()):
         rescale(job, old.speed, found.speed)
         _take_up(found, job, places.get(job.job_id), now, same)
-    for name, gpus in withheld.items():
-        if name in numbers:
-            _withhold(found, numbers[name], gpus)
     found.wakeup_s = now
     return found
 
@@ -59,25 +55,11 @@ def _in_order(old: State, jobs: list[Job], most: int) -> list[Job]:
     return running + [job for job in jobs if job.status == WAITING or (job.status == HELD and job.gpus <= most)]
 
 
-def _withheld(state: State) -> dict[str, int]:
-    """GPUs that nobody has and nobody is offered, by machine: of those that drain."""
-    cluster = state.cluster
-    left = [int(gpus) for gpus in cluster.topology.gpus[0]]
-    for job in cluster.running.values():
-        assert job.allocation is not None
-        for machine, gpus in job.allocation.parts():
-            left[int(machine)] -= int(gpus)
-    names = cluster.topology.names[0]
-    kept = {machine: left[machine] - int(free) for machine, free in enumerate(cluster.free[0])}
-    return {names[machine]: gpus for machine, gpus in kept.items() if gpus > 0 and not cluster.down[machine]}
-
-
-def _withhold(state: State, machine: int, gpus: int) -> None:
-    """As the daemon does while a machine drains; what its jobs give back later is offered."""
-    gpus = min(gpus, int(state.cluster.free[0][machine]))
-    if gpus > 0:
-        state.cluster.change(machine, -gpus)
-        state.policy.withheld(machine, gpus)
+def draining_on(present: Present, stage: Stage) -> list[int]:
+    """The machines of the stage that drain now."""
+    names = present.state.cluster.topology.names[0]
+    drain = {names[machine] for machine in present.draining}
+    return [number for number, name in enumerate(stage.topology.names[0]) if name in drain]
 
 
 def _take_up(state: State, job: Job, place: Allocation | None, now: float, same_policy: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.live.eta.closed_machines import ClosedMachines
 from dally.live.eta.present import Present
 from dally.model import INFINITY, START, Costs, Job
 from dally.perf.base import SpeedModel
@@ -99,7 +100,8 @@ def _taken_up(present: Present, durations_s: dict[int, float]) -> Simulation:
         job.duration_s = durations_s[int(job.index)]
         jobs[int(job.index)] = job
     simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
-    simulation.take_up(present.state, jobs, present.next_number, present.now)
+    executor = ClosedMachines(present.state, present.draining)
+    simulation.take_up(present.state, jobs, present.next_number, present.now, executor)
     return simulation
 
 

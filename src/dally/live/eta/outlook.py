@@ -234,11 +234,12 @@ def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
 
 def content_of(scheduler: Scheduler) -> bytes:
     """The present as bytes; the daemon's lock must be held."""
-    roster = scheduler.roster
-    return dump_present(
-        scheduler.state, list(roster), scheduler.clock.now(), roster.next_number,
-        timers_s=scheduler.words.timers_s(),
-    )  # fmt: skip
+    roster, withheld = scheduler.roster, scheduler.withheld
+    with withheld.as_if_stopped():
+        return dump_present(
+            scheduler.state, list(roster), scheduler.clock.now(), roster.next_number,
+            timers_s=scheduler.words.timers_s(), draining=withheld.draining(),
+        )  # fmt: skip
 
 
 def _previewed(request: SubmitRequest, scheduler: Scheduler) -> PastJob:

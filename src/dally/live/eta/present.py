@@ -24,6 +24,7 @@ class Present:
     next_number: int  # of the job that comes next
     stated_s: dict[int, float]
     timers_s: dict[int, float] = field(default_factory=dict)  # as operators set them, by GPUs
+    draining: tuple[int, ...] = ()  # machines that take no new job
 
     def waiting(self) -> list[Job]:
         """Jobs that wait, in order of number."""
@@ -41,6 +42,7 @@ def dump_present(
     next_number: int,
     secret: bool = False,
     timers_s: Mapping[int, float] = NO_TIMERS,
+    draining: Iterable[int] = (),
 ) -> bytes:
     """The present as bytes. `secret`: durations are the truth of a replayed trace, and nobody is to see them."""
     live = [job for job in jobs if job.status in (WAITING, RUNNING, HELD)]
@@ -52,7 +54,8 @@ def dump_present(
         state.sample_due_s = INFINITY  # nobody reads how many slots a future has
         for job in live if secret else ():
             job.duration_s = NEVER
-        return pickle.dumps(Present(state, live, now, next_number, stated_s, dict(timers_s)), protocol=5)
+        present = Present(state, live, now, next_number, stated_s, dict(timers_s), tuple(draining))
+        return pickle.dumps(present, protocol=5)
     finally:
         state.log, state.sample_due_s = log, due_s
         for job, duration_s in zip(live, durations_s, strict=True):

@@ -7,7 +7,7 @@ from typing import Final
 
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
-from dally.engine.executor import Executor
+from dally.live.eta.closed_machines import ClosedMachines
 from dally.live.eta.past_jobs import PastJob, past_of
 from dally.live.eta.present import load_present
 from dally.model import CANCEL, NEVER, RUNNING, SUBMIT, Event, Job
@@ -42,5 +42,6 @@ def _starts(content: bytes, asked: PastJob, instead_of: int | None) -> bool:
     present = load_present(content)
     job = asked.again(present.next_number, present.now, NEVER)
     events = [Event(CANCEL, other) for other in present.jobs if other.index == instead_of]
-    cycle(present.state, [*events, Event(SUBMIT, job)], present.now, Executor())
+    executor = ClosedMachines(present.state, present.draining)
+    cycle(present.state, [*events, Event(SUBMIT, job)], present.now, executor)
     return job.status == RUNNING

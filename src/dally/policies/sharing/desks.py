@@ -287,8 +287,7 @@ class Desks(Policy):
 
     def withheld(self, machine: int, gpus: int) -> None:
         for pool in self._pools:
-            if not pool.whole and pool.has(machine):
-                pool.cluster.change(machine, -gpus)
+            pool.withhold(machine, gpus)
 
     def network_changed(self, now: float) -> None:
         for desk in self._desks.values():

@@ -61,6 +61,11 @@ class Pool:
             if self.has(machine):
                 self.cluster.change(machine, sign * gpus)
 
+    def withhold(self, machine: int, gpus: int) -> None:
+        """So many of its free GPUs are not offered; below 0: they are again."""
+        if not self.whole and self.has(machine):
+            self.cluster.change(machine, -gpus)
+
     def fail(self, machine: int) -> None:
         if not self.whole and self.has(machine):
             self.cluster.fail(machine)
