@@ -67,6 +67,14 @@ def test_folders_of_runs_if_wanted(dally: Run, trace: str, tmp_path: Path) -> No
     assert sorted(path.name for path in (tmp_path / "o" / "runs").iterdir()) == ["fifo", "las"]
 
 
+def test_a_setting_under_which_no_job_finishes_has_no_times(dally: Run, trace: str, tmp_path: Path) -> None:
+    done = dally("sweep", "--trace", trace, "--cluster", "1x1x8", "--vary", "until_s=0,1e6", "--out", "o")
+    assert done.returncode == 0, done.stderr
+    assert next(line.split()[3:9] for line in done.stdout.splitlines() if " † " in line) == ["-"] * 6
+    assert dally("report", "o").returncode == 0
+    assert "1 of 2 runs failed, or finished no job" in (tmp_path / "o" / "report.html").read_text()
+
+
 def test_runs_that_fail_are_told_and_tried_again_next_time(dally: Run, trace: str, tmp_path: Path) -> None:
     """Job b needs 8 GPUs: the cluster of 4 is impossible."""
     flags = ["--trace", trace, "--vary", "cluster=1x1x4,1x1x8,1x2x8", "--out", "o"]

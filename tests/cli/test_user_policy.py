@@ -85,6 +85,29 @@ def test_what_is_wrong_with_it_is_bad_input(dally: Run, here: Path, command: str
     assert (done.returncode, done.stderr) == (2, "dally: mine.py:3: ZeroDivisionError: division by zero\n")
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("return 1 / len(())", "mine.py:4: in schedule: ZeroDivisionError: division by zero"),
+        (
+            "return None",
+            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else: TypeErr",
+        ),
+        (
+            "return queue.jobs()",
+            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else: ",
+        ),
+    ],
+)
+def test_what_it_does_wrong_is_told_with_its_line(dally: Run, here: Path, body: str, problem: str) -> None:
+    head = "from dally.policies.base import Policy\nclass Mine(Policy):\n"
+    (here / "mine.py").write_text(f"{head}    def schedule(self, now, queue, cluster):\n        {body}\n")
+    done = dally("simulate", *ON, "--policy", "mine.py:Mine")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dally: a bug in the policy: {problem}")
+    assert done.stderr.count("\n") == 1
+
+
 def test_it_counts_by_its_content(here: Path) -> None:
     (here / "copy.py").write_bytes((here / "mine.py").read_bytes())
     base = Scenario(str(here / "t.csv"), "2x1x8", f"{here}/mine.py:Patient")

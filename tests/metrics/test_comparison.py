@@ -18,6 +18,7 @@ from dally.metrics.comparison import (
     groups_of,
     lost_to_network,
     unfinished,
+    with_figures,
     within_noise,
 )
 from dally.metrics.metric_list import COMM, JCT_MEAN, KEYS, LOST_TO_NETWORK, METRICS, PREEMPTIONS, Metric
@@ -174,6 +175,15 @@ def test_who_left_jobs_unfinished_is_never_best_and_has_no_times_bound() -> None
     assert [entry.standings["jct_mean_s"].times_bound is None for entry in found.entries] == [False, False, True]
     assert favourite(found) == found.entries[1]
     assert unfinished(found.rows(), "policy", "seed") == ["quitter, 1: 1 jobs never finished"]
+
+
+def test_where_no_job_finished_there_are_no_times() -> None:
+    """The 0 of such a run is no completion time; how often it preempted is a figure all the same."""
+    stuck = row("stuck", 1, 0.0, finished=0, preemptions=2)
+    found = contest(row("fifo", 1, 10.0), stuck, baseline="fifo")
+    assert found.standing("stuck", JCT_MEAN) is None
+    assert found.entries[1].standings["preemptions"].spread.mean == 2
+    assert with_figures([row("fifo", 1, 10.0), stuck]) == [row("fifo", 1, 10.0)]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -12,7 +12,7 @@ from dally.cli.given import Given, takes_scenario
 from dally.cli.output import print_table
 from dally.cli.scenario_options import flag_of
 from dally.errors import InputError, unknown
-from dally.metrics.comparison import Entry, by_label, contest_of, unfinished
+from dally.metrics.comparison import Entry, by_label, contest_of, unfinished, with_figures
 from dally.metrics.importance import importances
 from dally.metrics.metric_list import BRIEF, KEYS
 from dally.metrics.row import Row
@@ -124,7 +124,7 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
 def tell_importances(rows: list[Row], names: list[str], column: str) -> None:
     """Print what ± means, and how much each parameter matters for a figure."""
     typer.echo(f"* best of its column, {AS_GOOD}; ± {MEANING}")
-    found = importances(rows, names, column)
+    found = importances(with_figures(rows), names, column)
     if found and len(names) > 1:
         told = [f"{name} {percent(share)}" for name, share in found.items() if name in names or share >= 0.005]
         typer.echo(f"how {column} varies is explained by {', '.join(told)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dally.errors import unknown
-from dally.metrics.metric_list import JCT_MEAN, LOST_TO_NETWORK, METRICS, Metric
+from dally.metrics.metric_list import JCT_MEAN, LOST_TO_NETWORK, METRICS, SPAN, Metric
 from dally.metrics.row import Row
 from dally.metrics.spread import Spread, paired_ratios, spread
 
@@ -210,11 +210,16 @@ def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
     return {" ".join(str(part) for part in key): found for key, found in by_label(rows, *labels).items()}
 
 
+def with_figures(rows: Iterable[Row]) -> list[Row]:
+    """The runs that finished jobs: others have no completion times."""
+    return [row for row in rows if row.get(JCT_MEAN.key) is not None and row["finished"]]
+
+
 def unfinished(rows: Iterable[Row], *labels: str) -> list[str]:
     """The runs that left jobs waiting, in words; of replications, the one that left most."""
     found: dict[str, int] = {}
     for row in rows:
-        name = ", ".join(str(row[label]) for label in labels)
+        name = ", ".join(str(row[label]) for label in labels if row[label] not in ("", None))
         found[name] = max(_left(row), found.get(name, 0))
     return [f"{name}: {left} jobs never finished" for name, left in found.items() if left]
 
@@ -264,8 +269,11 @@ def _entry(label: str, runs: Runs, base: Runs, bounds: dict[str, dict[Hashable, 
 
 
 def _ranges(runs: Runs, metric: Metric) -> dict[Hashable, Spread]:
-    """The range of the replications of each seed that has the figure."""
-    found = {key: spread(row.get(metric.key) for row in rows) for key, rows in runs.items()}
+    """The range of the replications of each seed that has the figure; where no job finished no time is one."""
+    found = {
+        key: spread(row.get(metric.key) for row in rows if row["finished"] or metric.unit != SPAN)
+        for key, rows in runs.items()
+    }
     return {key: one for key, one in found.items() if one}
 
 

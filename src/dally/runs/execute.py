@@ -16,6 +16,7 @@ from dally.runs.assemble import assemble
 from dally.runs.cost import cost
 from dally.runs.folder import check_inputs, prepare_folder, write_run
 from dally.runs.going_on import Keep, keep
+from dally.runs.own_policy import blamed
 from dally.runs.scenario import Scenario
 
 
@@ -32,14 +33,16 @@ def execute(
     """
     began_s, cpu_began_s = perf_counter(), process_time()
     with _collector_off():
-        simulation, trace = assemble(scenario)
+        with blamed(scenario.policy):
+            simulation, trace = assemble(scenario)
         if out:
             prepare_folder(out)
             check_inputs(out, scenario)
-        if stop:
-            simulation.go_on(min(stop.at_s, scenario.until_s), progress)
-            keep(simulation, scenario, trace, stop)
-        simulation.run(scenario.until_s, progress)
+        with blamed(scenario.policy):
+            if stop:
+                simulation.go_on(min(stop.at_s, scenario.until_s), progress)
+                keep(simulation, scenario, trace, stop)
+            simulation.run(scenario.until_s, progress)
         record = Simulated(simulation, scenario, trace.skipped, trace.unused, trace.notes)
         record.summary = {
             "policy": scenario.policy,

@@ -64,7 +64,9 @@ def on_types(
     unknown = speeds.unknown()
     notes = {}
     if unknown:
-        notes[f"may run on GPUs whose speed is not known, taken for an A100's: {', '.join(unknown)}"] = len(jobs)
+        notes[
+            f"may run on GPUs whose speed is not known, taken for an A100's: {', '.join(name or 'type not stated' for name in unknown)}"
+        ] = len(jobs)
     return TypedSpeed(speed, topology.gpu_types, speeds), notes
 
 

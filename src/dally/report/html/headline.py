@@ -70,6 +70,9 @@ def shares(parts: Parts, what: str) -> str:
 def comparison_headline(contest: Contest, subject: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
     """One policy against the baseline; with the jobs of both, also why and who gains."""
     base = contest.baseline
+    none = [label for label in (subject.label, base) if contest.standing(label, JCT_P50) is None]
+    if none:
+        return Headline(f"`{none[0]}` finished none of its jobs: there is nothing to compare.", [])
     median, tail = (_change(contest, subject, metric) for metric in (JCT_P50, JCT_P99))
     lead = f"`{subject.label}` {_finishes('the median job', median)} `{base}`"
     lead += f" ({_span(contest, subject.label, JCT_P50)} instead of {_span(contest, base, JCT_P50)})"

@@ -11,6 +11,7 @@ from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, within_
 from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SHARE, SPAN, Metric
 from dally.report.time_text import brief
 
+NO_FIGURE = '<td data-value="">–</td>'
 UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -68,8 +69,7 @@ def comparison_table(contest: Contest, links: dict[str, str], subject: str = "")
     columns = [
         column_of(metric, contest.entries)
         for metric in ON_PAGE
-        if all(metric.key in entry.standings for entry in contest.entries)
-        and any(entry.mean(metric) for entry in contest.entries)
+        if any(entry.mean(metric) for entry in contest.entries)
     ]
     rows = []
     for entry in best_first(contest):
@@ -95,7 +95,9 @@ def _tags(entry: Entry, contest: Contest) -> str:
 
 def _cell(contest: Contest, entry: Entry, column: Column) -> str:
     metric = column.metric
-    found = entry.standings[metric.key]
+    found = entry.standings.get(metric.key)
+    if found is None:
+        return NO_FIGURE
     lines = _half(found, column)
     base = contest.standing(contest.baseline, metric)
     if entry.label != contest.baseline and base and found.ratio:
@@ -165,7 +167,7 @@ def sweep_table(entries: Sequence[Entry], names: Sequence[str], metrics: Sequenc
 
 def _plain_cell(entry: Entry, column: Column) -> str:
     found = entry.standings.get(column.metric.key)
-    return _value_cell(found, column, _under(_half(found, column))) if found else '<td data-value="">–</td>'
+    return _value_cell(found, column, _under(_half(found, column))) if found else NO_FIGURE
 
 
 def _value_cell(found: Standing, column: Column, under: str = "") -> str:

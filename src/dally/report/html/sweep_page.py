@@ -17,6 +17,7 @@ from dally.metrics.comparison import (
     favourite,
     groups_of,
     lost_to_network,
+    with_figures,
 )
 from dally.metrics.importance import importances
 from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SPAN, Metric
@@ -35,7 +36,7 @@ MOST_ROWS = 2000
 
 def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -> Page:
     """The page about all runs of a sweep; seeds are replications of a setting."""
-    done = [{**row, "lost_to_network": lost_to_network(row)} for row in rows if row.get("jct_mean_s") is not None]
+    done = [{**row, "lost_to_network": lost_to_network(row)} for row in with_figures(rows)]
     if not done:
         raise InputError(f"{folder / 'results.parquet'}: no run in it has figures")
     names = settings_of(done)
@@ -55,7 +56,9 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
     page.add(sweep_table(shown, names or ["policy"], metrics or ON_PAGE[:1]))
     page.note(_how_to_read(contest))
     if len(done) < len(rows):
-        page.note(f"{len(rows) - len(done):,} of {len(rows):,} runs failed and are not counted.")
+        page.note(
+            f"{len(rows) - len(done):,} of {len(rows):,} runs failed, or finished no job, and are not counted."
+        )
     return page
 
 
@@ -116,7 +119,7 @@ def _what_matters(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     return [
         f"`{short(name)}` matters most: it explains {percent(found[name])} of how mean JCT varies{rest}.",
         f"On average over the rest, {word(low)} gives {told(means[low], SPAN)} and {word(high)} "
-        f"{told(means[high], SPAN)} ({means[high] / means[low]:.2f}×).",
+        f"{told(means[high], SPAN)}" + (f" ({means[high] / means[low]:.2f}×)." if means[low] else "."),
     ]
 
 
