@@ -91,11 +91,11 @@ def test_what_is_wrong_with_it_is_bad_input(dally: Run, here: Path, command: str
         ("return 1 / len(())", "mine.py:4: in schedule: ZeroDivisionError: division by zero"),
         (
             "return None",
-            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else: TypeErr",
+            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else",
         ),
         (
             "return queue.jobs()",
-            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else: ",
+            "mine.py: schedule must give actions, Start, Preempt or Migrate, and nothing else",
         ),
     ],
 )

@@ -61,12 +61,10 @@ def on_types(
         names = accepted(job, types)
         if len(names) > 1 and usual in names:
             job.duration_s *= speeds.factor(job, usual)
-    unknown = speeds.unknown()
+    unknown = ", ".join(name or "type not stated" for name in speeds.unknown())
     notes = {}
     if unknown:
-        notes[
-            f"may run on GPUs whose speed is not known, taken for an A100's: {', '.join(name or 'type not stated' for name in unknown)}"
-        ] = len(jobs)
+        notes[f"may run on GPUs whose speed is not known, taken for an A100's: {unknown}"] = len(jobs)
     return TypedSpeed(speed, topology.gpu_types, speeds), notes
 
 

@@ -56,9 +56,7 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
     page.add(sweep_table(shown, names or ["policy"], metrics or ON_PAGE[:1]))
     page.note(_how_to_read(contest))
     if len(done) < len(rows):
-        page.note(
-            f"{len(rows) - len(done):,} of {len(rows):,} runs failed, or finished no job, and are not counted."
-        )
+        page.note(f"{len(rows) - len(done):,} of {len(rows):,} runs failed or finished no job and are not counted.")
     return page
 
 
