@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from dally.cluster.topology import grid
 from dally.errors import InputError, PolicyError
@@ -215,3 +216,17 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     assert daemon.returncode == 0
     lines = marks.read_text().splitlines()
     assert sorted(lines) == sorted(f"{word} {number}" for word in ("begin", "end") for number in range(20))
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_cannot_be_read_is_told_once_and_is_no_refused_order(tmp_path: Path, dry_run: bool) -> None:
+    backend, store, clock = FakeBackend(1, 2, 8), open_store(f"sqlite:///{tmp_path}/dally.db"), WallClock(0.0)
+    daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup(), store, clock, dry_run))
+    backend.unread = ("job 9 cannot be read",)
+    with capture_logs() as told:
+        turns = [daemon.turn() for _ in range(3)]
+        backend.unread = ()
+        daemon.turn()
+    assert [line["what"] for line in told if line["event"] == "problem"] == ["job 9 cannot be read"]
+    assert [(turn.problems, turn.refused) for turn in turns] == [(["job 9 cannot be read"], 0)] * 3
+    store.close()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import mirror as module
@@ -88,14 +87,16 @@ def test_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_object_that_nobody_understands() -> None:
-    """It is left out and told once; those before and after it are there, and the copy is whole."""
+    """It is left out and told of; those before and after it are there, and the copy is whole."""
     broken, more = ({"type": "ADDED", "object": thing(name, 22)} for name in ("broken", "c"))
-    server, names = Server([broken, more]), Names()
+    gone = {"type": "DELETED", "object": thing("broken", 23)}
+    server, names = Server([broken, more], [gone]), Names()
     mirror = Mirror(cast(KubeApi, server), "/things", names)
-    with capture_logs() as told:
-        mirror.start()
-        until(lambda: names.here == {"a", "b", "c"})
-        mirror.wait_ready(1.0)
-        mirror.stop()
-    assert [line["what"] for line in told] == ["/things: broken: KeyError: 'spec'"]
+    mirror._put(broken["object"])
+    assert mirror.problems() == ["/things: broken: KeyError: 'spec'"]
+    mirror.start()
+    until(lambda: names.here == {"a", "b", "c"} and len(server.asked) == 5)
+    mirror.wait_ready(1.0)
+    mirror.stop()
+    assert mirror.problems() == []
     assert mirror.lists == 1

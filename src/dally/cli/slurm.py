@@ -80,7 +80,7 @@ def _carry_out(backend: SlurmBackend, wanted: list[Change], undo: bool) -> list[
             backend.reconfigure()
             done.append("slurmctld has read it")
         if undo:
-            done.append(f"{backend.hand_over()} waiting jobs left to Slurm")
+            done += backend.hand_over()
     except BackendError as error:
         raise InputError(f"{error}; the files are written: run `scontrol reconfigure`") from None
     return done

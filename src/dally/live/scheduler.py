@@ -44,6 +44,7 @@ class Turn:
         default_factory=dict
     )  # links whose load changed: share of time busy with our jobs
     problems: list[str] = field(default_factory=list)
+    refused: int = 0  # orders that the backend did not carry out, among those
 
 
 class Scheduler:
@@ -86,7 +87,9 @@ class Scheduler:
         turn = self.decide(found)
         if not self.orders.dry_run:
             turn.problems += self.backend.mend()
-            turn.problems += carry_out(self.backend, self.roster, turn.now, self.clock.speed)
+            refused = carry_out(self.backend, self.roster, turn.now, self.clock.speed)
+            turn.problems += refused
+            turn.refused = len(refused)
         return turn
 
     def decide(self, found: ClusterState) -> Turn:
@@ -96,6 +99,7 @@ class Scheduler:
         seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
         self._instruct(now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        turn.problems += found.problems
         if seen.stopped:
             note_stopped(self.state, self.roster, seen.stopped, self.words, now)
             turn.next_s = now  # their GPUs are for others

@@ -29,6 +29,7 @@ class FakeBackend(Backend):
         self.refusing: set[str] = set()  # jobs that it will not start
         self.keeping: set[str] = set()  # jobs that it will not stop
         self.gone: set[str] = set()  # machines that it no longer tells of
+        self.unread: tuple[str, ...] = ()  # what it cannot read
         self.starts: list[tuple[str, Placement]] = []
         self.jobs: dict[str, ClusterJob] = {}
         self.left_s: dict[str, float] = {}
@@ -49,7 +50,7 @@ class FakeBackend(Backend):
         self._answer()
         self._advance()
         machines = tuple(machine for name, machine in self._machines.items() if name not in self.gone)
-        return ClusterState(tuple(self.jobs.values()), machines)
+        return ClusterState(tuple(self.jobs.values()), machines, self.unread)
 
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job, queued."""

@@ -57,7 +57,7 @@ class Metrics:
     def turned(self, turn: Turn, cpu_s: float) -> None:
         """Count one turn."""
         self._turns.observe(cpu_s)
-        self._refused.inc(len(turn.problems))
+        self._refused.inc(turn.refused)
         for kind, count in Tally(row["kind"] for row in turn.decisions).items():
             self._decisions.labels(kind).inc(count)
         for kind, count in Tally(row["kind"] for row in turn.log).items():

@@ -79,6 +79,7 @@ class ClusterState:
 
     jobs: tuple[ClusterJob, ...]
     machines: tuple[ClusterMachine, ...]
+    problems: tuple[str, ...] = ()  # what of it could not be read, a line each, as long as that is so
 
 
 class Claim(Protocol):

@@ -143,7 +143,8 @@ class KubernetesBackend(Backend):
             self.topology()
         self._gangs.renew()
         self.lead()  # that may have taken its time
-        return ClusterState(tuple(self._gangs.jobs()), tuple(self.nodes.machines()))
+        problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
+        return ClusterState(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems))
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""

@@ -6,8 +6,6 @@ import threading
 import time
 from typing import Final, Protocol
 
-import structlog
-
 from dally.errors import one_line
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
@@ -16,9 +14,6 @@ WATCH_S: Final = 60  # after which the server ends a watch and it is resumed: a 
 PAGE: Final = 500  # objects of one answer
 PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
 TOO_OLD: Final = 410
-
-log = structlog.get_logger("dally")
-
 
 class Keeper(Protocol):
     """Who keeps the objects; called by the mirror's thread alone."""
@@ -44,7 +39,7 @@ class Mirror:
         self._api = api
         self._keeper = keeper
         self._query = query
-        self._unread: set[str] = set()  # objects that nobody understood: told once each
+        self._unread: dict[str, str] = {}  # objects that nobody understands, and why
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -56,6 +51,10 @@ class Mirror:
     def stop(self) -> None:
         """End with the present stream, which closing the API ends at once."""
         self._stop.set()
+
+    def problems(self) -> list[str]:
+        """Objects that nobody understands, a line each."""
+        return list(self._unread.values())
 
     def wait_ready(self, within_s: float) -> None:
         """Until the copy is whole and the watch stands; a BackendError if that takes longer."""
@@ -101,6 +100,8 @@ class Mirror:
         self._keeper.only(found)
         for entry in found:
             self._put(entry)
+        here = {_name(entry) for entry in found}
+        self._unread = {which: what for which, what in self._unread.items() if which in here}
         self.lists += 1
         self.version = str(page["metadata"]["resourceVersion"])
 
@@ -111,7 +112,7 @@ class Mirror:
             entry = event["object"]
             if event["type"] == "DELETED":
                 self._keeper.drop(entry)
-                self._unread.discard(_name(entry))
+                self._unread.pop(_name(entry), None)
             elif event["type"] != "BOOKMARK":
                 self._put(entry)
             self.version = entry["metadata"]["resourceVersion"]
@@ -122,12 +123,10 @@ class Mirror:
         try:
             self._keeper.put(entry)
         except Exception as error:
-            if which not in self._unread:
-                self._unread.add(which)
-                what = one_line(f"{self.path}: {which}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
-                log.warning("problem", what=what)
+            what = f"{self.path}: {which}: {type(error).__name__}: {error}"
+            self._unread[which] = one_line(what, LONGEST_COMPLAINT)
         else:
-            self._unread.discard(which)
+            self._unread.pop(which, None)
 
     def _healthy(self) -> None:
         self.trouble = ""

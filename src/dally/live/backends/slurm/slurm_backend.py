@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import structlog
-
 from dally.cluster.formats.hostlist import expand_list
 from dally.cluster.topology import Topology
 from dally.errors import InputError
@@ -49,8 +47,6 @@ NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
 
-log = structlog.get_logger("dally")
-
 
 class SlurmBackend(Backend):
     """A cluster under Slurm. Jobs wait in it held; this alone releases them, with the machines to run on.
@@ -70,8 +66,7 @@ class SlurmBackend(Backend):
         self._records: dict[str, JobRecord] = {}
         self._latest = ClusterState((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
-        self._facts: dict[tuple[str, str], JobFacts] = {}  # by job and comment
-        self._problems: frozenset[str] = frozenset()  # of the latest snapshot
+        self._facts: dict[tuple[str, str], tuple[JobFacts, list[str]]] = {}  # and problems, by job and comment
         self._print = ""
 
     @property
@@ -113,11 +108,11 @@ class SlurmBackend(Backend):
         jobs: list[ClusterJob] = []
         for record in records:
             with unusual(record.row, problems):
-                jobs.append(self._reader.job(record, self._facts[_facts_key(record)], now_s))
-        self._tell(problems)
+                jobs.append(self._reader.job(record, self._facts[_facts_key(record)][0], now_s))
         self._records = {record.job_id: record for record in records}
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
-        self._latest = ClusterState(tuple(jobs), tuple(machines))
+        problems += [problem for _, found in self._facts.values() for problem in found]
+        self._latest = ClusterState(tuple(jobs), tuple(machines), tuple(problems))
         self._promised = {}
         return self._latest
 
@@ -213,9 +208,10 @@ class SlurmBackend(Backend):
         """Have slurm.conf read again."""
         self._tools.run("scontrol", "reconfigure")
 
-    def hand_over(self) -> int:
-        """Release every job that waits for us to Slurm's own scheduler, wherever it likes; how many."""
-        told = [job for job in self.snapshot().jobs if job.managed and self._records[job.job_id].pending]
+    def hand_over(self) -> list[str]:
+        """Release every job that waits for us to Slurm's own scheduler, wherever it likes; what came of it."""
+        found = self.snapshot()
+        told = [job for job in found.jobs if job.managed and self._records[job.job_id].pending]
         released = 0
         for job in told:
             by_user = number(self._records[job.job_id].row.get("eligible_time")) >= NEVER_S
@@ -225,7 +221,7 @@ class SlurmBackend(Backend):
             if not by_user:
                 self._tools.run("scontrol", "release", job.job_id)
                 released += 1
-        return released
+        return [f"{released} waiting jobs left to Slurm", *found.problems]
 
     def hosts(self, job_id: str) -> Placement:
         """The GPUs of a running job by machine, in the order of the fabric."""
@@ -306,7 +302,7 @@ class SlurmBackend(Backend):
             if key in self._facts:
                 continue
             if record.states & FINAL.keys():
-                self._facts[key] = JobFacts()
+                self._facts[key] = JobFacts(), []
                 continue
             problems: list[str] = []
             stated = facts_of_comment(key[1], problems)
@@ -321,17 +317,8 @@ class SlurmBackend(Backend):
                 found: list[str] = []
                 self._keep(record, facts_of_script(script, found), found)
 
-    def _tell(self, problems: Sequence[str]) -> None:
-        """Those that last are told once."""
-        for problem in problems:
-            if problem not in self._problems:
-                log.warning("problem", what=problem)
-        self._problems = frozenset(problems)
-
     def _keep(self, record: JobRecord, facts: JobFacts, problems: list[str]) -> None:
-        self._facts[_facts_key(record)] = facts
-        for problem in problems:
-            log.warning("problem", what=f"job {record.job_id}: {problem}")
+        self._facts[_facts_key(record)] = facts, [f"job {record.job_id}: {problem}" for problem in problems]
 
     def _script(self, record: JobRecord) -> str:
         try:
