@@ -15,6 +15,7 @@ PAGE: Final = 500  # objects of one answer
 PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
 TOO_OLD: Final = 410
 
+
 class Keeper(Protocol):
     """Who keeps the objects; called by the mirror's thread alone."""
 
