@@ -92,7 +92,7 @@ def test_one_object_that_nobody_understands() -> None:
     gone = {"type": "DELETED", "object": thing("broken", 23)}
     server, names = Server([broken, more], [gone]), Names()
     mirror = Mirror(cast(KubeApi, server), "/things", names)
-    mirror._put(broken["object"])
+    mirror._put(thing("broken", 1))
     assert mirror.problems() == ["/things: broken: KeyError: 'spec'"]
     mirror.start()
     until(lambda: names.here == {"a", "b", "c"} and len(server.asked) == 5)
