@@ -141,12 +141,17 @@ class Printed:
 
     def __init__(self, jobs: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> None:
         self.of = {"jobs": jobs, "nodes": nodes}
+        self.switches: str | None = None  # None: Slurm tells of none
 
     def rows(self, kind: str, *_words: str) -> list[dict[str, Any]]:
         return self.of[kind]
 
-    def run(self, *_words: str) -> str:
-        return ""
+    def run(self, *words: str) -> str:
+        if "topology" not in words:
+            return ""
+        if self.switches is None:
+            raise base.BackendError("scontrol -o: no topology")
+        return self.switches
 
 
 def backend_of(
@@ -195,6 +200,21 @@ def test_a_cluster_whose_nodes_are_others_is_another(monkeypatch: pytest.MonkeyP
     printed.clear()
     with pytest.raises(base.BackendError, match="no node of these partitions has GPUs"):
         backend.snapshot()
+
+
+def test_a_cluster_whose_switches_are_others_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_of(monkeypatch, nodes=("a", "b", "c", "d"))
+    printed: Any = backend._tools
+    below = "SwitchName=r0 Level=0 Nodes={}\nSwitchName=r1 Level=0 Nodes={}\nSwitchName=s Level=1 Switches=r[0-1]\n"
+    printed.switches = below.format("a,b", "c,d")
+    assert backend.topology().names[1] == ["r0", "r1"]
+    for switches, generation in ((None, 0), (printed.switches, 0), (below.format("a,c", "b,d"), 1)):
+        printed.switches = switches
+        for _ in range(2):
+            backend.snapshot()
+        assert backend.generation == generation
+    assert backend.topology().names[0] == ["a", "c", "b", "d"]
+    assert backend.generation == 1
 
 
 def test_the_tools_print_the_tasks_of_an_array_in_full() -> None:

@@ -1,4 +1,4 @@
-"""The Slurm backend: two calls for a snapshot, four for a start, and nothing assumed until it is read back."""
+"""The Slurm backend: three calls for a snapshot, four for a start, and nothing assumed until it is read back."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ class SlurmBackend(Backend):
         self._reader = JobReader(self._partitions, 1)
         self._generation = 0
         self._shape: frozenset[tuple[str, int, str]] = frozenset()  # of the cluster: names, GPUs and their types
+        self._switches = ""  # as Slurm shows them
         self._records: dict[str, JobRecord] = {}
         self._latest = ClusterState((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
@@ -71,7 +72,7 @@ class SlurmBackend(Backend):
 
     @property
     def generation(self) -> int:
-        """How often nodes came or went, or had other GPUs; one that is down or drained keeps its own."""
+        """How often nodes came, went or had other GPUs, or switches were others; a node that is down keeps its own."""
         return self._generation
 
     def identity(self) -> str:
@@ -85,16 +86,12 @@ class SlurmBackend(Backend):
         """From `scontrol show topology` and the nodes' Gres."""
         machines = self._cluster()
         try:
-            text = self._tools.run("scontrol", "-o", "show", "topology")
-        except BackendError:
-            text = ""  # no topology plugin
-        try:
-            return topology_of(text, machines)
+            return topology_of(self._switches, machines)
         except InputError as error:
             raise BackendError(str(error)) from None
 
     def snapshot(self) -> ClusterState:
-        """How things stand, by one `squeue` and one `sinfo`."""
+        """How things stand, by one `squeue`, one `sinfo` and one `scontrol` for the switches."""
         rows = self._tools.rows("jobs", "squeue", "--json")
         machines = self._cluster()
         self._reader.machine_gpus = max(machine.gpus for machine in machines)
@@ -240,14 +237,21 @@ class SlurmBackend(Backend):
         return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
 
     def _cluster(self) -> list[ClusterMachine]:
-        """The machines, with an eye on whether they are the same as before."""
+        """The machines, with an eye on whether they and their switches are the same as before."""
         machines = self._machines()
         if not machines:
             raise BackendError(NO_GPUS)
         shape = frozenset((machine.name, machine.gpus, machine.gpu_type) for machine in machines)
-        self._generation += bool(self._shape) and shape != self._shape
-        self._shape = shape
+        switches = self._shown_switches()
+        self._generation += bool(self._shape) and (shape != self._shape or switches != self._switches)
+        self._shape, self._switches = shape, switches
         return machines
+
+    def _shown_switches(self) -> str:
+        try:
+            return self._tools.run("scontrol", "-o", "show", "topology")
+        except BackendError:
+            return self._switches  # no topology plugin; where there is one, it may not have answered this time
 
     def _machine(self, name: str) -> ClusterMachine:
         """As it is now: a name of Slurm's may also stand for several nodes."""
