@@ -72,7 +72,7 @@ class SlurmBackend(Backend):
 
     @property
     def generation(self) -> int:
-        """How often nodes came, went or had other GPUs, or switches were others; a node that is down keeps its own."""
+        """How often nodes came or went, had other GPUs or other switches; one that is down keeps its own."""
         return self._generation
 
     def identity(self) -> str:
