@@ -29,6 +29,15 @@ def test_more_than_the_queue_may_hold(tmp_path: Path, policy: str) -> None:
     assert execute(scenario(tmp_path, "limit = 8", policy, skip=True)).summary["finished"] == 3
 
 
+def test_a_budget_that_restarts_use_up(tmp_path: Path) -> None:
+    rule = 'budget = {gpu_hours = 0.05, window = "10m"}'  # 180 GPU-seconds; a restart costs a2 16 x 16
+    told = "a restart of its 16 GPUs costs 0.0711 GPU-hours, and the budget of queue 'a' has 0.05 per window"
+    with pytest.raises(InputError, match=f"job 'a2': {told}; --skip-impossible leaves"):
+        execute(scenario(tmp_path, rule, "fifo"))
+    assert execute(scenario(tmp_path, rule, "fifo", skip=True)).summary["finished"] == 3
+    assert execute(scenario(tmp_path, rule, "gandiva")).summary["finished"] == 4  # it suspends gangs for less
+
+
 @pytest.mark.parametrize("policy", ["fifo", "dally"])
 def test_a_queue_on_hold_does_not_keep_the_run_from_ending(tmp_path: Path, policy: str) -> None:
     assert execute(scenario(tmp_path, "hold = true", policy)).summary["finished"] == 2

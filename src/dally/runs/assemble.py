@@ -43,7 +43,8 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
 
 def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     built = Built(scenario.policy, scenario.settings)
-    sharing = built().sharing()
+    sample = built()
+    sharing = sample.sharing()
     topology = read_topology(scenario.cluster)
     failures = _failures(scenario, topology)
     network = connect_topology(topology, scenario.network, scenario.network_settings, scenario.congestion)
@@ -54,7 +55,13 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
     )  # fmt: skip
-    trace = possible(trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues)
+    costs = Costs(
+        scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
+    )
+    trace = possible(
+        trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues,
+        lambda job: sample.suspend_s(job, costs.gang_restart_s(int(job.gpus))),
+    )  # fmt: skip
     profiles = profiles_of(scenario)
     speed = SpeedModel()
     speed.profiles = profiles
@@ -67,9 +74,6 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         trace.notes.update(take_out(scenario, trace.jobs, topology, speed))
     speed, notes = on_types(speed, topology, scenario.gpu_speeds, scenario.profiles, scenario.gpu, trace.jobs)
     trace.notes.update(notes)
-    costs = Costs(
-        scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
-    )
     cluster = Cluster(topology, network)
     policy = policy_for(built, scenario.queues, trace.jobs, topology, network)
     simulation = Simulation(trace.jobs, cluster, policy, speed, costs, failures, shares=shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from dally.cluster.links import Network
@@ -16,6 +17,7 @@ from dally.policies.base import Policy
 from dally.policies.registry import Built, build_over_types
 from dally.policies.sharing.pool import types_of
 from dally.policies.sharing.sharing_policy import SharingPolicy
+from dally.policies.sharing.teams import HOUR_S
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
@@ -68,10 +70,12 @@ def on_types(
     return TypedSpeed(speed, topology.gpu_types, speeds), notes
 
 
-def possible(trace: Trace, topology: Topology, skip: bool, name: str, queues: str = "") -> Trace:
+def possible(
+    trace: Trace, topology: Topology, skip: bool, name: str, queues: str, restart_s: Callable[[Job], float]
+) -> Trace:
     """The trace with the jobs that some place, partition and queue would do for; others are errors or skipped.
 
-    Where all GPUs are alike and everybody's that was seen to as it was read.
+    Where all GPUs are alike and everybody's that was seen to as it was read. `restart_s`: once a job was stopped.
     """
     types = types_of(topology)
     if len(types) == 1 and not topology.partitions and not queues:
@@ -80,6 +84,7 @@ def possible(trace: Trace, topology: Topology, skip: bool, name: str, queues: st
     kept: list[int] = []
     for place, job in enumerate(trace.jobs):
         problem = _impossible(job, types, topology) or _over_limit(job, types, tree)
+        problem = problem or _over_budget(job, restart_s(job), tree)
         if not problem:
             kept.append(place)
         elif not skip:
@@ -121,6 +126,16 @@ def _over_limit(job: Job, types: list[str], tree: QueueTree) -> str:
         most = min(most, _limit(node, ANY_TYPE))
         if float(job.gpus) > most:
             return f"gpus: asks for {int(job.gpus)}, and queue {node.path!r} may hold {most:g}"
+    return ""
+
+
+def _over_budget(job: Job, restart_s: float, tree: QueueTree) -> str:
+    """Whose budget would go into restarts of the job, window after window; empty if nobody's."""
+    cost_h = float(job.gpus) * restart_s / HOUR_S
+    for node in tree.above(tree.queue_of(job)):
+        if node.budget is not None and cost_h >= node.budget.gpu_hours:
+            costs = f"a restart of its {int(job.gpus)} GPUs costs {cost_h:.3g} GPU-hours"
+            return f"{costs}, and the budget of queue {node.path!r} has {node.budget.gpu_hours:g} per window"
     return ""
 
 
