@@ -112,6 +112,7 @@ COMPILED = [
     "engine/state.py",
     "engine/draws.py",
     "engine/failures.py",
+    "engine/checking.py",
     "engine/executor.py",
     "engine/handover.py",
     "engine/cycle.py",

@@ -191,7 +191,8 @@ class Job:
         "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations",
         "model", "name", "overhead_s", "partition", "patient_until_s", "placed_s", "predicted_s", "preemptions",
         "priority", "qos", "queue", "rate", "renewals", "restart_due_s", "saved_comm_s", "saved_compute_s",
-        "saved_work_s", "since_s", "slot", "slot_class", "start_s", "status", "submit_s", "tier", "user", "work_s",
+        "saved_work_s", "since_s", "slot", "slot_class", "start_s", "status", "stays", "submit_s", "tier", "user",
+        "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -225,6 +226,7 @@ class Job:
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.first: bool = False  # an operator put it first in line
         self.patient_until_s: float = NEVER  # from then on it takes any place, an operator says; NEVER: nobody did
+        self.stays: bool = False  # while it runs nobody can stop or move it: its GPUs are simply taken
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING

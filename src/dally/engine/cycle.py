@@ -6,6 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from dally.engine.checking import check
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.errors import PolicyError
@@ -32,8 +33,7 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
     # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
     left = most_actions(state)
     for action in state.policy.schedule(now, state.queue, state.cluster):
-        state.check(action)
-        reason = executor.apply(action, now)
+        reason = check(state.cluster, action) or executor.apply(action, now)
         if reason:
             state.refuse(action, reason, now)
         else:

@@ -11,7 +11,6 @@ from dally.cluster.slots import fragmentation, gang_sizes, slot_table
 from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
-from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import (
     ADOPT,
@@ -232,6 +231,13 @@ class State:
         if job.status != PENDING:
             self.policy.instructed(job, now)
 
+    def let_stay(self, job: Job, stays: bool, now: float) -> None:
+        """Whether nobody can stop the job while it runs, as far as is known from now on."""
+        if stays != job.stays:
+            job.stays = stays
+            if job.status == RUNNING:
+                self.policy.stays_changed(job, now)
+
     def _start_failed(self, job: Job, reason: str, now: float) -> None:
         """A start that seemed to succeed did not: as if it had never been, but for the time the GPUs were taken."""
         if job.status != RUNNING:
@@ -285,18 +291,6 @@ class State:
             job.start_s = now
 
     # What the policy asks for.
-
-    def check(self, action: Action) -> None:
-        """Raise PolicyError unless the action is possible."""
-        job = action.job
-        if isinstance(action, Start):
-            if job.status != WAITING:
-                raise PolicyError(f"{job!r} was started but does not wait")
-            check_place(self.cluster, job, action.allocation, None)
-        elif job.status != RUNNING:
-            raise PolicyError(f"{job!r} was preempted or migrated but does not run")
-        elif isinstance(action, Migrate):
-            check_place(self.cluster, job, action.allocation, job.allocation)
 
     def apply(self, action: Action, now: float) -> None:
         """Take note that an action of the policy was carried out."""
@@ -472,25 +466,3 @@ class State:
             job.comm_rate = change.comm_rate
             self.changed.append(job)
             self.policy.rerated(job, now)
-
-
-def check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Allocation | None) -> None:
-    """Raise PolicyError unless these GPUs are as many as the job asks for, and free or its own."""
-    if allocation.total() != job.gpus:
-        raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
-    free = cluster.free[0]
-    for part in range(len(allocation.machines)):
-        machine = allocation.machines[part]
-        gpus = allocation.gpus[part]
-        known = machine >= 0 and machine < len(free)
-        if held is not None and known:
-            gpus -= _held_on(held, machine)
-        if not known or allocation.gpus[part] < 1 or free[machine] < gpus:
-            raise PolicyError(f"job {job.job_id}: {allocation!r} takes GPUs that are not free")
-
-
-def _held_on(allocation: Allocation, machine: i64) -> i64:
-    for part in range(len(allocation.machines)):
-        if allocation.machines[part] == machine:
-            return allocation.gpus[part]
-    return 0

@@ -48,6 +48,7 @@ class JobLine:
     first_by: str = ""  # who put it first in line
     patient_by: str = ""  # who said how long it holds out for closer places,
     patient_until_s: float | None = None  # and until when
+    stays: str = ""  # why it cannot be stopped while it runs; empty: it can be
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ def _line(
         first_by=words.said_by(FIRST, job.job_id),
         patient_by=words.said_by(PATIENCE, job.job_id),
         patient_until_s=clock.wall_s(job.patient_until_s) if job.patient_until_s >= 0.0 else None,
+        stays=roster.stays.get(job.job_id, "") if running else "",
     )
 
 

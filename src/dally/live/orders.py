@@ -9,7 +9,7 @@ from dally.live.facts import placement_of
 from dally.live.roster import Roster
 from dally.live.wanted import PREEMPT, START, Wanted
 from dally.live.withheld import Withheld
-from dally.model import RUNNING, Action, Preempt
+from dally.model import Action, Preempt
 
 DRY_RUN = "dry run: nothing is done"
 ASK_AGAIN_S = 20.0  # of the wall clock: before a backend that took an order is asked for the same again
@@ -42,11 +42,7 @@ class Orders(Executor):
             return "another scheduler looks after this job"
         if self._roster.is_stopping(job):
             return "it is on hold, and about to stop"
-        if job.status == RUNNING and now < self._roster.kept_until_s.get(job.job_id, now):
-            return "the backend would not stop it"
-        shut = self._closed()
-        if target is None and told.placement and all(name in shut for name in told.placement):
-            return "its machines take no new jobs: nobody would gain by that"
+        shut = self._roster.closed()
         closed = [name for name in target or () if name in shut]
         if closed:
             return f"{closed[0]} takes no new jobs"
@@ -63,9 +59,6 @@ class Orders(Executor):
         self._would = {job_id: what for job_id, what in self._would.items() if job_id in self._roster.jobs}
         found, self._news = self._news, []
         return found
-
-    def _closed(self) -> set[str]:
-        return {machine.name for machine in self._roster.latest.machines if machine.state != base.UP}
 
 
 def carry_out(backend: Backend, roster: Roster, now: float, speed: float) -> list[str]:

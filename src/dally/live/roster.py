@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dally.cluster.topology import Topology
+from dally.live.backends import base
 from dally.live.backends.base import ClusterJob, ClusterState, Placement
 from dally.live.facts import allocation_of, job_of
 from dally.live.wanted import Wanted
@@ -22,6 +23,7 @@ class Roster:
         self.told: dict[str, ClusterJob] = {}  # as of the latest snapshot
         self.wanted: dict[str, Wanted] = {}
         self.kept_until_s: dict[str, float] = {}  # jobs that the backend would not stop: when it is asked again
+        self.stays: dict[str, str] = {}  # jobs that nobody can stop as things are, and why: see staying.py
         self.latest = ClusterState((), ())
         self.next_number = 0
         self.usual_model = usual_model
@@ -64,6 +66,10 @@ class Roster:
         """Whether the job is to stop, and has its GPUs in the books until the backend says that it has."""
         wanted = self.wanted.get(job.job_id)
         return wanted is not None and wanted.placement is None and job.status == RUNNING
+
+    def closed(self) -> set[str]:
+        """Machines that take no new jobs."""
+        return {machine.name for machine in self.latest.machines if machine.state != base.UP}
 
     def allocation(self, placement: Placement) -> Allocation | None:
         """Where that is on the cluster's tree; None if it has no such machine."""

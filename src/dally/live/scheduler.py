@@ -17,6 +17,7 @@ from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, Words, read_w
 from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
+from dally.live.staying import note_staying
 from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
@@ -98,6 +99,7 @@ class Scheduler:
         self.withheld.give_back()
         seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
         self._instruct(now)
+        note_staying(self.state, self.roster, now)
         turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
         turn.problems += found.problems
         if seen.stopped:

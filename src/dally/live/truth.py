@@ -128,11 +128,14 @@ class Comparison:
         self.ended[job.job_id] = told
 
     def _runs(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
-        if wanted is not None and not (told.managed and self._roster.is_stopping(job)):
+        if wanted is not None and told.managed and self._roster.is_stopping(job):
+            if self._is_kept(wanted):
+                self._keep(job)
+        elif wanted is not None:
             if told.managed and wanted.placement != told.placement and wanted.asked != START:
                 if not self._is_kept(wanted):
                     return  # on its way out, or to another place
-                self._roster.kept_until_s[job.job_id] = self.now + KEPT_FOR * self._patience_s
+                self._keep(job)
                 self.kept.append(f"{job.job_id}: {wanted.error}")
             del self._roster.wanted[job.job_id]  # it is there, or where the backend saw fit
         allocation = self._roster.allocation(told.placement)
@@ -157,6 +160,7 @@ class Comparison:
 
     def _waits(self, job: Job, told: ClusterJob, wanted: Wanted | None) -> None:
         held = told.state == base.HELD
+        self._roster.kept_until_s.pop(job.job_id, None)
         if wanted is not None and wanted.placement is None:
             if job.status == RUNNING:
                 self.stopped.append(job)
@@ -177,6 +181,10 @@ class Comparison:
     def _is_kept(self, wanted: Wanted) -> bool:
         """Whether the backend has refused to stop the job for so long that it will not."""
         return bool(wanted.error) and self.now - wanted.decided_s > self._patience_s
+
+    def _keep(self, job: Job) -> None:
+        """Leave it alone for a while."""
+        self._roster.kept_until_s[job.job_id] = self.now + KEPT_FOR * self._patience_s
 
     def _too_late(self, wanted: Wanted) -> bool:
         since_s = wanted.tried_s if wanted.tried_s >= 0.0 else wanted.decided_s

@@ -122,6 +122,9 @@ class Policy(Part):
     def instructed(self, job: Job, now: float) -> None:
         """An operator put the job first in line, said how long it holds out, or took that back."""
 
+    def stays_changed(self, job: Job, now: float) -> None:
+        """From now on nobody can stop the running job, or somebody can again: see `job.stays`."""
+
     def finished(self, job: Job, now: float) -> None:
         """The job is done; `stopped` was called before. From here on its duration is known."""
 

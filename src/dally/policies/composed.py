@@ -28,7 +28,7 @@ class ComposedPolicy(Policy):
         self.placement: Placement = placement
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
-        self._spared: list[Job] = []  # in this pass: whom an operator put first
+        self._spared: list[Job] = []  # in this pass: who stays, and whom an operator put first
         self._waiting: bool = False  # whether somebody was left waiting by the latest pass
 
     def begin(self, view: View) -> None:
@@ -184,10 +184,10 @@ class ComposedPolicy(Policy):
         self._end_preemption(now)
 
     def _worst(self, now: float) -> Job | None:
-        """The worst-ranked running job that may be preempted; not one that an operator put first."""
+        """The worst-ranked running job that may be preempted; not one that stays, or that an operator put first."""
         while True:
             worst = self.preemption.worst(self.order, now)
-            if worst is None or not worst.first:
+            if worst is None or not (worst.first or worst.stays):
                 return worst
             self.preemption.set_aside(worst)
             self._spared.append(worst)

@@ -65,6 +65,10 @@ class GandivaPolicy(ConsolidatingPolicy):
     def machine_repaired(self, machine: i64, now: float) -> None:
         self._freed = True
 
+    def stays_changed(self, job: Job, now: float) -> None:
+        if not job.stays:
+            self._freed = True  # it may move from now on
+
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         return self._offer_then_move(super().schedule(now, queue, cluster), cluster)
 
@@ -78,6 +82,8 @@ class GandivaPolicy(ConsolidatingPolicy):
             closest = cluster.topology.closest_tier(job.gpus, job.group)
             if job.tier <= closest:
                 del self._spread[int(job.index)]
+                continue
+            if job.stays:
                 continue
             found = closer_place(job, cluster, closest)
             if found is not None:

@@ -117,13 +117,13 @@ class GavelPolicy(Policy):
         """Who has GPUs in this round, going by their number, and who has not; who must keep them is in neither."""
         room = cluster.free_gpus
         for job in self._running.values():
-            if self._has_worked(job, now):
+            if self._may_stop(job, now):
                 room += job.gpus
         chosen: list[Job] = []
         others: list[Job] = []
         winner: Job | None = None  # the latest chosen one that waited
         for job in self._ranked(now, queue, cluster):
-            if job.status == RUNNING and not self._has_worked(job, now):
+            if job.status == RUNNING and not self._may_stop(job, now):
                 continue
             if job.gpus <= room and job.group == 1:
                 room -= job.gpus
@@ -171,9 +171,9 @@ class GavelPolicy(Policy):
                 return needed(weighed, cluster, tier, domain, job.gpus)
         return []
 
-    def _has_worked(self, job: Job, now: float) -> bool:
-        """For half a round since it was placed; until then it keeps its GPUs, or a long restart would never end."""
-        return self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
+    def _may_stop(self, job: Job, now: float) -> bool:
+        """Once it has worked for half a round where it is, or a long restart would never end; not if it stays."""
+        return not job.stays and self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
 
     def _ranked(self, now: float, queue: Queue, cluster: Cluster) -> list[Job]:
         """Jobs in the system, who lacks most first; ties by submission."""

@@ -179,7 +179,7 @@ class GavelOfTypes(GavelPolicy):
             job, index = turn.job, int(turn.job.index)
             if index in done:
                 continue
-            if job.status == RUNNING and not self._has_worked(job, now):
+            if job.status == RUNNING and not self._may_stop(job, now):
                 done.add(index)
             elif turn.due > 0.0 and self._may_take(room, self._pools[turn.pool], job):
                 chosen[turn.pool].append(job)
@@ -213,7 +213,7 @@ class GavelOfTypes(GavelPolicy):
         """GPUs of each type that are free, or held by jobs that may be stopped."""
         room = [int(pool.cluster.free_gpus) for pool in self._pools if len(pool.types) == 1]
         for job in self._running.values():
-            if self._has_worked(job, now):
+            if self._may_stop(job, now):
                 assert job.allocation is not None
                 for machine, gpus in job.allocation.parts():
                     room[next(pool.number for pool in self._pools if pool.has(machine))] += gpus

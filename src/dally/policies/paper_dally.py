@@ -78,7 +78,8 @@ class PaperDally(Policy):
         self._ended.pop(int(job.index), None)
 
     def lease_ended(self, job: Job, now: float) -> None:
-        self._ended[int(job.index)] = job
+        if not job.stays:
+            self._ended[int(job.index)] = job
 
     # The pass.
 

@@ -72,6 +72,7 @@ class Job(Body):
     first_by: Text = Field(default="", description="Who put it first in line.")
     patient_by: Text = Field(default="", description="Who said how long it holds out for closer places.")
     patient_until_s: float | None = Field(default=None, description="Until when, then; after that it takes any.")
+    stays: Text = Field(default="", description="Why it cannot be stopped while it runs; empty: it can be.")
 
 
 class JobPage(Body):

@@ -1,4 +1,4 @@
-"""Who runs: worst rank first, and until when each keeps what it got."""
+"""Who runs and may be stopped: worst rank first, and until when each keeps what it got."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 
 
 class Books:
-    """The running jobs."""
+    """The running jobs, but for those that stay."""
 
     __slots__ = ("_keeping", "_leading", "_running", "_spare", "_walk", "_worst")
 
@@ -62,12 +62,14 @@ class Books:
                 self._unlist(running)
 
     def holds(self, job: Job) -> bool:
-        """Whether the job is one of those; others may run beside them under policies of their own."""
+        """Whether the job is one of those; others stay, or run beside them under policies of their own."""
         return job.index < len(self._running) and self._running[job.index] is not None
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        running = self._of(job.index)
+        running = self._running[job.index] if job.index < len(self._running) else None
+        if running is None:
+            return
         if self._worst.holds(job.index):
             self._unlist(running)
             running.rank = rank

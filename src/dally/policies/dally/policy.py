@@ -130,13 +130,24 @@ class Dally(Policy):
         self.order.started(job, now)
         self._patience.leaves(job)
         self._told_by_hand.leaves(job)
-        hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
-        until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
-        self._books.add(job, self._rank(job, now), until_s)
+        self._enter(job, now)
         self._losses.note(job, self._prices)
         self._movable.forget()
         self._retries.forget(job)
         self._retries.changed()
+
+    def _enter(self, job: Job, now: float) -> None:
+        """Into the books of those who may be preempted or moved, unless it stays."""
+        if not job.stays:
+            hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
+            until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
+            self._books.add(job, self._rank(job, now), until_s)
+
+    def stays_changed(self, job: Job, now: float) -> None:
+        self._books.remove(job)
+        self._enter(job, now)
+        self._retries.forget(job)
+        self.others_moved(now)  # others may gain or lose by it
 
     def stopped(self, job: Job, now: float) -> None:
         self._told = True

@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Job
+from dally.policies.consolidating import held
 from dally.policies.dally.books import Books
 from dally.policies.dally.kept_domain import Kept
 
@@ -20,15 +21,25 @@ def tier_with_room(job: Job, near: i64, cluster: Cluster) -> i64:
 
 
 def could_hold(job: Job, tier: i64, domain: i64, cluster: Cluster) -> bool:
-    """Whether machines of the domain that are up have enough GPUs, in whole groups, whoever has them now."""
+    """Whether machines of the domain that are up have enough GPUs, in whole groups, whoever may lose them."""
     first, last = cluster.topology.machines_of(tier, domain)
     gpus: i64 = 0
     for machine in range(first, last):
         if not cluster.down[machine]:
-            gpus += cluster.topology.gpus[0][machine] // job.group * job.group
+            whole = cluster.topology.gpus[0][machine] - _taken(machine, cluster)
+            gpus += whole // job.group * job.group
             if gpus >= job.gpus:
                 return True
     return False
+
+
+def _taken(machine: i64, cluster: Cluster) -> i64:
+    """GPUs of the machine that jobs have which stay."""
+    gpus: i64 = 0
+    for job in cluster.jobs_on[machine]:
+        if job.stays:
+            gpus += held(cluster.topology, job, 0, machine)
+    return gpus
 
 
 def keep_domain(job: Job, tier: i64, preempts: bool, cluster: Cluster, books: Books, kept: Kept) -> float:

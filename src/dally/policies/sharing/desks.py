@@ -273,6 +273,9 @@ class Desks(Policy):
     def instructed(self, job: Job, now: float) -> None:
         self._desk(job).policy.instructed(job, now)
 
+    def stays_changed(self, job: Job, now: float) -> None:
+        self._desk(job).policy.stays_changed(job, now)
+
     def has_timers(self) -> bool:
         return self._sample.has_timers()
 

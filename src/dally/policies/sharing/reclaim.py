@@ -29,7 +29,7 @@ def claim(
     """Room for the job in a domain of its closest tier, at the least loss; None if nobody holds more than its due.
 
     Teams lose while they hold more than they are due; who has run for less than its `min_runtime` is left alone,
-    and so are those spared. Where the closest tier cannot be cleared so, the next one is looked at.
+    and so are those spared and those that stay. Where the closest tier cannot be cleared so, the next is looked at.
     """
     near = cluster.topology.closest_tier(job.gpus, job.group)
     for tier in range(near, cluster.root + 1) if near >= 0 else ():
@@ -41,7 +41,8 @@ def claim(
             free = int(cluster.free[tier][domain])
             if free >= job.gpus and job.group == 1:
                 return Claim([])
-            there = [row for row in _inside(cluster, tier, domain) if int(row.job.index) not in spared]
+            inside = _inside(cluster, tier, domain)
+            there = [row for row in inside if not row.job.stays and int(row.job.index) not in spared]
             losers, soon_s = _losers(job, free, there, pool, shares, team_of, now)
             if losers:
                 found.append((sum(float(loser.gpus) * (now - loser.placed_s) for loser in losers), losers))

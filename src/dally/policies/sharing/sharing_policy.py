@@ -205,7 +205,7 @@ class SharingPolicy(Desks):
                 self._moving = None
 
     def _best_move(self, job: Job, desk: Desk, now: float) -> MoveUp | None:
-        if self._desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
+        if job.stays or self._desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
             return None
         open_to = [one for one in self._open_to(job) if one.pool is not desk.pool]
         allowed = [one for one in open_to if self._may_have(job, self._desk_at(desk.team, one.pool))]
@@ -221,8 +221,9 @@ class SharingPolicy(Desks):
                 continue
             for desk in list(self._desks.values()):
                 if team in desk.team.up():
-                    for job in [job for job in desk.pool.cluster.running.values() if self._desk(job) is desk]:
-                        yield Preempt(job)
+                    for job in list(desk.pool.cluster.running.values()):
+                        if self._desk(job) is desk and not job.stays:
+                            yield Preempt(job)
 
     def _shares(self, pool: Pool) -> FairShares:
         found = self._known.get(pool.kind)

@@ -1,0 +1,50 @@
+"""Whether what a policy asks for can be done."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from dally.cluster.capacity import Cluster
+from dally.errors import PolicyError
+from dally.model import RUNNING, WAITING, Action, Allocation, Job, Migrate, Start
+
+STAYS: Final = "it cannot be stopped"
+
+
+def check(cluster: Cluster, action: Action) -> str:
+    """Why the action is refused, or nothing if it is not; PolicyError if it makes no sense."""
+    job = action.job
+    if isinstance(action, Start):
+        if job.status != WAITING:
+            raise PolicyError(f"{job!r} was started but does not wait")
+        _check_place(cluster, job, action.allocation, None)
+        return ""
+    if job.status != RUNNING:
+        raise PolicyError(f"{job!r} was preempted or migrated but does not run")
+    if isinstance(action, Migrate):
+        _check_place(cluster, job, action.allocation, job.allocation)
+    return STAYS if job.stays else ""
+
+
+def _check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Allocation | None) -> None:
+    """Raise PolicyError unless these GPUs are as many as the job asks for, and free or its own."""
+    if allocation.total() != job.gpus:
+        raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
+    free = cluster.free[0]
+    for part in range(len(allocation.machines)):
+        machine = allocation.machines[part]
+        gpus = allocation.gpus[part]
+        known = machine >= 0 and machine < len(free)
+        if held is not None and known:
+            gpus -= _held_on(held, machine)
+        if not known or allocation.gpus[part] < 1 or free[machine] < gpus:
+            raise PolicyError(f"job {job.job_id}: {allocation!r} takes GPUs that are not free")
+
+
+def _held_on(allocation: Allocation, machine: i64) -> i64:
+    for part in range(len(allocation.machines)):
+        if allocation.machines[part] == machine:
+            return allocation.gpus[part]
+    return 0
