@@ -11,6 +11,7 @@ import pytest
 from dally.live.backends import base
 from dally.live.operators_word import HOLD, Word
 from dally.live.orders import carry_out
+from dally.live.staying import NOT_OURS
 from dally.model import RUNNING
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_scheduler import Bench, events, say
@@ -170,3 +171,50 @@ def is_settled(bench: Bench) -> bool:
         and wanted.placement in (None, running[job_id].placement)
         for job_id, wanted in bench.scheduler.roster.wanted.items()
     )
+
+
+@pytest.mark.parametrize("policy", ["srtf", "dally"])
+@pytest.mark.parametrize("why", ["not ours", "kept", "held", "drained"])
+def test_where_one_cannot_be_stopped_another_gives_way(policy: str, why: str, tmp_path: Path) -> None:
+    """Policies used to choose the same victim again and again in vain, and the newcomer waited for ever."""
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), policy)
+    worst = bench.submit(8, 90_000.0)
+    bench.go_on(3000.0, 100.0)
+    other = bench.submit(8, 50_000.0)
+    bench.go_on(4000.0, 100.0)
+    if why == "not ours":
+        bench.backend.jobs[worst] = replace(bench.backend.jobs[worst], managed=False)
+    elif why == "drained":
+        (machine,) = bench.backend.jobs[worst].placement
+        bench.backend.drain(machine, "fans")
+    elif why == "held":
+        bench.backend.keeping.add(worst)
+        hold(bench, worst)
+        bench.turn()
+    else:
+        bench.backend.keeping.add(worst)
+    short = bench.submit(8, 500.0)
+    bench.go_on(400.0)
+    if why == "not ours":
+        bench.die()
+    bench.go_on(1400.0)
+    assert bench.states() == {worst: base.RUNNING, other: base.RUNNING, short: base.FINISHED}
+    stops = [row for row in events(bench.store) if row["kind"] == "preempt"]
+    assert {row["job_id"] for row in stops} == ({worst, other} if why == "kept" else {other})
+    if why in ("not ours", "drained"):
+        assert not [row for row in events(bench.store) if row["kind"] == "preempt_failed"]
+
+
+def test_what_may_be_stopped_again_is(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeBackend(1, 1, 8), "srtf")
+    long = bench.submit(8, 50_000.0)
+    bench.turn()
+    bench.backend.jobs[long] = replace(bench.backend.jobs[long], managed=False)
+    short = bench.submit(8, 20.0)
+    bench.go_on(100.0)
+    job = bench.scheduler.roster.jobs[long]
+    assert (bench.books(), job.stays) == ({long: "running", short: "waiting"}, True)
+    assert bench.scheduler.roster.stays == {long: NOT_OURS}
+    bench.backend.jobs[long] = replace(bench.backend.jobs[long], managed=True)
+    bench.go_on(30.0)
+    assert (bench.states()[short], job.stays) == (base.FINISHED, False)
