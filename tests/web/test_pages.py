@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dally.live.ahead.runner import Runner
+from dally.live.staying import NOT_OURS
 from dally.live.store import Store
 from dally.live.store.database import StoreError
 from dally.web.bodies import Eta
@@ -52,6 +53,16 @@ def test_the_way_back_from_a_job(desk: Desk) -> None:
     for job, tab in ((runs, "running"), (waits, "waiting"), (held, "held")):
         assert f'href="/queue?tab={tab}"' in desk.client.get(f"/jobs/{job}").text
     assert "job &#39;a/b&#39;: there is no such job" in desk.client.get("/jobs/a%2Fb", headers=READS).text
+
+
+def test_of_a_job_that_cannot_be_stopped_it_is_said_why(desk: Desk) -> None:
+    job = desk.submit(8)
+    desk.turn()
+    for managed, why in ((True, ""), (False, NOT_OURS), (True, "")):
+        desk.backend.jobs[job] = replace(desk.backend.jobs[job], managed=managed)
+        desk.turn()
+        assert desk.get(f"jobs/{job}")["stays"] == why
+        assert (f"It cannot be stopped: {NOT_OURS}." in desk.client.get(f"/jobs/{job}").text) == bool(why)
 
 
 def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
