@@ -27,11 +27,9 @@ class ClosedMachines(Executor):
                 self._state.policy.withheld(machine, free)
 
     def apply(self, action: Action, now: float) -> str:
-        """No start there, and no stop that would free nothing else."""
+        """No start there; whoever has no GPUs but those stays, see staying.py."""
         if isinstance(action, Preempt):
-            held = action.job.allocation
-            vain = held is not None and self._machines.issuperset(machine for machine, _ in held.parts())
-            return "its machines take no new jobs" if vain else ""
+            return ""
         target = action.allocation  # type: ignore[attr-defined]
         closed = any(machine in self._machines for machine, _ in target.parts())
         return "the machine takes no new jobs" if closed else ""
