@@ -239,7 +239,6 @@ class Job:
         self.finish_s: float = NEVER
         self.lost_s: float = submit_s  # submit, or the moment it last lost its GPUs (t_last)
         self.lease_end_s: float = INFINITY
-
         # Progress, integrated lazily: true as of `since_s`, which lies ahead of the clock while it is restarting.
         self.since_s: float = submit_s
         self.rate: float = 0.0  # seconds of work per second
