@@ -21,6 +21,7 @@ from dally.live.eta.expected import start_words
 from dally.live.eta.outlook import Outlook
 from dally.live.lock import OF_ALL, ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
+from dally.live.setup import empty_state
 from dally.live.store import Store, open_store
 from dally.live.trend_sampler import TrendSampler
 from dally.live.wall_clock import WallClock
@@ -42,7 +43,12 @@ class Service:
         self.config = config
         self.backend = backend or open_backend(config)
         self._claims = _claims(config, self.backend)
-        self.topology = _topology(config, self.backend)
+        try:
+            self.topology = _topology(config, self.backend)
+            empty_state(config.setup, self.topology)  # says what is wrong before anything is kept or told
+        except InputError:
+            self._release()
+            raise
         config.folder.mkdir(parents=True, exist_ok=True)
         self.store = open_store(config.store_address())
         self.clock = _clock(self.store, config.speed)
@@ -78,6 +84,9 @@ class Service:
         self.outlook.close()
         self.backend.close()
         self.store.close()
+        self._release()
+
+    def _release(self) -> None:
         for claim in self._claims:
             claim.release()
 

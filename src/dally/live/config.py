@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dally.errors import InputError, unknown
+from dally.errors import InputError, at, unknown
 from dally.input_file import read_text, shown
 from dally.live.setup import Setup
 from dally.parsed_text import parse_toml
@@ -46,6 +47,9 @@ class Config:
         self.address()
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
+        for name in ("restart_s", "restart_per_gpu_s", "checkpoint_every_s"):
+            if not 0.0 <= getattr(self.setup, name) < float("inf"):
+                raise InputError(f"{name}: {getattr(self.setup, name):g}: must be finite, and not negative")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise InputError("--tls-certificate and --tls-key: give both, or none")
         return self
@@ -70,20 +74,27 @@ def usual_folder() -> Path:
 
 def read_config(path: Path) -> Config:
     """The configuration in a file: fields of Config and of Setup side by side, settings in tables."""
-    values = parse_toml(path, read_text(path))
+    text = read_text(path)
+    values = parse_toml(path, text)
     plain = {item.name: item for item in fields(Config) if item.name != "setup"}
     inner = {item.name: item for item in fields(Setup)}
     given: dict[str, Any] = {}
     scheduling: dict[str, Any] = {}
     for name, value in values.items():
         if name not in plain and name not in inner:
-            raise InputError(f"{path}: {name}: unknown; known: {', '.join([*plain, *inner])}")
+            raise at(path, _line_of(text, name), None, str(unknown("field", name, [*plain, *inner])))
         usual = getattr(Config() if name in plain else Setup(), name)
-        (given if name in plain else scheduling)[name] = _fitting(path, name, value, usual)
+        (given if name in plain else scheduling)[name] = _fitting(path, text, name, value, usual)
     return replace(Config(), **given, setup=Setup(**scheduling))
 
 
-def _fitting(path: Path, name: str, value: Any, usual: Any) -> Any:
+def _line_of(text: str, name: str) -> int | None:
+    """Where a field or a table of that name begins; above the tables there are only fields."""
+    begins = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[].=]""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), None)
+
+
+def _fitting(path: Path, text: str, name: str, value: Any, usual: Any) -> Any:
     """The value in the type of its default."""
     if isinstance(usual, bool) and isinstance(value, bool):
         return value
@@ -96,4 +107,5 @@ def _fitting(path: Path, name: str, value: Any, usual: Any) -> Any:
     if isinstance(usual, dict) and isinstance(value, dict):
         return {key: item if isinstance(item, str) else str(item) for key, item in value.items()}
     kinds = {bool: "true or false", float: "a number", str: "a text", tuple: "a list of texts", dict: "a table"}
-    raise InputError(f"{path}: {name}: {shown(value)}: must be {kinds.get(type(usual), 'a text')}")
+    problem = f"{shown(value)}: must be {kinds.get(type(usual), 'a text')}"
+    raise at(path, _line_of(text, name), name, problem)

@@ -9,6 +9,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.network_spec import connect_topology, quiet
 from dally.cluster.topology import Topology
 from dally.engine.state import State
+from dally.errors import InputError
 from dally.model import Costs
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
@@ -48,8 +49,17 @@ def empty_state(setup: Setup, topology: Topology) -> State:
     if network is not None:
         still = quiet(topology, setup.network, setup.network_settings)
         assert still is not None
+        _known(profiles, setup.usual_model)
         speed = NetworkModel(network, still, profiles, built().sharing())
     speed, _ = on_types(speed, topology, setup.gpu_speeds, setup.profiles, setup.gpu, [])
     policy = policy_for(built, setup.queues, [], topology, network)
     costs = Costs(setup.restart_s, setup.restart_per_gpu_s, setup.checkpoint_every_s)
     return State(Cluster(topology, network), policy, speed, costs)
+
+
+def _known(profiles: Steps, model: str) -> None:
+    """InputError if the model that stands in for others is none: no job without one could be looked at."""
+    try:
+        profiles(model, 1)
+    except InputError as error:
+        raise InputError(f"gpu and usual_model: {error}") from None

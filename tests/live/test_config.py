@@ -1,0 +1,50 @@
+"""The configuration of a daemon: what is wrong with it is said before anything begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dally.errors import InputError
+from dally.live.assembly import Service
+from dally.live.config import read_config
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('# ours\npolcy = "las"\n', "dally.toml:2: unknown field 'polcy'; did you mean 'policy'?"),
+        ('policy = "las"\nspeed = "2"\n', "dally.toml:2: speed: '2': must be a number"),
+        ("[settings]\n[policy]\nx = 1\n", "dally.toml:2: policy: {'x': 1}: must be a text"),
+        ("[settings]\nx = 1\n[kuberntes]\n", "dally.toml:3: unknown field 'kuberntes'; did you mean 'kubernetes'?"),
+        ("restart_s = -1\n", "restart_s: -1: must be finite, and not negative"),
+    ],
+)
+def test_fields_that_are_wrong_are_told_with_their_line(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "dally.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as told:
+        read_config(path).checked()
+    assert str(told.value).endswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('policy = "lass"', "unknown policy 'lass'; did you mean 'las'?"),
+        ("[settings]\nx = 1", "policy 'dally' has no parameter 'x'"),
+        ('queues = "no.toml"', "no.toml: cannot be read"),
+        ('network = "slo"', "unknown network 'slo'; did you mean 'slow'?"),
+        ('network = "slow"\nusual_model = "zz"', "usual_model: unknown model 'zz'"),
+        ('network = "slow"\ngpu = "a10"', "gpu and usual_model: unknown GPU type 'a10'"),
+    ],
+)
+def test_what_cannot_be_scheduled_with_never_begins(tmp_path: Path, text: str, problem: str) -> None:
+    """A job without a model would have stopped every turn; a policy that is none, the first one."""
+    path = tmp_path / "dally.toml"
+    path.write_text(f'folder = "{tmp_path}/state"\ncluster = "1x1x8"\n{text}\n')
+    with pytest.raises(InputError) as told:
+        Service(read_config(path).checked())
+    assert problem in str(told.value)
+    assert not (tmp_path / "state" / "dally.db").exists()
