@@ -8,7 +8,9 @@ import pytest
 
 from dally.errors import InputError
 from dally.live.assembly import Service
-from dally.live.config import read_config
+from dally.live.backends.base import BackendError
+from dally.live.config import Config, read_config
+from dally.testing.fake_backend import FakeBackend
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,18 @@ def test_what_cannot_be_scheduled_with_never_begins(tmp_path: Path, text: str, p
         Service(read_config(path).checked())
     assert problem in str(told.value)
     assert not (tmp_path / "state" / "dally.db").exists()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"--folder .*file/state: cannot be made: Not a directory"):
+        Service(Config(folder=tmp_path / "file" / "state"))
+
+
+def test_a_cluster_that_does_not_answer_at_the_start(tmp_path: Path) -> None:
+    class Mute(FakeBackend):
+        def identity(self) -> str:
+            raise BackendError("scontrol show: no answer")
+
+    with pytest.raises(InputError, match=r"--backend local: scontrol show: no answer"):
+        Service(Config(folder=tmp_path), Mute(1, 1, 8))

@@ -99,6 +99,8 @@ class Server:
         try:
             said = json.loads(content)["detail"]
         except (ValueError, TypeError, KeyError):
+            said = "Not Found"
+        if said == "Not Found":  # by whoever answers there, not by us: we say what
             return InputError(f"{self._url}: is not a Dally server: it answers {status}")
         hint = "; give one with --token-file or DALLY_TOKEN" if status == 401 else ""
         return InputError(f"{plain(str(said))}{hint}")

@@ -11,6 +11,7 @@ import typer
 from dally.cli.output import print_table
 from dally.cli.plain_text import clock_time, plain
 from dally.cli.server_client import AS_JSON, print_json
+from dally.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Say who may ask the scheduler for what.")
 
@@ -45,7 +46,7 @@ def add(
     """Make a token and print it, this once: only its SHA-256 is kept."""
     from dally.web.tokens import add_token
 
-    with _Opened(config, folder, store) as opened:
+    with _Opened(config, folder, store, make=True) as opened:
         text = add_token(opened, name, role, user)
     if as_json:
         print_json({"name": name, "role": role, "user": user, "token": text})
@@ -102,7 +103,7 @@ def remove(
 class _Opened:
     """The daemon's store, whether or not the daemon runs."""
 
-    def __init__(self, config: Path | None, folder: Path | None, store: str | None) -> None:
+    def __init__(self, config: Path | None, folder: Path | None, store: str | None, make: bool = False) -> None:
         from dally.extras import need
 
         need("alembic", "token")
@@ -112,8 +113,10 @@ class _Opened:
         told: dict[str, Any] = {"folder": folder, "store": store}
         base = read_config(config) if config is not None else Config()
         chosen = replace(base, **{name: value for name, value in told.items() if value})
-        if not chosen.store:
-            chosen.folder.mkdir(parents=True, exist_ok=True)
+        if not chosen.store and make:
+            chosen.make_folder()
+        elif not chosen.store and not (chosen.folder / "dally.db").exists():
+            raise InputError(f"--folder {chosen.folder}: no daemon has kept anything there")
         self._store: Any = open_store(chosen.store_address())
 
     def __enter__(self) -> Any:

@@ -41,6 +41,7 @@ class Service:
     def __init__(self, config: Config, backend: Backend | None = None) -> None:
         """`backend`: instead of the one that the configuration names."""
         self.config = config
+        config.make_folder()
         self.backend = backend or open_backend(config)
         self._claims = _claims(config, self.backend)
         try:
@@ -49,7 +50,6 @@ class Service:
         except InputError:
             self._release()
             raise
-        config.folder.mkdir(parents=True, exist_ok=True)
         self.store = open_store(config.store_address())
         self.clock = _clock(self.store, config.speed)
         self._tell_store()
@@ -117,11 +117,15 @@ def _topology(config: Config, backend: Backend) -> Topology:
 
 def _claims(config: Config, backend: Backend) -> list[Claim]:
     """The cluster for us alone. A dry run only looks: it may run beside a daemon, in another folder."""
-    claimed = None if config.dry_run else backend.claim()
-    if claimed is not None:
-        return [claimed]
+    try:
+        claimed = None if config.dry_run else backend.claim()
+        if claimed is not None:
+            return [claimed]
+        path = _lock_path(backend, config.dry_run)
+    except BackendError as error:
+        raise InputError(f"--backend {config.backend}: {error}") from None
     what = "watches" if config.dry_run else "schedules"
-    cluster = ClusterLock(_lock_path(backend, config.dry_run), f"{what} this {config.backend} cluster", OF_ALL)
+    cluster = ClusterLock(path, f"{what} this {config.backend} cluster", OF_ALL)
     try:
         return [cluster, ClusterLock(config.folder / "serve.lock", "keeps its state in this folder")]
     except InputError:

@@ -61,6 +61,13 @@ class Config:
             raise InputError(f"--listen {self.listen}: must be HOST:PORT, as {USUAL_LISTEN}")
         return host.strip("[]"), int(port)
 
+    def make_folder(self) -> None:
+        """Where state is kept is there, from now on."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--folder {self.folder}: cannot be made: {error.strerror}") from None
+
     def store_address(self) -> str:
         """The database."""
         return self.store or f"sqlite:///{self.folder / 'dally.db'}"
