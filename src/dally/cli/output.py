@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from dally.report.text_table import TextTable
+
+OF_THE_ONE_BEFORE: Final = ("÷ bound", "new", "change", "")  # headings
 
 
 def print_table(
@@ -20,14 +22,45 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE, pad_edge=False)
-    for place, name in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if place >= numbers_from and place not in bars else "left"
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=place == 0)
-    for row in rows:
-        table.add_row(*row)
     width = None if sys.stdout.isatty() else 160  # a file or a pipe has no width of its own
-    Console(width=width, highlight=False, markup=False).print(table)
+    console = Console(width=width, highlight=False, markup=False)
+    every = [list(range(len(columns)))]
+    for places in every if bars or width else in_width(columns, rows, numbers_from, console.width):
+        table = Table(box=SIMPLE, pad_edge=False)
+        for place in places:
+            justify: Literal["left", "right"] = "right" if place >= numbers_from and place not in bars else "left"
+            table.add_column(columns[place], justify=justify, overflow="fold", no_wrap=place == 0)
+        for row in rows:
+            table.add_row(*(row[place] for place in places))
+        console.print(table)
+
+
+def in_width(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, width: int
+) -> list[list[int]]:
+    """The columns of the table, or of the several below each other that fit: figures cut in two are no figures.
+
+    Each of several begins with the columns that are not figures; what tells of a column stays beside it.
+    """
+    sizes = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
+    first = list(range(len(columns)))[:numbers_from]
+    together: list[list[int]] = []
+    for place in range(len(first), len(columns)):
+        if columns[place] in OF_THE_ONE_BEFORE and together:
+            together[-1].append(place)
+        else:
+            together.append([place])
+    found = [first]
+    for places in together:
+        if len(found[-1]) > len(first) and _wide(sizes, [*found[-1], *places]) > width:
+            found.append(first)
+        found[-1] = [*found[-1], *places]
+    return found
+
+
+def _wide(sizes: Sequence[int], places: Sequence[int]) -> int:
+    """Characters that a table of these columns takes: blanks around it, three between columns."""
+    return sum(sizes[place] + 3 for place in places) - 1
 
 
 def print_parts(parts: Iterable[str | TextTable]) -> None:
