@@ -318,3 +318,8 @@ def test_without_a_command_there_is_help(capfd: pytest.CaptureFixture[str]) -> N
     ):
         assert exit_code(words) == 2
         assert capfd.readouterr().err.startswith(line)
+
+
+def test_words_that_are_no_text(refused: Refused) -> None:
+    """Bytes that are not UTF-8 reach a program as half a character each; a latin-1 terminal sends such."""
+    assert refused(*SIMULATE, "--out", "r\udcff") == "dally: 'r\\udcff': is not text in UTF-8\n"

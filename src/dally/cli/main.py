@@ -99,6 +99,7 @@ def main() -> None:
 def exit_code(words: Sequence[str]) -> int | str | None:
     """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
+        _check_text(words)
         app = app_of(words[:1] if words and words[0] in ALL else ALL)
         code: int | None = app(list(words), prog_name="dally", standalone_mode=False)
         if code == 130:
@@ -120,6 +121,15 @@ def exit_code(words: Sequence[str]) -> int | str | None:
     except PolicyError as error:
         return _say(f"a bug in the policy: {error}", 1)
     return code or 0
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """InputError for a word that no file of ours, all in UTF-8, could hold."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word!r}: is not text in UTF-8") from None
 
 
 def _misused(error: TyperException, words: Sequence[str]) -> int:
