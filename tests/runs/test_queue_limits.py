@@ -41,3 +41,10 @@ def test_a_budget_that_restarts_use_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["fifo", "dally"])
 def test_a_queue_on_hold_does_not_keep_the_run_from_ending(tmp_path: Path, policy: str) -> None:
     assert execute(scenario(tmp_path, "hold = true", policy)).summary["finished"] == 2
+
+
+def test_quotas_of_types_that_no_machine_has_are_told(tmp_path: Path) -> None:
+    found = execute(scenario(tmp_path, "limit = {A100 = 8}", "fifo"))
+    what = "are in queues with quotas that do nothing: of A100, where the cluster has GPUs of no stated type"
+    assert found.summary["notes"] == {what: 4}
+    assert execute(scenario(tmp_path, "limit = 16", "fifo")).summary["notes"] == {}

@@ -26,7 +26,7 @@ from dally.runs.clock import check_clock
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
-from dally.runs.team_setup import on_types, policy_for, possible
+from dally.runs.team_setup import idle_quotas, on_types, policy_for, possible
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
 
@@ -73,7 +73,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     if scenario.durations == "recorded" and network is not None and not trace.stated:
         trace.notes.update(take_out(scenario, trace.jobs, topology, speed))
     speed, notes = on_types(speed, topology, scenario.gpu_speeds, scenario.profiles, scenario.gpu, trace.jobs)
-    trace.notes.update(notes)
+    trace.notes.update(notes | idle_quotas(scenario.queues, trace.jobs, topology))
     cluster = Cluster(topology, network)
     policy = policy_for(built, scenario.queues, trace.jobs, topology, network)
     simulation = Simulation(trace.jobs, cluster, policy, speed, costs, failures, shares=shares)

@@ -46,6 +46,18 @@ def _tree(queues: str, jobs: list[Job]) -> QueueTree:
     return completed(read_quotas(Path(queues)), jobs)
 
 
+def idle_quotas(queues: str, jobs: list[Job], topology: Topology) -> dict[str, int]:
+    """What to tell of quotas by types of GPU that no machine has: A100 where the cluster says a100."""
+    types = types_of(topology)
+    nodes = _tree(queues, jobs).nodes.values() if queues else ()
+    idle = sorted({kind for node in nodes for kind in node.quotas} - {ANY_TYPE, *types})
+    if not idle:
+        return {}
+    known = ", ".join(filter(None, types)) or "GPUs of no stated type"
+    what = f"are in queues with quotas that do nothing: of {', '.join(idle)}, where the cluster has {known}"
+    return {what: len(jobs)}
+
+
 def on_types(
     speed: SpeedModel, topology: Topology, stated: str, profiles: str, gpu: str, jobs: list[Job]
 ) -> tuple[SpeedModel, dict[str, int]]:
