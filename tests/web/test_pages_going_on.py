@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     pass
 
 REFRESH = "document.body.dispatchEvent(new CustomEvent('dally:queue'))"
+ANEW = """() => new Promise((came) => {
+  document.addEventListener("htmx:afterOnLoad", () => came(), { once: true });
+  htmx.trigger("#job", "touched");
+})"""
 
 
 @pytest.fixture
@@ -59,6 +63,19 @@ def test_back_filters_and_focus(desk: Desk, visitor: Visitor) -> None:
     desk.turn()
     visitor.until(lambda: page.locator("#job-2").count() == 0)
     visitor.until(lambda: page.evaluate("document.activeElement.id") == "main")
+
+
+def test_a_press_is_not_lost_to_what_comes_meanwhile(visitor: Visitor) -> None:
+    page = visitor.live("/jobs/2")
+    old = page.locator("#act-hold[data-old]")
+    page.locator("#act-hold").evaluate("(button) => { button.dataset.old = 'yes'; }")
+    page.locator("#act-hold").hover()
+    page.mouse.down()
+    page.evaluate(ANEW)
+    assert old.count() == 1
+    page.mouse.up()
+    page.get_by_role("dialog", name="Hold job 2").wait_for()
+    visitor.until(lambda: old.count() == 0)
 
 
 def test_what_failed_or_was_missed_is_caught_up(desk: Desk, visitor: Visitor) -> None:

@@ -1,5 +1,7 @@
 // What every page has: the stream of turns, figures at the top, clocks, the theme.
 
+import "./hold_still.js";
+
 const body = document.body;
 export const isLive = body.dataset.live === "yes";
 export const dally = { turn: Number(body.dataset.turn), boot: body.dataset.boot, link: "wait", ready: false };
@@ -20,7 +22,7 @@ export function tell(name, detail, at = body) {
 
 export function showCounts(counts) {
   for (const place of document.querySelectorAll("[data-count]")) {
-    const text = String(counts[place.dataset.count] ?? "–");
+    const text = counts[place.dataset.count]?.toLocaleString("en") ?? "–";
     if (place.textContent !== text) place.textContent = text;
   }
 }
