@@ -63,6 +63,8 @@ def test_what_others_did(desk: Desk) -> None:
     refused = next(text for kind, text in story if kind == "start_failed")
     assert refused.startswith(f"could not be started: job {job} cannot be started")
     assert dict(story)["adopt"].startswith(f"found running on {elsewhere}:8")
+    times_s = [line["at_s"] for line in desk.get(f"jobs/{job}/explanation")["story"]]
+    assert times_s == sorted(times_s)
 
 
 def test_failures_are_not_called_finished(desk: Desk) -> None:

@@ -134,6 +134,10 @@ def test_a_what_if_is_asked_and_answered(visitor: Visitor, desk: Desk) -> None:
     assert headline.startswith("fifo-backfill, +1 rack instead of fifo: those who wait now wait ")
     assert " less on average " in headline
     assert answer.get_by_role("row", name="Mean JCT").count() == 1
+    page.locator("#settings").evaluate("(place) => place.replaceChildren()")
+    page.get_by_text("What can be set").click()
+    visitor.until(lambda: "tier=any" in page.locator("#settings").inner_text())
+    assert answer.locator(".headline").count() == 1
     answer.get_by_role("link", name="of-bob").first.click()
     page.get_by_role("heading", name="Its story").wait_for()
     page.go_back()

@@ -103,7 +103,7 @@ class Stories:
             return [Line(job["submit_s"], "pending", "is submitted only then")]
         if rows.filter(~pl.col("kind").is_in(ASIDE))["kind"].tail(1).is_in(WAITS_ON).any():
             lines += self._waited(job, own, since_s, nextafter(min(until_s, self.run.end_s), inf))
-        return lines
+        return sorted(lines, key=lambda line: line.time_s)  # things happen to jobs while they wait
 
     def _waited(self, job: dict[str, Any], own: pl.DataFrame, since_s: float, until_s: float) -> list[Line]:
         """What kept the job waiting: offers where the policy has timers for all, else how things stood."""

@@ -90,3 +90,4 @@ def test_trends_add_up_to_what_the_run_did(scene: ReplayScene, day: FolderRecord
         for useful, used in zip(values["gpus_useful"], values["gpus_used"], strict=True)
     )
     assert len(found.at_s) == 50
+    assert 1.0 < max(value or 0.0 for value in values["fragmentation"]) <= 100.0  # per cent

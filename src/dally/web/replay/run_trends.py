@@ -107,7 +107,7 @@ def _of_slots(run: Record) -> dict[str, pl.DataFrame]:
     """What could have started, and fragmentation, as sampled; nothing of older runs."""
     if run.slots.is_empty():
         return {}
-    found = {"fragmentation": fragmentation(run.slots).with_columns(100.0 * pl.col("level"))}
+    found = {"fragmentation": fragmentation(run.slots).with_columns(pl.col("level") * 100.0)}
     for gpus in SLOT_SIZES:
         tier = int(run.topology.closest_tier(gpus))
         rows = run.slots.filter(pl.col("gpus") == gpus, pl.col("tier").cast(pl.String) == run.tiers[max(tier, 0)])
