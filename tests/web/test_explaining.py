@@ -63,7 +63,19 @@ def test_what_others_did(desk: Desk) -> None:
     refused = next(text for kind, text in story if kind == "start_failed")
     assert refused.startswith(f"could not be started: job {job} cannot be started")
     assert dict(story)["adopt"].startswith(f"found running on {elsewhere}:8")
-    times_s = [line["at_s"] for line in desk.get(f"jobs/{job}/explanation")["story"]]
+
+
+def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[..., Desk]) -> None:
+    desk = desks("fifo", "slow")
+    jobs = [desk.submit(32, 100.0) for _ in range(3)]
+    desk.turn()
+    desk.turn(5.0)
+    asked = {"why": "a deadline"}
+    assert desk.client.post(f"/api/v1/jobs/{jobs[2]}/priority", json=asked).status_code == 200
+    desk.turn(10.0)
+    story = desk.get(f"jobs/{jobs[2]}/explanation")["story"]
+    assert {"act", "wait"} <= {line["kind"] for line in story}
+    times_s = [line["at_s"] for line in story]
     assert times_s == sorted(times_s)
 
 
