@@ -156,6 +156,10 @@ def test_text_stays_text(desk: Desk) -> None:
     assert desk.get("jobs")["total"] == 1
     html = desk.client.get("/docs")
     assert html.headers["content-security-policy"].startswith("default-src 'none'")
+    to_hold = (
+        "-d &#x27;{&quot;why&quot;: &quot;a deadline on Friday&quot;}&#x27;"  # and not what a submission takes
+    )
+    assert to_hold in html.text
 
 
 def test_who_asks_for_nothing_is_let_go(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

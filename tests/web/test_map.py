@@ -260,6 +260,14 @@ def test_neighbours_can_be_told_apart_also_without_red_and_green(show: Show) -> 
         }))"""
     )
     assert closest > 0.1
+    given = reader.see(
+        """(() => {
+          const one = new map.colouring.assigner.constructor(map.theme.palette);
+          const names = map.theme.palette.colours.map((_, at) => `job-${at}`);
+          return names.map((name) => one.of(name, () => [], () => new Set(one.given.values())));
+        })()"""
+    )
+    assert sorted(given) == list(range(len(given)))  # as long as there are enough, each its own
 
 
 def test_one_walks_by_keyboard_and_hears_where_one_is(show: Show) -> None:
@@ -390,6 +398,11 @@ def test_a_legend_tells_of_the_jobs_it_stands_for_by_now(show: Show) -> None:
         })()"""
     )
     assert found == [len(reader.scene.now.jobs), None]
+    reader.colour_by("model")
+    last = "const { label } = map.colouring.legend().at(-1);"
+    nameless = f"const job = occupancy.jobs.find(Boolean), was = job.model; job.model = ''; {last} job.model = was;"
+    assert reader.see(f"(() => {{ {nameless} return label; }})()") == "not known"
+    reader.colour_by("job")
 
 
 def test_what_could_not_be_fetched_is_asked_for_again(browser: Browser) -> None:
@@ -434,9 +447,15 @@ def test_dark_and_on_a_phone(show: Show) -> None:
     phone.page.locator("#theme").click()
     assert phone.see("map.theme.ground") != before
     phone.page.locator("#theme").click()
-    phone.click("gpu(...seatsOf(occupancy.jobs[0])[0])")
-    box, stage = phone.page.locator(".map-card").bounding_box(), phone.page.viewport_size
-    assert box is not None
-    assert stage is not None
-    assert box["y"] + box["height"] > stage["height"] - 20  # at the bottom
+    place = "{ kind: 'gpu', tier: 0, domain: seatsOf(occupancy.jobs[0])[0][0], number: 0 }"
+    for reach in (
+        lambda: phone.see(f"standAt({place})"),
+        lambda: phone.click("gpu(...seatsOf(occupancy.jobs[0])[0])"),
+    ):
+        reach()
+        box, stage = phone.page.locator(".map-card").bounding_box(), phone.page.viewport_size
+        assert box is not None
+        assert stage is not None
+        assert box["y"] + box["height"] > stage["height"] - 20  # at the bottom
+        assert box["height"] < stage["height"] / 2
     assert phone.grave() == []

@@ -74,7 +74,7 @@ def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatc
         starts_now=False, middle_s=now_s + 60.0, low_s=now_s - 3600.0, high_s=now_s - 60.0, confidence=0.9
     )
     monkeypatch.setattr(desk.app.state.scene, "eta", lambda _job_id: late)
-    assert "<small>0 s to 0 s, 90&nbsp;%</small>" in desk.client.get(f"/jobs/{job}").text
+    assert "<small>0 s to 0 s, 90&nbsp;%&nbsp;sure</small>" in desk.client.get(f"/jobs/{job}").text
     open_ended = late.model_copy(update={"high_s": None})
     monkeypatch.setattr(desk.app.state.scene, "eta", lambda _job_id: open_ended)
     assert "not before 0 s" in desk.client.get("/queue").text

@@ -114,11 +114,12 @@ class Reasons:
         ahead = "first in line" if place == 1 else f"{place - 1} ahead of it"
         if self._first and self._first != job.job_id and self._first_from_s is None and free_gpus >= job.gpus:
             return Why(f"{ahead}; the first in line does not fit, and nobody behind it is offered GPUs", HEAD)
+        free = f"{free_gpus or 'no'} GPU{'s' if free_gpus != 1 else ''} free"
         if free_gpus < job.gpus:
-            return Why(f"{ahead}; {free_gpus or 'no'} GPUs free, it asks for {int(job.gpus)}", GPUS)
+            return Why(f"{ahead}; {free}, it asks for {int(job.gpus)}", GPUS)
         offer = self._offers.get(job.job_id) or self._offers.get((int(job.gpus), int(job.group), int(job.kind)))
         if offer is None:
-            return Why(f"{ahead}; {free_gpus} GPUs free, but not where it takes them", PLACE)
+            return Why(f"{ahead}; {free}, but not where it takes them", PLACE)
         return self._declined(job, offer, ahead, now)
 
     def _declined(self, job: Waiter, offer: dict[str, Any], ahead: str, now: float) -> Why:

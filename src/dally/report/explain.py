@@ -187,7 +187,7 @@ class Stories:
         other = ranks.filter(pl.col("job_id") == loser)["rank"].to_list()
         if not one or not other or one[-1] == other[-1] or inf in (abs(one[-1]), abs(other[-1])):
             return ""
-        return f" (rank {one[-1]:.4g} against {other[-1]:.4g})"
+        return f" ({_ranks(one[-1], other[-1])})"
 
     def _started(self, row: dict[str, Any], own: pl.DataFrame, since_s: float) -> Line:
         time_s, tier = row["time_s"], row["tier"]
@@ -357,7 +357,13 @@ def _stop_price(prices: list[float]) -> str:
     """Rank against rank, the restart, and the work since the checkpoint if there is any."""
     winner_rank, loser_rank, restart_s, at_risk_s = prices
     risk = f", {span(at_risk_s)} since its checkpoint" if at_risk_s > 0.0 else ""
-    return f"rank {winner_rank:.4g} against {loser_rank:.4g}, restart {span(restart_s)}{risk}"
+    return f"{_ranks(winner_rank, loser_rank)}, restart {span(restart_s)}{risk}"
+
+
+def _ranks(winner: float, loser: float) -> str:
+    """One against the other, large ones in full."""
+    told = [f"{rank:.0f}" if abs(rank) >= 1000.0 else f"{rank:.4g}" for rank in (winner, loser)]
+    return f"rank {told[0]} against {told[1]}"
 
 
 def _meddled(kind: str, reason: str) -> str:

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Act, Acts
 from dally.live.store.action_rows import actions
-from dally.web.act_bodies import LONGEST_WHY, Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
+from dally.web.act_bodies import Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
 from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, between_turns, is_operator
 from dally.web.bodies import EndState, Job
 from dally.web.ended import whose
@@ -61,9 +61,7 @@ async def timer(site: AnySite, caller: AnyOperator, asked: SetTimer) -> Acted:
 
 
 @router.delete("/jobs/{job_id}", status_code=202, response_model=Acted, responses=answers(404, 409))
-async def cancel(
-    site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query(max_length=LONGEST_WHY)] = ""
-) -> Acted:
+async def cancel(site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query()] = "") -> Acted:
     """End a job, wherever it is. It has ended once its state says so."""
     found = await live_job(site, caller, job_id)
     return await done(lambda: Acts(site.service).cancel(job_id, found.user, who(caller), why))

@@ -13,9 +13,7 @@ MOST_S = 1e10
 
 LiveState = Literal["waiting", "held", "starting", "running", "stopping"]
 EndState = Literal["finished", "failed", "cancelled", "unknown"]
-AnyState = Literal[
-    "waiting", "held", "starting", "running", "stopping", "finished", "failed", "cancelled", "unknown"
-]  # fmt: skip
+AnyState = Literal[LiveState, EndState]
 Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]
 Word = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
 Seconds = Annotated[float, Field(gt=0.0, le=MOST_S, allow_inf_nan=False)]

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from dally.web.dashboard.templating import asset_url
+
+EXAMPLES: Final = {
+    "gpus": 8,
+    "command": ["sleep", "60"],
+    "seconds": 1800,
+    "cluster_delta": "+2 racks",
+    "why": "a deadline on Friday",
+}
 
 
 def docs_page(schema: dict[str, Any]) -> str:
     """The page of an OpenAPI schema."""
     parts = schema["components"]["schemas"]
     body = [
+        "<p><a href=/>← Dally</a></p>",
         f"<h1>{escape(schema['info']['title'])} {escape(schema['info']['version'])}</h1>",
         f"<p>{escape(schema['info']['description'])}",
         " The same for programs: <a href=openapi.json>openapi.json</a>.</p>",
@@ -20,8 +30,10 @@ def docs_page(schema: dict[str, Any]) -> str:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             body.extend(_operation(path, method, operation, parts))
-    style = f"<link rel=stylesheet href={asset_url('docs.css')}>"
-    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>Dally API</title>{style}"
+    styles = "".join(f"<link rel=stylesheet href={asset_url(name)}>" for name in ("colours.css", "docs.css"))
+    wide = '<meta name=viewport content="width=device-width, initial-scale=1">'
+    theme = f"<script src={asset_url('theme.js')}></script>"
+    head = f"<!doctype html><html lang=en><meta charset=utf-8>{wide}<title>Dally API</title>{styles}{theme}"
     return f"{head}{''.join(body)}</html>\n"
 
 
@@ -37,7 +49,7 @@ def _operation(path: str, method: str, operation: dict[str, Any], parts: dict[st
     yield _table(f"Answers {good} with", list(_fields(answer.get("schema", {}), parts)))
     others = [(code, one["description"]) for code, one in operation["responses"].items() if code != good]
     yield f"<details><summary>Other answers</summary>{_table('', others)}</details>"
-    yield f"<pre>{escape(_curl(path, method, operation))}</pre>"
+    yield f"<pre>{escape(_curl(path, method, operation, parts))}</pre>"
 
 
 def _fields(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -61,12 +73,14 @@ def _table(title: str, rows: list[tuple[str, str]]) -> str:
     return f"{f'<p>{escape(title)}:' if title else ''}<table>{lines}</table>"
 
 
-def _curl(path: str, method: str, operation: dict[str, Any]) -> str:
+def _curl(path: str, method: str, operation: dict[str, Any], parts: dict[str, Any]) -> str:
     words = ["curl"]
     if method != "get":
         words.append(f"-X {method.upper()}")
     if "requestBody" in operation:
-        words.append("""-H 'Content-Type: application/json' -d '{"gpus": 8, "command": ["sleep", "60"]}'""")
+        fields = dict(_fields(operation["requestBody"]["content"]["application/json"]["schema"], parts))
+        given = json.dumps({name: value for name, value in EXAMPLES.items() if name in fields})
+        words.append(f"-H 'Content-Type: application/json' -d '{given}'")
     if "security" in operation:
         words.append('-H "Authorization: Bearer $DALLY_TOKEN"')
     return " ".join([*words, f"$DALLY_SERVER{path}"])

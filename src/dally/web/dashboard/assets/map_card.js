@@ -1,7 +1,7 @@
 // The card beside the pointer that says what is there; pinned, it stays and can be used.
 
 import { el } from "./map_dom.js";
-import { jobHref, jobTitle } from "./map_words.js";
+import { jobHref, jobTitle, plural } from "./map_words.js";
 
 const BESIDE = 16;  // pixels from the pointer
 
@@ -73,7 +73,8 @@ export class Card {
 
   #place(at) {
     const { style } = this.box;
-    if (!at) { style.left = style.top = ""; return; }
+    style.left = style.top = "";
+    if (!at || getComputedStyle(this.box).position === "fixed") return;  // on a phone it lies at the bottom
     const stage = this.box.parentElement.getBoundingClientRect();
     const [wide, high] = [this.box.offsetWidth, this.box.offsetHeight];
     const left = at.x + BESIDE + wide > stage.width ? at.x - BESIDE - wide : at.x + BESIDE;
@@ -86,7 +87,7 @@ function jobList(told) {
   const items = told.jobs.map(({ job, gpus }) => {
     const href = jobHref(job);
     const name = href ? el("a", { href }, jobTitle(job)) : jobTitle(job);
-    return el("li", {}, name, ` ${gpus === job.gpus ? gpus : `${gpus} of ${job.gpus}`} GPUs`);
+    return el("li", {}, name, ` ${gpus === job.gpus ? "" : `${gpus} of `}${plural(job.gpus, "GPU")}`);
   });
   if (told.more) items.push(el("li", {}, `and ${told.more} more`));
   return el("ul", {}, ...items);

@@ -7,6 +7,7 @@ import { tierWords } from "./map_words.js";
 const BOUNDS = [1.05, 1.25, 1.5, 2, 2.5, 3];
 const NAMED = 12;  // names that a legend lists
 const FEW = 16;  // jobs
+const SOME = 60;  // of more there are no colours left that nobody has
 const LOOKED_AT = 12;  // machines of a job whose other jobs count as neighbours
 
 const times = (value) => `${value}×`;
@@ -40,16 +41,24 @@ export class Colouring {
     const { mode, theme } = this;
     if (mode === "slowdown") return job.slowdown ? this.ramp[slowStep(job.slowdown)] : theme.unknown;
     if (mode === "tier") return job.tier < 0 ? theme.unknown : this.tiers[job.tier];
-    if (mode === "job") return theme.palette.colours[this.assigner.of(job.id, () => this.#near(job))];
+    if (mode === "job") return theme.palette.colours[this.assigner.of(job.id, () => this.#near(job), () => this.#inUse())];
     if (!job[mode]) return theme.unknown;
     return theme.palette.colours[this.assigner.of(job[mode], () => [...this.assigner.given.values()])];
+  }
+
+  // Colours of all jobs that are there, unless they are many.
+  #inUse() {
+    const { slots } = this.occupancy;
+    const { given } = this.assigner;
+    if (slots.size > SOME) return new Set();
+    return new Set([...slots.keys()].filter((id) => given.has(id)).map((id) => given.get(id)));
   }
 
   // Colours of the jobs on this job's machines and on those beside them; of few jobs, of all.
   #near(job) {
     const { seats, tree, jobs, slots } = this.occupancy;
     const { given } = this.assigner;
-    if (slots.size <= FEW) return [...slots.keys()].filter((id) => given.has(id)).map((id) => given.get(id));
+    if (slots.size <= FEW) return [...this.#inUse()];
     const found = new Set();
     for (const machine of [...job.on.keys()].slice(0, LOOKED_AT)) {
       const [from, to] = [tree.seat[Math.max(0, machine - 1)], tree.seat[Math.min(tree.machines, machine + 2)]];
@@ -64,9 +73,15 @@ export class Colouring {
 
   // Entries {label, colour, holds(job)}: what is there now, the most GPUs first where there is no order.
   legend() {
-    if (this.mode === "slowdown") return this.#slowLegend();
-    if (this.mode === "tier") return this.#tierLegend();
-    return this.mode === "job" ? [] : this.#nameLegend();
+    if (this.mode === "job") return [];
+    const entries = { slowdown: () => this.#slowLegend(), tier: () => this.#tierLegend() }[this.mode] || (() => this.#nameLegend());
+    return [...entries(), ...this.#unknown()];
+  }
+
+  #unknown() {
+    const holds = (job) => (this.mode === "tier" ? job.tier < 0 : !job[this.mode]);
+    const some = this.occupancy.jobs.some((job) => job && holds(job));
+    return some ? [{ label: "not known", colour: this.theme.unknown, holds }] : [];
   }
 
   #slowLegend() {

@@ -62,7 +62,7 @@ function drawTitle(pen, scene, tier, domain) {
   const name = fitting(tree.names[tier][domain], tree.short[tier][domain], room, size);
   write(pen, name, box.x + pad, middle, room, size, { fill: theme.text, font: theme.font, weight: 600 });
   const { free } = scene.shares.of(tier, domain, scene.occupancy, scene.colouring);
-  const said = free ? `${free} free` : "full";
+  const said = free ? `${free.toLocaleString("en")} free` : "full";
   if (room - 0.6 * size * name.length > 0.6 * size * said.length) {
     const style = { fill: theme.soft, font: theme.font, align: "right" };
     write(pen, said, box.x + box.w - pad, middle, room, size - 1.5, style);
@@ -194,7 +194,7 @@ function hatchMachine(pen, { layout, view, theme, occupancy }, machine) {
 // Hatching leaves the name readable, where there is one.
 function belowName(box, view) {
   if (nameSize(view) < 8) return box;
-  return { ...box, y: box.y + LABEL - MARGIN / 2, h: box.h - LABEL + MARGIN / 2 };
+  return { ...box, y: box.y + LABEL - MARGIN / 5, h: box.h - LABEL + MARGIN / 5 };
 }
 
 const nameSize = (view) => Math.min(13, 0.6 * view.unit * LABEL);

@@ -126,7 +126,7 @@ function machineSize(gpus, columns) {
 // Room within a domain: its title, the margin, between children, and above each row for the links up.
 function spacing(tier, root, child, rows) {
   const top = tier === root;
-  const title = top ? 0 : between(0.95, 0.17 * rows * child.h, 3.6 * tier);
+  const title = top ? 0 : between(0.95, 0.17 * rows * child.h, tier > 1 ? 5.5 * tier : 3.6);
   if (tier === 1) return { title: title || 0.5, pad: 0.5, left: 0.5, gap: 0.35, bus: 0 };
   const gap = between(0.7, 0.07 * Math.min(child.w, child.h), 5);
   const pad = top ? 0 : gap;

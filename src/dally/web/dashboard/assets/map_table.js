@@ -5,6 +5,7 @@ import { DOWN, DRAINING } from "./map_state.js";
 import { jobHref } from "./map_words.js";
 
 const AT_ONCE = 200;  // rows
+const COUNTS = new Set(["GPUs", "free"]);
 
 export class MachineTable {
   constructor(details, sceneOf) {
@@ -18,7 +19,7 @@ export class MachineTable {
     this.body = el("tbody");
     this.rows = [];
     this.more = el("button", { type: "button", onclick: () => this.#add() });
-    const head = [...above, "machine", "GPUs", "free", "state", "jobs"].map((name) => el("th", { scope: "col" }, name));
+    const head = [...above, "machine", "GPUs", "free", "state", "jobs"].map((name) => el("th", { scope: "col", class: COUNTS.has(name) ? "number" : "" }, name));
     const caption = el("caption", { class: "unseen" }, "Machines");
     const table = el("table", {}, caption, el("thead", {}, el("tr", {}, ...head)), this.body);
     const box = el("div", { class: "tablebox", tabIndex: 0, role: "region", "aria-label": "Machines" }, table);
@@ -53,13 +54,16 @@ export class MachineTable {
     const { tree, occupancy } = this.sceneOf();
     const told = occupancy.tally(machine, machine + 1);
     const state = { [DRAINING]: "draining", [DOWN]: "down" }[occupancy.up[machine]] || "up";
+    const reason = occupancy.reasons.get(machine);
     const jobs = occupancy.jobsOn(machine, machine + 1).flatMap(({ job, gpus }, at) => {
       const href = jobHref(job);
       return [at ? ", " : "", href ? el("a", { href }, job.id) : "another's", ` (${gpus})`];
     });
-    const cells = [...tree.path(0, machine).reverse(), null, `${told.gpus}`, `${told.free}`, state].map((text) => (
-      text === null ? el("th", { scope: "row" }, tree.names[0][machine]) : el("td", {}, text)
-    ));
-    this.rows[machine].replaceChildren(...cells, el("td", {}, ...jobs));
+    const above = tree.path(0, machine).reverse().map((name) => el("td", {}, name));
+    const counts = [told.gpus, told.free].map((count) => el("td", { class: "number" }, `${count}`));
+    this.rows[machine].replaceChildren(
+      ...above, el("th", { scope: "row" }, tree.names[0][machine]), ...counts,
+      el("td", {}, reason ? `${state}: ${reason}` : state), el("td", {}, ...jobs),
+    );
   }
 }

@@ -7,7 +7,7 @@ const LISTED = 5;  // jobs on a card
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const DATED_S = 1e8;  // clocks of replays start near 1970: no date then
 
-const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const stranger = (job) => !job.user && job.id.startsWith("another");
 
 export const jobHref = (job) => (stranger(job) ? null : `/jobs/${encodeURIComponent(job.id)}`);

@@ -6,9 +6,10 @@ import { isLive, say, tell } from "./base.js";
 const root = document.getElementById("trends");
 const HEIGHT = 240;
 const BARS = new Set(["preemptions"]);
-const COUNTED = new Set(["waiting_jobs", "slots", "preemptions"]);
+const COUNTED = new Set(["gpus", "waiting_jobs", "waiting_gpus", "slots", "preemptions"]);
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000, 1000000];
 const FILLED = new Set(["gpus_used", "fragmentation"]);
+const POINTED = matchMedia("(hover: hover)").matches; // charts take no fingers
 const NOW_EVERY_MS = 2000;
 const QUIET_MS = 60_000; // without a turn samples are taken all the same
 
@@ -110,7 +111,7 @@ function options(topic, width) {
   const time = { ...axis, label: !isLive && !dated ? "time of the run" : "time", labelSize: 18, size: 32, values: ticks, ...(dated ? {} : { incrs: STEPS }) };
   const amount = { ...axis, label: unit, labelSize: 20, size: 48, ...(COUNTED.has(topic.name) ? { incrs: WHOLE } : {}) };
   return {
-    width, height: HEIGHT, padding: [8, 14, 0, 0],
+    width, height: HEIGHT, padding: [8, 28, 0, 0],
     tzDate: zone ? (at) => window.uPlot.tzDate(new Date(at * 1000), zone) : undefined,
     cursor: { sync: { key: "trends" }, points: { size: 6 }, drag: { x: true, y: false } },
     legend: { live: true },
@@ -121,7 +122,7 @@ function options(topic, width) {
     axes: [time, amount],
     hooks: { draw: [moment] },
     series: [
-      { label: "time", value: (chart, at) => words(at ?? chart.data[0].at(-1) ?? null) },
+      { label: "time", value: (chart, at) => words(at ?? chart.data[0][latest(chart)] ?? null) },
       ...topic.series.map((line, place) => style(topic, line, place)),
     ],
   };
@@ -131,12 +132,19 @@ function style(topic, line, place) {
   const stroke = lineColour(topic.name, place);
   const bars = BARS.has(line.name);
   return {
-    label: line.label, stroke, width: bars ? 0 : 1.75, value: (chart, value, own, at) => number(at === null ? chart.data[own].findLast((one) => one !== null) : value),
+    label: line.label, stroke, width: bars ? 0 : 1.75, value: (chart, value, own, at) => number(at === null ? chart.data[own].findLast((one, place) => one !== null && place <= latest(chart)) : value),
     fill: bars ? stroke : FILLED.has(line.name) ? `${stroke}22` : undefined,
     paths: bars ? window.uPlot.paths.bars({ size: [0.9, 40, 1] }) : undefined,
     points: { show: found.wall_s.length < 3 && !bars },
     show: !hidden.get(topic.name)?.has(line.label),
   };
+}
+
+// What the legend tells of while nobody points: the newest point, or that of the moment that a replay shows.
+function latest(chart) {
+  const [times] = chart.data;
+  const after = isLive ? -1 : times.findIndex((at) => at >= found.now.wall_s);
+  return after < 0 ? times.length - 1 : after;
 }
 
 // In a replay: where it is.
@@ -195,7 +203,7 @@ function draw() {
     if (!topic?.series.length || !found.wall_s.length) {
       const none = document.createElement("p");
       none.className = "none";
-      none.textContent = topic?.name === "timers" ? "No demand holds out for closer." : "Nothing was measured in this time.";
+      none.textContent = topic?.name === "timers" ? "Nothing to show" : "Nothing was measured in this time.";
       place.append(none);
       charts.set(section.dataset.topic, { topic, chart: null });
       continue;
@@ -208,7 +216,7 @@ function draw() {
   showWords();
   for (const section of sections()) fillTable(section);
   document.getElementById("trend-every").textContent =
-    found.wall_s.length ? `one point: ${every(found.every_s)}; drag to look closer, double-click to go back` : "";
+    found.wall_s.length ? `one point: ${every(found.every_s)}${POINTED ? "; drag to look closer, double-click to go back" : ""}` : "";
 }
 
 function showWords() {
@@ -232,7 +240,7 @@ function fillTable(section) {
     const made = document.createElement(kind);
     made.textContent = text;
     if (scope) made.scope = scope;
-    if (kind === "td" || scope === "col") made.className = "number";
+    if (kind === "td" || (scope === "col" && row.hasChildNodes())) made.className = "number";
     row.append(made);
   };
   cell(head, "th", "time", "col");
@@ -303,7 +311,10 @@ async function move() {
   } catch (error) {
     return; // the next moment asks again
   }
-  for (const { chart } of charts.values()) chart?.redraw(false);
+  for (const { chart } of charts.values()) {
+    chart?.redraw(false);
+    if (chart?.cursor.idx === null) chart.setLegend({ idx: null }, false);
+  }
   showWords();
 }
 
