@@ -264,7 +264,7 @@ def test_neighbours_can_be_told_apart_also_without_red_and_green(show: Show) -> 
         """(() => {
           const one = new map.colouring.assigner.constructor(map.theme.palette);
           const names = map.theme.palette.colours.map((_, at) => `job-${at}`);
-          return names.map((name) => one.of(name, () => [], () => new Set(one.given.values())));
+          return names.map((name) => one.of(name, () => [], () => names));
         })()"""
     )
     assert sorted(given) == list(range(len(given)))  # as long as there are enough, each its own

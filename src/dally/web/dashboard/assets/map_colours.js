@@ -7,7 +7,7 @@ import { tierWords } from "./map_words.js";
 const BOUNDS = [1.05, 1.25, 1.5, 2, 2.5, 3];
 const NAMED = 12;  // names that a legend lists
 const FEW = 16;  // jobs
-const SOME = 60;  // of more there are no colours left that nobody has
+const SOME = 300;  // of more each colour has many anyway
 const LOOKED_AT = 12;  // machines of a job whose other jobs count as neighbours
 
 const times = (value) => `${value}×`;
@@ -41,24 +41,22 @@ export class Colouring {
     const { mode, theme } = this;
     if (mode === "slowdown") return job.slowdown ? this.ramp[slowStep(job.slowdown)] : theme.unknown;
     if (mode === "tier") return job.tier < 0 ? theme.unknown : this.tiers[job.tier];
-    if (mode === "job") return theme.palette.colours[this.assigner.of(job.id, () => this.#near(job), () => this.#inUse())];
+    if (mode === "job") return theme.palette.colours[this.assigner.of(job.id, () => this.#near(job), () => this.#others())];
     if (!job[mode]) return theme.unknown;
     return theme.palette.colours[this.assigner.of(job[mode], () => [...this.assigner.given.values()])];
   }
 
-  // Colours of all jobs that are there, unless they are many.
-  #inUse() {
+  // All jobs that are there, unless they are many.
+  #others() {
     const { slots } = this.occupancy;
-    const { given } = this.assigner;
-    if (slots.size > SOME) return new Set();
-    return new Set([...slots.keys()].filter((id) => given.has(id)).map((id) => given.get(id)));
+    return slots.size > SOME ? [] : [...slots.keys()];
   }
 
   // Colours of the jobs on this job's machines and on those beside them; of few jobs, of all.
   #near(job) {
     const { seats, tree, jobs, slots } = this.occupancy;
     const { given } = this.assigner;
-    if (slots.size <= FEW) return [...this.#inUse()];
+    if (slots.size <= FEW) return [...slots.keys()].filter((id) => given.has(id)).map((id) => given.get(id));
     const found = new Set();
     for (const machine of [...job.on.keys()].slice(0, LOOKED_AT)) {
       const [from, to] = [tree.seat[Math.max(0, machine - 1)], tree.seat[Math.min(tree.machines, machine + 2)]];

@@ -16,7 +16,7 @@ export class Legend {
     if (key === this.key) return;
     this.key = key;
     if (this.map.shown) this.map.preview(null);  // a button that goes tells of no pointer that leaves it
-    const jobs = el("li", {}, el("i", { class: "swatch jobs" }), "each job its own colour");
+    const jobs = el("li", {}, el("i", { class: "swatch jobs" }), "all GPUs of a job in one colour");
     const first = colouring.mode === "job" ? [jobs] : [];
     const rest = ALWAYS.map(([kind, label]) => el("li", {}, el("i", { class: `swatch ${kind}` }), label));
     this.list.replaceChildren(...first, ...entries.map((entry) => this.#entry(entry, `${colouring.mode} ${entry.label}`)), ...rest, ramp(theme));

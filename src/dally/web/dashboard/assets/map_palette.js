@@ -90,33 +90,39 @@ function hash(text) {
   return (value ^ (value >>> 15)) >>> 0;
 }
 
-// Gives names colours: each its own by its name, unless a neighbour's is too like it or, as long as there are enough,
-// it is somebody else's. A name keeps its colour.
+// Gives names colours: each its own by its name, unless a neighbour's is too like it or fewer others have another one.
+// A name keeps its colour.
 export class Assigner {
   constructor(palette) {
     this.palette = palette;
     this.given = new Map();
   }
 
-  // The number of a name's colour; `neighbours` are numbers to keep away from, `others` those that are in use.
-  of(name, neighbours, others = () => new Set()) {
+  // The number of a name's colour; `neighbours` are numbers to keep away from, `others` the names that may be there.
+  of(name, neighbours, others = () => []) {
     const known = this.given.get(name);
     if (known !== undefined) return known;
-    const found = this.#choose(hash(name), neighbours(), others());
+    const found = this.#choose(hash(name), neighbours(), this.#uses(others()));
     this.given.set(name, found);
     if (this.given.size > KEPT) this.given.delete(this.given.keys().next().value);
     return found;
   }
 
-  #choose(start, taken, used) {
+  // How many of these names have each colour.
+  #uses(names) {
+    const found = this.palette.colours.map(() => 0);
+    for (const name of names) if (this.given.has(name)) found[this.given.get(name)] += 1;
+    return found;
+  }
+
+  #choose(start, taken, uses) {
     const { colours, distance } = this.palette;
     let [best, most] = [start % colours.length, -1];
-    let fits = null;
+    let [fits, fewest] = [null, Infinity];
     for (let tried = 0; tried < colours.length; tried += 1) {
       const colour = (start + 11 * tried) % colours.length;
       const apart = taken.reduce((least, other) => Math.min(least, distance[colour][other]), 1);
-      if (apart >= APART && !used.has(colour)) return colour;
-      if (apart >= APART) fits ??= colour;
+      if (apart >= APART && uses[colour] < fewest) [fits, fewest] = [colour, uses[colour]];
       if (apart > most) [best, most] = [colour, apart];
     }
     return fits ?? best;
