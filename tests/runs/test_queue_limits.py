@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ def test_a_budget_that_restarts_use_up(tmp_path: Path) -> None:
         execute(scenario(tmp_path, rule, "fifo"))
     assert execute(scenario(tmp_path, rule, "fifo", skip=True)).summary["finished"] == 3
     assert execute(scenario(tmp_path, rule, "gandiva")).summary["finished"] == 4  # it suspends gangs for less
+
+
+@pytest.mark.parametrize("policy", ["fifo", "dally", "srtf", "tiresias"])
+def test_restarts_that_use_up_a_budget_together_come_one_after_another(tmp_path: Path, policy: str) -> None:
+    asked = scenario(tmp_path, 'budget = {gpu_hours = 0.025, window = "10m"}', policy)  # 90 GPU-seconds
+    rows = "a1,0,8,60,ann\na2,0,8,60,ann\n"  # a restart costs each 8 x 8
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_s,gpus,duration_s,user\n{rows}")
+    assert execute(replace(asked, until_s=100_000.0)).summary["finished"] == 2
 
 
 @pytest.mark.parametrize("policy", ["fifo", "dally"])

@@ -219,11 +219,26 @@ class SharingPolicy(Desks):
         for team in self._teams:
             if team.written.budget is None or team.budget_left_gpu_s() > 0.0:
                 continue
-            for desk in list(self._desks.values()):
-                if team in desk.team.up():
-                    for job in list(desk.pool.cluster.running.values()):
-                        if self._desk(job) is desk and not job.stays:
-                            yield Preempt(job)
+            for job in self._running_of(team):
+                if not job.stays:
+                    yield Preempt(job)
+
+    def _can_pay(self, job: Job, desk: Desk, now: float) -> bool:
+        """Whether its restart, after those under way, leaves something of every budget: else nobody would get on."""
+        cost_gpu_s = job.restart_due_s * float(job.gpus)
+        if cost_gpu_s <= 0.0:
+            return True
+        paying = [team for team in desk.team.up() if team.written.budget is not None]
+        return all(team.budget_left_gpu_s() > cost_gpu_s + self._restarting_gpu_s(team, now) for team in paying)
+
+    def _restarting_gpu_s(self, team: Team, now: float) -> float:
+        """What restarts of the team's jobs will still take."""
+        return sum(float(job.gpus) * max(0.0, job.since_s - now) for job in self._running_of(team))
+
+    def _running_of(self, team: Team) -> list[Job]:
+        """Jobs of the team and of those below it."""
+        desks = [desk for desk in self._desks.values() if team in desk.team.up()]
+        return [job for desk in desks for job in desk.pool.cluster.running.values() if self._desk(job) is desk]
 
     def _shares(self, pool: Pool) -> FairShares:
         found = self._known.get(pool.kind)
@@ -285,7 +300,8 @@ class SharingPolicy(Desks):
         room = min(self._due(desk) - desk.team.held[desk.pool.kind], self._allowed(desk))
         job = desk.line.best(room + EPSILON)
         gpus, until_s = self._vain.get(desk.team.number, (0, 0.0))
-        return None if job is None or (job.gpus == gpus and now < until_s) else job
+        vain = job is not None and job.gpus == gpus and now < until_s
+        return None if job is None or vain or not self._can_pay(job, desk, now) else job
 
     def _note(self, loser: Job, winner: Job, desk: Desk, shares: FairShares, now: float) -> None:
         team = self._team_of[int(loser.index)]
@@ -317,6 +333,9 @@ class SharingPolicy(Desks):
         for action in desk.policy.schedule(now, desk.line, desk.pool.cluster):
             gpus = int(action.job.gpus)
             if isinstance(action, Start):
+                if not self._can_pay(action.job, desk, now):
+                    desk.line.take(action.job)  # it comes back after the pass
+                    continue
                 if gpus <= min(freed, self._allowed(desk)):  # it replaces others of its team
                     freed -= gpus
                 elif starts >= most_starts or float(gpus) > self._room(desk, due(desk)) + EPSILON:

@@ -30,7 +30,7 @@ def stall_of(desk: Desk, job: Job, due: float, now: float) -> Stall:
         written = team.written
         if written.hold:
             return found._replace(cause="hold", of=team.path)
-        if written.budget is not None and team.budget_left_gpu_s() <= 0.0:
+        if written.budget is not None and team.budget_left_gpu_s() <= job.restart_due_s * float(job.gpus):
             return found._replace(cause="budget", of=team.path, most=written.budget.gpu_hours)
         if float(job.gpus) > team.room(kind) + EPSILON:
             own, over_all = team.quotas[kind].limit - team.held[kind], team.over_all.limit - sum(team.held)
