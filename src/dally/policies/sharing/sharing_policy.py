@@ -224,7 +224,7 @@ class SharingPolicy(Desks):
                     yield Preempt(job)
 
     def _can_pay(self, job: Job, desk: Desk, now: float) -> bool:
-        """Whether its restart, after those under way, leaves something of every budget: else nobody would get on."""
+        """Whether its restart, after those under way, leaves something of each budget: else nobody would get on."""
         cost_gpu_s = job.restart_due_s * float(job.gpus)
         if cost_gpu_s <= 0.0:
             return True
