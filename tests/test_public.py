@@ -15,6 +15,7 @@ def test_the_public_names() -> None:
         "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
         "iteration_times", "read_run", "simulate", "whatif",
     ]  # fmt: skip
+    assert dir(dally) == sorted(dally.__all__)
     for name in dally.__all__:
         assert getattr(dally, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -39,6 +39,10 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
+def __dir__() -> list[str]:
+    return __all__  # what a notebook completes: the names above are not there before they are asked for
+
+
 def is_compiled() -> bool:
     """Whether the hot files run as compiled extensions."""
     from dally.engine import simulate

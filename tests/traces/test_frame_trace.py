@@ -36,7 +36,7 @@ def test_a_frame_is_told_without_its_library() -> None:
         ({"job_id": ["a", "a"]}, "DataFrame:1: job_id: 'a' stands already in row 0"),
         ({"job_id": ["a", None]}, "DataFrame:1: job_id: empty: every job needs a name"),
         ({"job_id": ["a", "b\0"]}, "DataFrame:1: holds a NUL character"),
-        ({"gpus": [None, None]}, "DataFrame: holds no jobs"),
+        ({"gpus": [None, None]}, "DataFrame: holds no jobs; 2 rows without GPUs"),
     ],
 )
 def test_errors_name_the_column_and_the_row(changes: dict[str, Any], problem: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dally.errors import InputError, at
+from dally.errors import at
 from dally.traces.csv_trace import rows_below
-from dally.traces.rows import Reading
+from dally.traces.rows import Reading, no_jobs
 from dally.traces.table import csv_lines
 
 NAME = Path("DataFrame")  # what errors call it; behind it the row, counted from 0
@@ -42,12 +42,13 @@ def _text(value: Any) -> str:
 def _check(header: list[str], rows: Iterable[list[str]], strict: bool) -> None:
     """InputError if a column is missing, a value is none, or two jobs have one id."""
     seen: dict[str, int] = {}
-    for job in rows_below(Reading(NAME, strict), None, header, _numbered(rows)):
+    reading = Reading(NAME, strict)
+    for job in rows_below(reading, None, header, _numbered(rows)):
         if job.job_id in seen:
             raise at(NAME, job.line, "job_id", f"{job.job_id!r} stands already in row {seen[job.job_id]}")
         seen[job.job_id] = job.line
     if not seen:
-        raise InputError(f"{NAME}: holds no jobs")
+        raise no_jobs(reading)
 
 
 def _numbered(rows: Iterable[list[str]]) -> Iterator[tuple[int, list[str]]]:

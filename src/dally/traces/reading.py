@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dally.errors import InputError, at
+from dally.errors import at
 from dally.model import NEVER, Job
 from dally.traces.formats import Format, find_format, format_named
 from dally.traces.parsed_once import Parsed, find_kept, keep, stamp
-from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, told
+from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, no_jobs
 from dally.traces.times import Clock
 
 SHOWN_TYPES: Final = 4
@@ -87,7 +87,7 @@ def read_trace(
                 types[gpu_type] = types.get(gpu_type, 0) + 1
             jobs.append(job)
     if not jobs:
-        raise _no_jobs(reading, skipped)
+        raise no_jobs(reading, skipped)
     jobs, lengths = _by_submission(jobs, lengths)
     notes = dict(reading.notes) | _any_gpu(types)
     return Trace(jobs, lengths, skipped, reading.length, name, dict(reading.unused), notes, reading.epoch_s)
@@ -131,7 +131,7 @@ def read_history(
     with _no_garbage():
         rows = list(_rows(reading, name))
     if not rows:
-        raise _no_jobs(reading, 0)
+        raise no_jobs(reading, 0)
     rows.sort(key=lambda row: row.submit_s)
     return History(rows, reading.length, name, reading.unused, reading.notes, reading.epoch_s)
 
@@ -178,12 +178,6 @@ def _from_first(reading: Reading, rows: list[TraceRow]) -> list[TraceRow]:
         return rows
     reading.epoch_s = first_s = min(row.submit_s for row in rows)
     return [row._replace(submit_s=row.submit_s - first_s) for row in rows]
-
-
-def _no_jobs(reading: Reading, skipped: int) -> InputError:
-    why = [f"; {skipped} jobs were larger than the cluster"] if skipped else []
-    why += [f"; {told(reading.unused)}"] if reading.unused else []
-    return InputError(f"{reading.path}: holds no jobs{''.join(why)}")
 
 
 def _by_submission(jobs: list[Job], lengths: list[float]) -> tuple[list[Job], list[float]]:

@@ -162,3 +162,10 @@ def told(counts: Mapping[str, int], what: str = "row") -> str:
 def empty(path: Path, columns: str) -> InputError:
     """An InputError for a file without even a header."""
     return InputError(f"{path}: is empty; expected a csv with columns {columns}")
+
+
+def no_jobs(reading: Reading, skipped: int = 0) -> InputError:
+    """What to say of a trace of which nothing is left, and why."""
+    why = [f"; {skipped} jobs were larger than the cluster"] if skipped else []
+    why += [f"; {told(reading.unused)}"] if reading.unused else []
+    return InputError(f"{reading.path}: holds no jobs{''.join(why)}")
