@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import tomllib
 from pathlib import Path
 
@@ -106,6 +108,22 @@ def test_what_it_does_wrong_is_told_with_its_line(dally: Run, here: Path, body: 
     assert done.returncode == 1
     assert done.stderr.startswith(f"dally: a bug in the policy: {problem}")
     assert done.stderr.count("\n") == 1
+
+
+def test_workers_end_with_a_command_that_is_told_to_end(dally_alone: Run, here: Path) -> None:
+    (here / "mine.py").write_text(
+        "import os, signal, time\n"
+        "from dally.policies.base import Policy\n"
+        "class Mine(Policy):\n"
+        "    def schedule(self, now, queue, cluster):\n"
+        "        open('pid', 'w').write(str(os.getpid()))\n"
+        "        os.kill(os.getppid(), signal.SIGTERM)\n"
+        "        time.sleep(600)\n"
+    )
+    done = dally_alone("compare", *ON, "--policies", "mine.py:Mine", "--jobs", "1")
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((here / "pid").read_text()), 0)
 
 
 def test_it_counts_by_its_content(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -85,6 +86,7 @@ def _root(
 
 def main() -> None:
     """Run the command line as the shell asks for it."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         streams.prepare()
         code = exit_code(sys.argv[1:])
@@ -94,6 +96,11 @@ def main() -> None:
     except streams.OutputLostError as lost:
         code = streams.give_up(lost)
     sys.exit(code)
+
+
+def _terminated(*_: object) -> None:
+    """As Ctrl-C does: workers end with us, and what is temporary goes."""
+    sys.exit(128 + signal.SIGTERM)
 
 
 def exit_code(words: Sequence[str]) -> int | str | None:

@@ -89,7 +89,7 @@ class ProcessRunner(Runner):
             with self._lock:
                 if self._stopped.is_set():
                     raise StoppedError
-                self._process = context.Process(target=_work, args=(task, folder, theirs), daemon=True)
+                self._process = context.Process(target=_work, args=(task, folder, theirs, os.getpid()), daemon=True)
                 self._process.start()
             theirs.close()
             try:
@@ -129,11 +129,11 @@ class ProcessRunner(Runner):
             process.join()
 
 
-def _work(task: Task, folder: str, pipe: Connection) -> None:
+def _work(task: Task, folder: str, pipe: Connection, daemon: int) -> None:
     """The process's whole life."""
     os.setpgid(0, 0)
     os.nice(NICE)
-    end_with_the_daemon()
+    end_with_the_daemon(daemon)
     try:
         found = task.answer(Path(folder), lambda *told: pipe.send(("progress", told)), copies=True)
         pipe.send(("done", found))

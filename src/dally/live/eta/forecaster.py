@@ -54,7 +54,7 @@ class WorkerForecaster(Forecaster):
     def ask(self, content: bytes, question: Question) -> Answer:
         for attempt in (1, 2):
             if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, get_context("spawn"), end_with_the_daemon)
+                self._pool = ProcessPoolExecutor(1, get_context("spawn"), end_with_the_daemon, (os.getpid(),))
                 self._tell(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
             try:
                 return self._pool.submit(_ask, content, question).result()
@@ -78,12 +78,11 @@ MOST_KNOWN = 50_000  # jobs that a worker which takes over is told of
 _worker = Forecaster(copies=True)  # of the worker process, which has one thread
 
 
-def end_with_the_daemon() -> None:
+def end_with_the_daemon(daemon: int) -> None:
     """In the worker: Ctrl-C is the daemon's affair, and a worker whose daemon was killed ends too.
 
     By a timer and not by a thread: futures are copies of this process.
     """
-    daemon = os.getppid()
 
     def look(*_: object) -> None:
         if os.getppid() != daemon:
