@@ -7,9 +7,9 @@ from typing import Final
 from dally.engine.state import State
 from dally.live.roster import Roster
 
-NOT_OURS: Final = "it is not ours to stop: others look after it, or it could not be started again"
+NOT_OURS: Final = "others look after it, or it could not be started again"
 KEPT: Final = "the backend would not stop it"
-NO_GAIN: Final = "its machines take no new jobs: nobody would gain by that"
+NO_GAIN: Final = "its machines take no new jobs, so nobody would gain by it"
 
 
 def note_staying(state: State, roster: Roster, now: float) -> None:
