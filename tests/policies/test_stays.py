@@ -83,7 +83,7 @@ def run_to_the_end(simulation: Simulation, asked: Flips, until_s: float = float(
 @pytest.mark.once
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_policy_asks_to_stop_a_job_that_stays(name: str) -> None:
-    @FEW(max_examples=6)
+    @FEW(max_examples=4)
     @given(crowds() | cases(longest_s=900), flips(900))
     def holds(case: Case, asked: Flips) -> None:
         simulation = case.simulation(build(name, often(name)))
@@ -97,7 +97,7 @@ def test_no_policy_asks_to_stop_a_job_that_stays(name: str) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("name", SHARED)
 def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
-    @FEW(max_examples=6)
+    @FEW(max_examples=4)
     @given(crowds(), flips(900))
     def holds(case: Case, asked: Flips) -> None:
         budget = Budget(0.5, 3600.0)
@@ -115,7 +115,7 @@ def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("name", SHARED)
 def test_nor_where_there_are_several_types_of_gpu(name: str) -> None:
-    @FEW(max_examples=6)
+    @FEW(max_examples=4)
     @given(test_types.cases(), flips(6000))
     def holds(case: test_types.Typed, asked: Flips) -> None:
         run_to_the_end(case.simulation(name, dict.fromkeys(often(name), "300")), asked)
