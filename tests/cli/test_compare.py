@@ -134,7 +134,7 @@ def test_a_run_that_fails_does_not_stop_the_rest(dally: Run, trace: str, tmp_pat
 
 
 def test_progress_goes_to_stderr_when_asked_for(dally: Run, trace: str) -> None:
-    done = dally("compare", "--trace", trace, "--cluster", "1x2x8", "--policies", "fifo", "--json", "--progress")
+    done = dally("compare", trace, "--cluster", "1x2x8", "--policies", "fifo", "--json", "--progress")
     assert json.loads(done.stdout)["failures"] == []
     assert "5/5 runs" in done.stderr
 

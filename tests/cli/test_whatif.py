@@ -46,9 +46,7 @@ def test_saving_by_hand(dally: Run) -> None:
 
     fifo: a 0-1000, b 1000-1100. So fifo saves 8 s of 8 GPUs, all of them restarts, and b waits 900 s more.
     """
-    found = asked(
-        dally, "--trace", "t.csv", "--topology", "1x8", "--network", "none", "--current", "srtf", "--policy", "fifo"
-    )
+    found = asked(dally, "t.csv", "--topology", "1x8", "--network", "none", "--current", "srtf", "--policy", "fifo")
     both = found["total"]
     assert both["saved_gpu_h"] == pytest.approx(64 / 3600)
     assert both["current"]["restart_gpu_h"] == pytest.approx(64 / 3600)

@@ -69,6 +69,7 @@ class Comparison(NamedTuple):
 @takes_scenario(without=SEVERAL)
 def compare(
     given: Given,
+    traces: list[str] = typer.Argument(None, metavar="TRACE", help="The same as --trace.", show_default=False),
     trace: list[str] = option("trace", more="Give it again for several workloads."),
     network: str = option("network", "links of the cluster file; of --workloads: slow", metavar="NAME,…"),
     workloads: str = typer.Option("", metavar="NAME,…", help="Workloads of `dally benchmark`, such as venus80."),
@@ -95,6 +96,7 @@ def compare(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Run many policies on the same workloads side by side, and say which is best at what."""
+    trace = [*(traces or []), *(trace or [])]
     if report and not out:
         raise InputError("--report: say where with --out DIR")
     chosen = both_forms(policies)

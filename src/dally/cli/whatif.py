@@ -47,6 +47,7 @@ SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a
 )
 def whatif(
     given: Given,
+    record: str = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False),
     policy: str = typer.Option(
         None, metavar="NAME",
         help="The policy to try: its name or FILE.py:Class.  [default: dally; for other queues the one in use]",
@@ -94,6 +95,7 @@ def whatif(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
+    given = given.with_trace(record)
     base = in_use(given, current, current_settings)
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
     links = read_settings("--set-new-network", new_network_settings)
