@@ -39,6 +39,10 @@ EXAMPLES = """Examples:
   dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
 """
 SEEDS = 3
+NEW_TOPOLOGY = typer.Option(
+    "", metavar="RxMxG|FILE", help="Try another cluster, on the new side only.", show_default=False
+)
+TRACE = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False)
 SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current.")
 
 
@@ -47,7 +51,7 @@ SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a
 )
 def whatif(
     given: Given,
-    record: str = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False),
+    record: str = TRACE,
     policy: str = typer.Option(
         None, metavar="NAME",
         help="The policy to try: its name or FILE.py:Class.  [default: dally; for other queues the one in use]",
@@ -65,9 +69,7 @@ def whatif(
         True, "--calibrate/--no-calibrate",
         help="Search for the policy in use and its network, as far as they are not given.",
     ),
-    new_topology: str = typer.Option(
-        "", metavar="RxMxG|FILE", help="Try another cluster, on the new side only.", show_default=False
-    ),
+    new_topology: str = NEW_TOPOLOGY,
     cluster_delta: str = typer.Option(
         "", metavar="CHANGE", help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'.",
         show_default=False,
@@ -95,8 +97,7 @@ def whatif(
     progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
-    given = given.with_trace(record)
-    base = in_use(given, current, current_settings)
+    base = in_use(given.with_trace(record), current, current_settings)
     history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
     links = read_settings("--set-new-network", new_network_settings)
     new = NewSide(new_topology, cluster_delta.strip(), new_network, links, new_queues, tuple(quotas))
