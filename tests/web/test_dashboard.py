@@ -112,7 +112,7 @@ def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served
 
 
 def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Served) -> None:
-    """By keyboard alone: a page fetched anew keeps the focus, but a mouse may press a button that is gone."""
+    """By keyboard alone: a page fetched anew keeps the focus."""
     job_id = served.submit(16, 3600.0, name="to-hold")
     page = visitor.live(f"/jobs/{job_id}")
     page.get_by_role("button", name="Hold…").press("Enter")

@@ -76,12 +76,12 @@ export function ramp(theme, steps) {
   });
 }
 
-// A few colours for an order of few steps, such as tiers.
+// A few colours for an order of few steps, such as tiers: as with a ramp, lightness runs one way.
 export function steps(theme, count) {
-  const [lightness, chroma] = theme === "dark" ? [0.74, 0.13] : [0.6, 0.14];
-  const hues = [165, 245, 310, 50, 95, 20];
-  const lift = [0.06, -0.06, -0.02, 0.08, 0.14, -0.1];
-  return Array.from({ length: count }, (_, at) => hexOf(linearOf(lightness + lift[at % 6], chroma, hues[at % 6])));
+  const [first, last] = theme === "dark" ? [0.5, 0.84] : [0.78, 0.44];
+  const hues = [165, 245, 310, 20, 60, 100];
+  const lightness = (at) => first + (last - first) * at / Math.max(1, count - 1);
+  return Array.from({ length: count }, (_, at) => hexOf(linearOf(lightness(at), 0.13, hues[at % 6])));
 }
 
 function hash(text) {

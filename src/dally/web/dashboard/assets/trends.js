@@ -7,6 +7,7 @@ const root = document.getElementById("trends");
 const HEIGHT = 240;
 const BARS = new Set(["preemptions"]);
 const COUNTED = new Set(["gpus", "waiting_jobs", "waiting_gpus", "slots", "preemptions"]);
+const BY_SIZE = new Set(["waiting_jobs", "waiting_gpus", "slots"]);
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000, 1000000];
 const FILLED = new Set(["gpus_used", "fragmentation"]);
 const POINTED = matchMedia("(hover: hover)").matches; // charts take no fingers
@@ -62,8 +63,12 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+const isDark = () => getComputedStyle(document.documentElement).colorScheme === "dark";
+
+// Sizes are apart also for eyes that do not tell red from green.
 function lineColour(topic, place) {
   if (topic === "gpus") return colour(["--s7", "--s0", "--s2"][place] ?? "--s3");
+  if (BY_SIZE.has(topic)) return colour([isDark() ? "--h5" : "--h4", "--s0", "--s11", "--h7", "--s4"][place]);
   return colour(`--s${[0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11][place % 11]}`);
 }
 
