@@ -23,6 +23,7 @@ from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import Steps, load_profiles
 from dally.policies.registry import Built
 from dally.runs.clock import check_clock
+from dally.runs.endless import check_end
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
@@ -38,6 +39,7 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
     scenario.check()
     simulation, trace = go_on(scenario) if scenario.snapshot else _from_the_start(scenario)
     check_clock(simulation, scenario)
+    check_end(simulation, scenario)
     return simulation, trace
 
 

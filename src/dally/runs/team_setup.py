@@ -69,7 +69,8 @@ def on_types(
     types = types_of(topology)
     if len(types) == 1:
         return speed, {}
-    speeds = TypeSpeeds(types, read_speeds(stated), load_profiles(Path(profiles)) if profiles else None)
+    speed_of = read_speeds(stated)
+    speeds = TypeSpeeds(types, speed_of, load_profiles(Path(profiles)) if profiles else None)
     usual = next((name for name in types if gpu in name.lower()), "")
     for job in jobs:
         names = accepted(job, types)
@@ -77,6 +78,9 @@ def on_types(
             job.duration_s *= speeds.factor(job, usual)
     unknown = ", ".join(name or "type not stated" for name in speeds.unknown())
     notes = {}
+    strange = ", ".join(sorted({name.lower() for name in speed_of} - {name.lower() for name in types}))
+    if strange:
+        notes[f"ran on a cluster without GPUs that --gpu-speeds names: {strange}"] = len(jobs)
     if unknown:
         notes[f"may run on GPUs whose speed is not known, taken for an A100's: {unknown}"] = len(jobs)
     return TypedSpeed(speed, topology.gpu_types, speeds), notes
