@@ -115,4 +115,4 @@ def test_an_unknown_model_names_the_job(dally: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("job_id,submit_s,gpus,duration_s,model\na,0,8,100,vgg61\n")
     done = dally("simulate", "--trace", "t.csv", "--cluster", "1x4x8", "--network", "slow")
     assert done.returncode == 2
-    assert "job 'a': model: unknown model 'vgg61'; did you mean 'vgg16'?" in done.stderr
+    assert "job 'a': unknown model 'vgg61'; did you mean 'vgg16'?" in done.stderr

@@ -113,7 +113,7 @@ def _work_out(name: str, trace: Trace, profiles: Profiles, speed: SpeedModel, gr
         try:
             profile = profiles(job.model, int(job.gpus))
         except InputError as error:
-            raise InputError(f"{name}: job {job.job_id!r}: model: {error}") from None
+            raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
         if grouped:
             job.group = profile.tensor_parallel
         if trace.stated:
