@@ -94,6 +94,7 @@ def test_runs_that_fail_are_told_and_tried_again_next_time(dally: Run, trace: st
     [
         (["--out", "o"], "trace is missing"),
         (["no.toml", "--out", "o"], "no.toml: cannot be read"),
+        (["t.csv", "--cluster", "1x8", "--out", "o"], "a plan is TOML, and a trace is given by --trace"),
         (
             ["--trace", "t.csv", "--cluster", "1x8", "--vary", "seed", "--out", "o"],
             "--vary seed: must be NAME=A,B,C",

@@ -95,7 +95,11 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """The plan of a TOML file; files it names are looked for beside it."""
-    tables = parse_toml(path, read_text(path))
+    text = read_text(path)
+    try:
+        tables = parse_toml(path, text)
+    except InputError as error:
+        raise InputError(f"{error}; a plan is TOML, and a trace is given by --trace") from None
     for name, table in tables.items():
         if name not in ("base", "grid", "random") or not isinstance(table, dict):
             raise InputError(f"{path}: {name}: unknown; a sweep has [base], [grid] and [random]")
