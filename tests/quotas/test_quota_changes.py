@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dally.errors import InputError
-from dally.quotas.quota_changes import with_changes
+from dally.quotas.quota_changes import check_types, with_changes
 from dally.quotas.tree import QueueNode, QueueTree, Quota
 
 TREE = QueueTree(
@@ -31,9 +31,18 @@ def test_numbers_with_a_sign_change_what_is_there() -> None:
         ("a.limit=few", "'few': must be a number"),
         ("a.guarantee=-5", "negative"),
         ("c.weight=0", "0 or negative"),
+        ("c.limit=-4", "c has no limit to change; give the number without a sign"),
         ("guarantee=3", "QUEUE.KEY=VALUE"),
     ],
 )
 def test_what_cannot_be_is_refused(change: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         with_changes(TREE, [change])
+
+
+def test_types_that_the_cluster_does_not_have_are_refused() -> None:
+    check_types(["a.limit=4", "a.limit:a100=4", "a.limit:*=4"], ["a100", "V100"])
+    with pytest.raises(InputError, match=r"--quota a.limit:v100=4: GPU type 'v100'; did you mean 'a100'\?"):
+        check_types(["a.limit:v100=4"], ["a100"])
+    with pytest.raises(InputError, match="known: none, as the cluster states no types"):
+        check_types(["a.limit:H=4"], [""])

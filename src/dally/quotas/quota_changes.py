@@ -34,6 +34,15 @@ def with_changes(tree: QueueTree, changes: Iterable[str]) -> QueueTree:
     return checked(Path(tree.source), found)
 
 
+def check_types(changes: Iterable[str], types: Iterable[str]) -> None:
+    """InputError for a change of the quota of a type of GPU that is not among these: it would change nothing."""
+    known = [name for name in types if name]
+    for text in changes:
+        kind = text.partition("=")[0].rpartition(".")[2].partition(":")[2].strip()
+        if kind not in ("", OF_ALL, *known):
+            raise unknown(f"--quota {text}: GPU type", kind, known or ["none, as the cluster states no types"])
+
+
 def _changed(node: QueueNode, key: str, gpu_type: str, value: str, text: str) -> QueueNode:
     try:
         number = float(value)
@@ -43,6 +52,8 @@ def _changed(node: QueueNode, key: str, gpu_type: str, value: str, text: str) ->
         ) from None
     kind = ANY_TYPE if gpu_type in ("", OF_ALL) else gpu_type
     before = getattr(node, key) if key in PLAIN else getattr(node.quotas.get(kind, Quota()), key)
+    if value[0] in "+-" and before == float("inf"):
+        raise InputError(f"--quota {text}: {node.path} has no {key} to change; give the number without a sign")
     after = before + number if value[0] in "+-" else number
     if not after >= (0.0 if key != "priority" else -float("inf")) or (key == "weight" and after <= 0.0):
         raise InputError(f"--quota {text}: {after:g}: must not be {'0 or ' * (key == 'weight')}negative")

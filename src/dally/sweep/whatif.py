@@ -30,6 +30,7 @@ from dally.metrics.before_after import (
 from dally.metrics.row import Row
 from dally.metrics.summary import mean
 from dally.policies.registry import build
+from dally.quotas.quota_changes import check_types
 from dally.quotas.tree import QueueTree
 from dally.runs.assemble import assemble
 from dally.runs.folder import FolderRecord, prepare_folder
@@ -182,6 +183,7 @@ def check_question(question: Question, topology: Topology, history: History) -> 
     if question.new.changes_queues():
         new_tree(question)
     later = new_topology(question, topology)
+    check_types(question.new.quotas, later.gpu_types)
     network, settings = new_network(question)
     connect_topology(later, network, settings, question.current.congestion)
     most_gpus = later.total_gpus()
