@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dally.cli.serve import told_at_start
+from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError
 from dally.live.config import Config, read_config
+from dally.live.setup import Setup
 from dally.testing.fake_backend import FakeBackend
 
 
@@ -65,3 +69,13 @@ def test_a_cluster_that_does_not_answer_at_the_start(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"--backend local: scontrol show: no answer"):
         Service(Config(folder=tmp_path), Mute(1, 1, 8))
+
+
+def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "queues.toml").write_text("[queues.a]\nlimit = {A100 = 8}\ndefault = true\n")
+    config = Config(folder=tmp_path, setup=Setup(queues=str(tmp_path / "queues.toml")))
+    service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
+    server = SimpleNamespace(url="http://x", keys=SimpleNamespace(open=True))
+    assert "Mind:    jobs are in queues with quotas that do nothing: of A100, where" in told_at_start(
+        service, server
+    )

@@ -107,6 +107,7 @@ def run(config: Any, json_logs: bool) -> None:
 def told_at_start(service: Any, server: Any) -> str:
     """What is scheduled here, where it answers, and what to try."""
     from dally.live.config import USUAL_LISTEN
+    from dally.runs.team_setup import idle_quotas
 
     config, topology = service.config, service.topology
     where = "dry run, nothing is touched" if config.dry_run else f"policy {config.setup.policy}"
@@ -120,6 +121,7 @@ def told_at_start(service: Any, server: Any) -> str:
         f"API:     {server.url}/docs",
         f"Access:  {access if server.keys.open else 'by token'}",
     ]
+    lines += [f"Mind:    jobs {what}" for what in idle_quotas(config.setup.queues, [], topology)]
     if config.backend == "local":
         lines.append(f"Try:     dally submit --gpus 8{elsewhere} -- sleep 60")
     lines.append(
