@@ -23,5 +23,7 @@ def test_columns_of_figures_go_into_as_many_tables_as_they_need(width: int, expe
     assert in_width(COLUMNS, ROWS, 1, width) == expected
 
 
-def test_tables_of_text_stay_one() -> None:
-    assert in_width(COLUMNS, ROWS, 99, 10) == [[0, 1, 2, 3, 4]]
+def test_texts_may_go_on_in_the_next_line_at_a_blank() -> None:
+    """Their longest words: 4, 5, 5, 5 and 11 characters."""
+    assert in_width(COLUMNS, ROWS, 99, 44) == [[0, 1, 2, 3, 4]]
+    assert in_width(COLUMNS, ROWS, 99, 43) == [[0, 1, 2, 3], [0, 4]]

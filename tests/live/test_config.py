@@ -76,6 +76,4 @@ def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
     config = Config(folder=tmp_path, setup=Setup(queues=str(tmp_path / "queues.toml")))
     service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
     server = SimpleNamespace(url="http://x", keys=SimpleNamespace(open=True))
-    assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in told_at_start(
-        service, server
-    )
+    assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in told_at_start(service, server)

@@ -38,12 +38,18 @@ def print_table(
 def in_width(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, width: int
 ) -> list[list[int]]:
-    """The columns of the table, or of the several below each other that fit: figures cut in two are no figures.
+    """The columns of the table, or of the several below each other that fit: figures are not cut, words seldom.
 
     Each of several begins with the columns that are not figures; what tells of a column stays beside it.
     """
-    sizes = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
-    first = list(range(len(columns)))[:numbers_from]
+    text = numbers_from >= len(columns)  # which may go on in the next line, but not within a word
+    first = [0] if text else list(range(numbers_from))
+    sizes = [
+        max(
+            len(part) for cell in (name, *(row[place] for row in rows)) for part in _parts(cell, text and place > 0)
+        )
+        for place, name in enumerate(columns)
+    ]
     together: list[list[int]] = []
     for place in range(len(first), len(columns)):
         if columns[place] in OF_THE_ONE_BEFORE and together:
@@ -56,6 +62,10 @@ def in_width(
             found.append(first)
         found[-1] = [*found[-1], *places]
     return found
+
+
+def _parts(cell: str, words: bool) -> list[str]:
+    return cell.split() or [""] if words else [cell]
 
 
 def _wide(sizes: Sequence[int], places: Sequence[int]) -> int:
