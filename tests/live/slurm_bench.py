@@ -21,13 +21,14 @@ from dally.live.store.schema import EVENTS
 from dally.live.wall_clock import WallClock
 from tests.live.slurm_cluster import SlurmCluster
 
-# A job that counts tenths of a second, writes down how far it is when told to stop, and goes on from there.
+# A job that counts tenths of a second, writes down how far it is when told to stop, and goes on from there. It does
+# not end while there is a file `wait`.
 JOB = """#!/bin/bash
 mark={folder}/$SLURM_JOB_ID
 done=$(cat $mark.saved 2>/dev/null || echo 0)
 echo "begin $done $SLURM_JOB_NODELIST" >> $mark
 trap 'echo $done > $mark.saved; echo "saved $done" >> $mark; exit 0' TERM
-while [ $done -lt {tenths} ]; do sleep 0.1; done=$((done + 1)); done
+while [ $done -lt {tenths} -o -e {folder}/wait ]; do sleep 0.1; done=$((done + 1)); done
 echo $done > $mark.saved  # told to stop in this very moment, Slurm will requeue it though it is done
 echo "end $done" >> $mark
 """

@@ -162,6 +162,7 @@ def test_simulated_and_live(slurm: SlurmCluster, tmp_path: Path) -> None:
 def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
     """A user's release, cancelled jobs, a node that goes down and comes back, slurmctld restarted."""
     bench = SlurmBench(slurm, tmp_path, Setup("fifo-backfill"))
+    (tmp_path / "wait").touch()
     jobs = [bench.submit(8, 5.0) for _ in range(20)]
     bench.go_on(lambda: sum(map(bench.runs, jobs)) == 16)
     waiting = [job_id for job_id in jobs if not bench.runs(job_id)]
@@ -172,6 +173,7 @@ def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
     victim = jobs[1]
     (lost,) = bench.backend.runs[victim][0]
     slurm.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+    (tmp_path / "wait").unlink()
     bench.go_on(lambda: 1 in bench.backend.runs[victim])
     assert lost not in bench.backend.runs[victim][1]
     slurm.run("scontrol", "update", f"NodeName={lost}", "State=RESUME")
