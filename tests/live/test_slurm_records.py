@@ -142,6 +142,7 @@ class Printed:
     def __init__(self, jobs: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> None:
         self.of = {"jobs": jobs, "nodes": nodes}
         self.switches: str | None = None  # None: Slurm tells of none
+        self.asked = 0  # for them
 
     def rows(self, kind: str, *_words: str) -> list[dict[str, Any]]:
         return self.of[kind]
@@ -149,6 +150,7 @@ class Printed:
     def run(self, *words: str) -> str:
         if "topology" not in words:
             return ""
+        self.asked += 1
         if self.switches is None:
             raise base.BackendError("scontrol -o: no topology")
         return self.switches
@@ -203,6 +205,9 @@ def test_a_cluster_whose_nodes_are_others_is_another(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_whose_switches_are_others_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked at once a minute, and whenever the tree is asked for."""
+    now_s = [100.0]
+    monkeypatch.setattr("dally.live.backends.slurm.slurm_backend.time.monotonic", lambda: now_s[0])
     backend = backend_of(monkeypatch, nodes=("a", "b", "c", "d"))
     printed: Any = backend._tools
     below = "SwitchName=r0 Level=0 Nodes={}\nSwitchName=r1 Level=0 Nodes={}\nSwitchName=s Level=1 Switches=r[0-1]\n"
@@ -210,9 +215,13 @@ def test_a_cluster_whose_switches_are_others_is_another(monkeypatch: pytest.Monk
     assert backend.topology().names[1] == ["r0", "r1"]
     for switches, generation in ((None, 0), (printed.switches, 0), (below.format("a,c", "b,d"), 1)):
         printed.switches = switches
+        before = backend.generation, printed.asked
+        backend.snapshot()
+        assert (backend.generation, printed.asked) == before
+        now_s[0] += 60.0
         for _ in range(2):
             backend.snapshot()
-        assert backend.generation == generation
+        assert (backend.generation, printed.asked) == (generation, before[1] + 1)
     assert backend.topology().names[0] == ["a", "c", "b", "d"]
     assert backend.generation == 1
 

@@ -1,4 +1,4 @@
-"""The Slurm backend: three calls for a snapshot, four for a start, and nothing assumed until it is read back."""
+"""The Slurm backend: two calls for a snapshot, four for a start, and nothing assumed until it is read back."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ PAUSE_S = 0.2
 NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
+SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
 
 
 class SlurmBackend(Backend):
@@ -64,6 +65,7 @@ class SlurmBackend(Backend):
         self._generation = 0
         self._shape: frozenset[tuple[str, int, str]] = frozenset()  # of the cluster: names, GPUs and their types
         self._switches = ""  # as Slurm shows them
+        self._switches_due_s = 0.0  # when they are looked at again, by the monotonic clock
         self._records: dict[str, JobRecord] = {}
         self._latest = ClusterState((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
@@ -84,6 +86,7 @@ class SlurmBackend(Backend):
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
+        self._switches_due_s = 0.0
         machines = self._cluster()
         try:
             return topology_of(self._switches, machines)
@@ -91,7 +94,7 @@ class SlurmBackend(Backend):
             raise BackendError(str(error)) from None
 
     def snapshot(self) -> ClusterState:
-        """How things stand, by one `squeue`, one `sinfo` and one `scontrol` for the switches."""
+        """How things stand, by one `squeue` and one `sinfo`; now and then a `scontrol` for the switches."""
         rows = self._tools.rows("jobs", "squeue", "--json")
         machines = self._cluster()
         self._reader.machine_gpus = max(machine.gpus for machine in machines)
@@ -248,6 +251,9 @@ class SlurmBackend(Backend):
         return machines
 
     def _shown_switches(self) -> str:
+        if time.monotonic() < self._switches_due_s:
+            return self._switches
+        self._switches_due_s = time.monotonic() + SWITCHES_EVERY_S
         try:
             return self._tools.run("scontrol", "-o", "show", "topology")
         except BackendError:
