@@ -20,10 +20,10 @@ from dally import is_compiled
 from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
-from dally.live.ahead.asked_change import AskedChange, changed, today
-from dally.live.ahead.looking_ahead import LookAhead, Looking
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.present import dump_present
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.present import dump_present
+from dally.live.forecast.whatif.change import AskedChange, changed, today
+from dally.live.forecast.whatif.from_now import LookAhead, Looking
 from dally.live.setup import Setup, empty_state
 from dally.live.store import open_store
 from dally.live.store.schema import TRENDS

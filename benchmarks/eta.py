@@ -21,12 +21,12 @@ from benchmarks.standing_queue import RAMP_S, write_trace
 from dally import is_compiled
 from dally.benchmark.cells import DAY_S
 from dally.benchmark.tables_page import shared_folder
-from dally.live.eta.apart import cpu_s
-from dally.live.eta.conformal import Interval, Margins, Truth
-from dally.live.eta.estimator import Effort, Estimator
-from dally.live.eta.fates import quantile
-from dally.live.eta.past_jobs import past_of
-from dally.live.eta.present import dump_present
+from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.estimator import Effort, Estimator
+from dally.live.forecast.fates import quantile
+from dally.live.forecast.forked import cpu_s
+from dally.live.forecast.past_jobs import past_of
+from dally.live.forecast.present import dump_present
 from dally.model import FINISHED, INFINITY, NEVER
 from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario

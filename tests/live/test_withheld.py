@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from dally.cluster.topology import Machine, Topology
 from dally.live.backends import base
-from dally.live.eta.estimator import Effort, Estimator
-from dally.live.eta.outlook import content_of
+from dally.live.forecast.estimator import Effort, Estimator
+from dally.live.forecast.outlook import content_of
 from dally.live.store.schema import EVENTS
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_scheduler import Bench

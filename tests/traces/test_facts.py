@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dally.live.backends.base import QUEUED, ClusterJob
-from dally.live.eta.past_jobs import past_of
 from dally.live.facts import job_of
+from dally.live.forecast.past_jobs import past_of
 from dally.model import NEVER, Job
 from dally.traces import read_history, read_trace
 from dally.traces.writing import losses, text_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dally.cli.eta_words import eta_lines, start_words
-from dally.live.eta.forecaster import Forecaster
+from dally.live.forecast.worker import Forecaster
 from tests.web.conftest import Desk
 
 

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dally.live.ahead.runner import Runner
+from dally.live.forecast.whatif.runner import Runner
 from tests.web.conftest import HERE, Desk
 
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]

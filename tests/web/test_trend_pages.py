@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dally.live.ahead.runner import Runner
+from dally.live.forecast.whatif.runner import Runner
 from tests.web.conftest import Desk, answering
 from tests.web.test_whatif import Endless
 from tests.web.visiting import Visitor

@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import select
 
 import dally
-from dally.live.ahead.looking_ahead import Report
-from dally.live.ahead.runner import ProcessRunner, Runner, Task
-from dally.live.ahead.what_if_answer import WhatIfAnswer
 from dally.live.as_trace import history_csv
-from dally.live.eta.outlook import content_of
+from dally.live.forecast.outlook import content_of
+from dally.live.forecast.whatif.answer import WhatIfAnswer
+from dally.live.forecast.whatif.from_now import Report
+from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
 from dally.live.store.schema import METADATA
 from tests.web.conftest import Desk
 

@@ -13,12 +13,12 @@ from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.extras import need
-from dally.live.ahead.what_ifs import WhatIfs
 from dally.live.backends.base import Backend, BackendError, Claim
 from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.daemon import Daemon
-from dally.live.eta.expected import start_words
-from dally.live.eta.outlook import Outlook
+from dally.live.forecast.outlook import Outlook
+from dally.live.forecast.start_message import start_words
+from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.lock import OF_ALL, ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
 from dally.live.setup import empty_state

@@ -8,10 +8,10 @@ from fastapi import APIRouter, HTTPException
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.backends.base import SubmitRequest
-from dally.live.eta.conformal import CONFIDENCE
-from dally.live.eta.forecast import Forecast
-from dally.live.eta.kept_predictions import calibration as kept_calibration
-from dally.live.eta.outlook import BusyError, NoEstimateError
+from dally.live.forecast.conformal import CONFIDENCE
+from dally.live.forecast.job_forecast import Forecast
+from dally.live.forecast.outlook import BusyError, NoEstimateError
+from dally.live.forecast.predictions import calibration as kept_calibration
 from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible

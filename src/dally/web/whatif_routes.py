@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, HTTPException
 from fastapi.concurrency import run_in_threadpool
 
 from dally.errors import InputError
-from dally.live.ahead.asked_change import AskedChange
-from dally.live.ahead.looking_ahead import Looking
-from dally.live.ahead.what_ifs import Wanted
-from dally.live.eta.outlook import BusyError
+from dally.live.forecast.outlook import BusyError
+from dally.live.forecast.whatif.change import AskedChange
+from dally.live.forecast.whatif.from_now import Looking
+from dally.live.forecast.whatif.what_ifs import Wanted
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers
 from dally.web.bodies import WhatIf, WhatIfQuestion
 from dally.web.site import Site

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Final
 
-from dally.live.ahead.future_side import FutureSide
-from dally.live.ahead.what_if_answer import SECONDS, Affected, Figure, WhatIfAnswer
-from dally.live.eta.fates import quantile
+from dally.live.forecast.fates import quantile
+from dally.live.forecast.whatif.answer import SECONDS, Affected, Figure, WhatIfAnswer
+from dally.live.forecast.whatif.future_side import FutureSide
 from dally.metrics.before_after import is_worse
 
 SURE: Final = 10  # futures from which on the outermost tenth of them is left out

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from dally.live.eta.conformal import CONFIDENCE, Interval, Margins, Truth
-from dally.live.eta.fates import Fates
-from dally.live.eta.question import Answer
+from dally.live.forecast.conformal import CONFIDENCE, Interval, Margins, Truth
+from dally.live.forecast.fates import Fates
+from dally.live.forecast.question import Answer
 from dally.model import INFINITY
 
 LOW: Final = (1.0 - CONFIDENCE) / 2.0

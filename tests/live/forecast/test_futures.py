@@ -10,15 +10,15 @@ from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
-from dally.live.eta.conformal import Margins
-from dally.live.eta.estimator import Effort, Estimator
-from dally.live.eta.fates import Fates
-from dally.live.eta.forecast import Forecast, forecast_of, pays_from_s
-from dally.live.eta.forecaster import WorkerForecaster
-from dally.live.eta.future import Started, run_future
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.present import dump_present, load_present
-from dally.live.eta.question import Answer, Question, answer
+from dally.live.forecast.conformal import Margins
+from dally.live.forecast.estimator import Effort, Estimator
+from dally.live.forecast.fates import Fates
+from dally.live.forecast.future import Started, run_future
+from dally.live.forecast.job_forecast import Forecast, forecast_of, pays_from_s
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.present import dump_present, load_present
+from dally.live.forecast.question import Answer, Question, answer
+from dally.live.forecast.worker import WorkerForecaster
 from dally.live.setup import Setup, empty_state
 from dally.model import INFINITY, NEVER, SUBMIT, WAITING, Event, Job
 
@@ -128,7 +128,7 @@ def test_copies_of_the_process_say_the_same() -> None:
 def test_a_future_that_is_cut_short_goes_on_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty jobs wait in line, a minute each. No more than two looks are paid for."""
     ticks = iter([0.0, 0.0, 0.0, 9.0])
-    monkeypatch.setattr("dally.live.eta.future.time.process_time", lambda: next(ticks))
+    monkeypatch.setattr("dally.live.forecast.future.time.process_time", lambda: next(ticks))
     world = World("fifo", *[(16, 60.0)] * 40)
     short = run_future(
         load_present(world.content()), dict.fromkeys(range(40), 60.0), lambda _begin_s, _number: ([], INFINITY),

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from dally.live.eta.conformal import LATEST, Interval, Truth
+from dally.live.forecast.conformal import LATEST, Interval, Truth
 from dally.live.store import Store
 from dally.live.store.schema import PREDICTIONS
 from dally.model import INFINITY

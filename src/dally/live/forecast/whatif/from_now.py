@@ -11,15 +11,15 @@ from typing import Final
 from sqlalchemy import or_, select
 
 from dally.errors import InputError
-from dally.live.ahead.asked_change import Stage
-from dally.live.ahead.difference import Compared, Pair, Person
-from dally.live.ahead.future_side import FutureSide, run_side
-from dally.live.ahead.what_if_answer import WhatIfAnswer
-from dally.live.eta.apart import apart, cpu_s
-from dally.live.eta.estimator import Estimator
-from dally.live.eta.outlook import READ_BACK_S, past_in_row
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.present import Present, load_present
+from dally.live.forecast.estimator import Estimator
+from dally.live.forecast.forked import apart, cpu_s
+from dally.live.forecast.outlook import READ_BACK_S, past_in_row
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.present import Present, load_present
+from dally.live.forecast.whatif.answer import WhatIfAnswer
+from dally.live.forecast.whatif.change import Stage
+from dally.live.forecast.whatif.comparison import Compared, Pair, Person
+from dally.live.forecast.whatif.future_side import FutureSide, run_side
 from dally.live.store import Store
 from dally.live.store.schema import JOBS
 from dally.model import HELD, WAITING, Job

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from dally.errors import InputError
-from dally.live.ahead.asked_change import AskedChange, Stage, changed, check_sizes, today
-from dally.live.ahead.looking_ahead import LookAhead, Looking
-from dally.live.ahead.looking_back import LookBack
-from dally.live.ahead.runner import ProcessRunner, Runner, StoppedError, Task
-from dally.live.ahead.what_if_answer import WhatIfAnswer
-from dally.live.eta.outlook import BusyError, content_of
+from dally.live.forecast.outlook import BusyError, content_of
+from dally.live.forecast.whatif.answer import WhatIfAnswer
+from dally.live.forecast.whatif.change import AskedChange, Stage, changed, check_sizes, today
+from dally.live.forecast.whatif.from_history import LookBack
+from dally.live.forecast.whatif.from_now import LookAhead, Looking
+from dally.live.forecast.whatif.runner import ProcessRunner, Runner, StoppedError, Task
 from dally.model import HELD
 
 if TYPE_CHECKING:

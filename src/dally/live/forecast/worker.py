@@ -10,10 +10,10 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
-from dally.live.eta.apart import apart
-from dally.live.eta.estimator import Estimator
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.question import Answer, Question, answer
+from dally.live.forecast.estimator import Estimator
+from dally.live.forecast.forked import apart
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.question import Answer, Question, answer
 
 
 class Forecaster:

@@ -10,10 +10,10 @@ from typing import Final
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.live.ahead.asked_change import Stage
-from dally.live.ahead.restaged import draining_on, rescale, restaged
-from dally.live.eta.closed_machines import ClosedMachines
-from dally.live.eta.present import Present
+from dally.live.forecast.closed_machines import ClosedMachines
+from dally.live.forecast.present import Present
+from dally.live.forecast.whatif.change import Stage
+from dally.live.forecast.whatif.moved import draining_on, rescale, restaged
 from dally.model import FINISHED, HELD, INFINITY, START, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import InputError
-from dally.live.ahead.looking_ahead import LookAhead, Report, past_of_store
-from dally.live.ahead.looking_back import LookBack
-from dally.live.ahead.what_if_answer import WhatIfAnswer
 from dally.live.as_trace import history_csv
-from dally.live.eta.forecaster import end_with_the_daemon
-from dally.live.eta.present import load_present
+from dally.live.forecast.present import load_present
+from dally.live.forecast.whatif.answer import WhatIfAnswer
+from dally.live.forecast.whatif.from_history import LookBack
+from dally.live.forecast.whatif.from_now import LookAhead, Report, past_of_store
+from dally.live.forecast.worker import end_with_the_daemon
 from dally.live.store import open_store
 
 NICE: Final = 10  # the daemon comes first

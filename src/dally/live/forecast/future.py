@@ -10,8 +10,8 @@ from typing import Final
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.live.eta.closed_machines import ClosedMachines
-from dally.live.eta.present import Present
+from dally.live.forecast.closed_machines import ClosedMachines
+from dally.live.forecast.present import Present
 from dally.model import INFINITY, START, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy

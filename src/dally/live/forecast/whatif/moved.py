@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dally.engine.state import State
-from dally.live.ahead.asked_change import Stage
-from dally.live.eta.present import Present
+from dally.live.forecast.present import Present
+from dally.live.forecast.whatif.change import Stage
 from dally.live.setup import empty_state
 from dally.model import EVICT, HELD, INFINITY, RUNNING, WAITING, Allocation, Event, Job, make_allocation
 from dally.perf.base import SpeedModel

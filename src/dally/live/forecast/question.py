@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dally.live.eta.estimator import Effort, Estimator
-from dally.live.eta.fates import Fates
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.present import Present, load_present
-from dally.live.eta.smaller import most_gpus_now
+from dally.live.forecast.estimator import Effort, Estimator
+from dally.live.forecast.fates import Fates
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.present import Present, load_present
+from dally.live.forecast.smaller import most_gpus_now
 from dally.model import NEVER, Job
 from dally.policies.placement.best_fit import best_fit
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
-from dally.live.eta.closed_machines import ClosedMachines
-from dally.live.eta.past_jobs import PastJob, past_of
-from dally.live.eta.present import load_present
+from dally.live.forecast.closed_machines import ClosedMachines
+from dally.live.forecast.past_jobs import PastJob, past_of
+from dally.live.forecast.present import load_present
 from dally.model import CANCEL, NEVER, RUNNING, SUBMIT, Event, Job
 
 MOST_TRIED: Final = 8

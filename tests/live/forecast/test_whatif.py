@@ -14,11 +14,11 @@ from dally.engine.executor import Executor
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
-from dally.live.ahead.asked_change import AskedChange, changed, check_sizes, today
-from dally.live.ahead.looking_ahead import LookAhead, Looking
-from dally.live.ahead.what_if_answer import WhatIfAnswer
-from dally.live.eta.past_jobs import PastJob
-from dally.live.eta.present import dump_present
+from dally.live.forecast.past_jobs import PastJob
+from dally.live.forecast.present import dump_present
+from dally.live.forecast.whatif.answer import WhatIfAnswer
+from dally.live.forecast.whatif.change import AskedChange, changed, check_sizes, today
+from dally.live.forecast.whatif.from_now import LookAhead, Looking
 from dally.live.setup import Setup, empty_state
 from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel

@@ -10,8 +10,8 @@ from typing import Any
 from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.links import has_links
 from dally.errors import InputError
-from dally.live.ahead.asked_change import AskedChange, Stage
-from dally.live.ahead.what_if_answer import SECONDS, Affected, Figure, WhatIfAnswer
+from dally.live.forecast.whatif.answer import SECONDS, Affected, Figure, WhatIfAnswer
+from dally.live.forecast.whatif.change import AskedChange, Stage
 from dally.live.setup import Setup
 from dally.metrics.row import Row
 from dally.runs.scenario import Scenario

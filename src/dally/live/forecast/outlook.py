@@ -13,15 +13,15 @@ from sqlalchemy import or_, select
 
 from dally.live.backends.base import SubmitRequest
 from dally.live.daemon import Daemon
-from dally.live.eta import kept_predictions
-from dally.live.eta.arrival_blocks import DAY_S, DAYS
-from dally.live.eta.conformal import Interval, Margins, Truth
-from dally.live.eta.forecast import Forecast, forecast_of, raw_interval
-from dally.live.eta.forecaster import Forecaster, WorkerForecaster
-from dally.live.eta.past_jobs import PastJob, past_of
-from dally.live.eta.present import dump_present
-from dally.live.eta.question import Answer, Question
 from dally.live.facts import job_of, known_model
+from dally.live.forecast import predictions
+from dally.live.forecast.arrivals import DAY_S, DAYS
+from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.job_forecast import Forecast, forecast_of, raw_interval
+from dally.live.forecast.past_jobs import PastJob, past_of
+from dally.live.forecast.present import dump_present
+from dally.live.forecast.question import Answer, Question
+from dally.live.forecast.worker import Forecaster, WorkerForecaster
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.store import Store
 from dally.live.store.database import StoreError
@@ -152,7 +152,7 @@ class Outlook:
             told = Interval(found.low_s - now, _wait_s(found.middle_s, now), _wait_s(found.high_s, now))
             raw = raw_interval(answer.fates[number], now)
             self._open.setdefault(job_id, []).append((now, raw))
-            kept_predictions.keep_prediction(self._store, job_id, now, found.futures, raw, told)
+            predictions.keep_prediction(self._store, job_id, now, found.futures, raw, told)
         return found
 
     def _forecast(self, answer: Answer, number: int, scheduler: Scheduler) -> Forecast:
@@ -198,16 +198,16 @@ class Outlook:
         self.queue.pop(job_id, None)
         self._recent.pop(job_id, None)
         if row["kind"] != "start":
-            kept_predictions.drop(self._store, job_id)
+            predictions.drop(self._store, job_id)
             return
-        for truth in kept_predictions.resolve(self._store, job_id, row["time_s"]):
+        for truth in predictions.resolve(self._store, job_id, row["time_s"]):
             self._learnt().learn(truth)
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            for job_id, asked_s, raw in kept_predictions.open_predictions(self._store):
+            for job_id, asked_s, raw in predictions.open_predictions(self._store):
                 self._open.setdefault(job_id, []).append((asked_s, raw))
-            self._margins = Margins(kept_predictions.latest_truths(self._store))
+            self._margins = Margins(predictions.latest_truths(self._store))
         return self._margins
 
     def _news(self, scheduler: Scheduler) -> list[PastJob]:

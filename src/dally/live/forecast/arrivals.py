@@ -6,7 +6,7 @@ from bisect import bisect_left
 from random import Random
 from typing import Final
 
-from dally.live.eta.past_jobs import PastJob
+from dally.live.forecast.past_jobs import PastJob
 
 DAY_S: Final = 86400.0
 BLOCK_S: Final = 6 * 3600.0  # bursts stay whole, days get mixed

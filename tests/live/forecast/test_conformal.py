@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from dally.live.eta.conformal import Interval, Margins, Truth
-from dally.live.eta.fates import quantile
+from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.fates import quantile
 from dally.model import INFINITY
 
 

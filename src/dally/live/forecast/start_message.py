@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from dally.live.eta.forecast import Forecast
+from dally.live.forecast.job_forecast import Forecast
 from dally.live.wall_clock import WallClock
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from dally.live.eta.future import Outcome, Started
+from dally.live.forecast.future import Outcome, Started
 from dally.model import INFINITY
 
 
