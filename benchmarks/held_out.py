@@ -34,7 +34,7 @@ from dally.benchmark.cells import MIX, WORKLOADS, find_workload
 from dally.benchmark.our_standing import OurStanding, our_standing, promises
 from dally.benchmark.reproduction import percent
 from dally.benchmark.tables_page import shared_folder
-from dally.cli.many import names, open_store, run_many, whole_numbers
+from dally.cli.runs.many import names, open_store, run_many, whole_numbers
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row

@@ -30,7 +30,7 @@ from benchmarks.stress_cases import CASES, NONE, Ground
 from dally.benchmark.cells import DAY_S, HOUR_S, WORKLOADS, Cell, prepare
 from dally.benchmark.reproduction import percent
 from dally.benchmark.tables_page import shared_folder
-from dally.cli.many import names, open_store, run_many
+from dally.cli.runs.many import names, open_store, run_many
 from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
 from dally.metrics.over_time import step_means, waiting_gpus

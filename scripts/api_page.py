@@ -18,7 +18,7 @@ from typing import Any
 
 from dally import api
 from dally.api.inputs import ScenarioFields
-from dally.cli.scenario_options import OPTIONS
+from dally.cli.runs.scenario_options import OPTIONS
 from dally.runs.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from dally.cli.policies import shown
+from dally.cli.runs.policies import shown
 from dally.policies.declaration import NamedPolicy
 from dally.policies.part import Part
 from dally.policies.registry import POLICIES, build

@@ -14,9 +14,9 @@ import typer
 from typer.testing import CliRunner
 
 from dally import __version__, is_compiled
-from dally.cli.demo import ASK
-from dally.cli.demo import POLICIES as DEMO
 from dally.cli.main import app, exit_code
+from dally.cli.runs.demo import ASK
+from dally.cli.runs.demo import POLICIES as DEMO
 from dally.cluster.preset_sources import SOURCES
 from dally.cluster.presets import PRESETS
 from dally.policies.registry import POLICIES
@@ -68,7 +68,7 @@ def test_networks_as_table_and_json(dally: Run) -> None:
 def test_demo_compares_policies_and_leaves_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dally.cli.demo.ASK", ASK._replace(jobs=150))  # the README's test runs it whole
+    monkeypatch.setattr("dally.cli.runs.demo.ASK", ASK._replace(jobs=150))  # the README's test runs it whole
     monkeypatch.chdir(tmp_path)
     assert exit_code(["demo"]) == 0
     told = capfd.readouterr().out

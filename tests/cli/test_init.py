@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dally.cli.given import Given
 from dally.cli.init import answered
+from dally.cli.runs.given import Given
 from dally.runs.scenario import read_scenario
 from tests.cli.conftest import Run
 from tests.traces.documented import first_seed, put

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dally import Cluster, collective_time
+from dally.cli.cluster.network import read_placement, read_size
 from dally.cli.main import app
-from dally.cli.network import read_placement, read_size
 from dally.cluster.links import Links, connect
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid

@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dally.cli.given import Given, given_by, takes_scenario
 from dally.cli.main import app
-from dally.cli.scenario_options import OPTIONS, WORKED_OUT
+from dally.cli.runs.given import Given, given_by, takes_scenario
+from dally.cli.runs.scenario_options import OPTIONS, WORKED_OUT
 from dally.errors import InputError
 from dally.runs.scenario import Scenario
 

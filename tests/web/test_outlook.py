@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cli.eta_words import eta_lines, start_words
+from dally.cli.live.eta_words import eta_lines, start_words
 from dally.live.forecast.worker import Forecaster
 from tests.web.conftest import Desk
 

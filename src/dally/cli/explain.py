@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
-from dally.cli.eta_words import eta_lines
+from dally.cli.live.eta_words import eta_lines
+from dally.cli.live.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
 from dally.cli.output import print_table
 from dally.cli.plain_text import clock_time, plain
-from dally.cli.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
 from dally.errors import InputError
 
 EXAMPLES = """Examples:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import typer
 
-from dally.cli.compare import leave_report
-from dally.cli.given import Given, takes_scenario, with_values
 from dally.cli.output import print_table
-from dally.cli.scenario_options import flag_of
+from dally.cli.runs.compare import leave_report
+from dally.cli.runs.given import Given, takes_scenario, with_values
+from dally.cli.runs.scenario_options import flag_of
 from dally.cluster.links import has_links
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import read_topology

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.exceptions import TyperException
@@ -18,17 +18,24 @@ from dally.errors import InputError, Interrupted, PolicyError, one_line
 from dally.extras import EXTRAS, missing
 
 LONGEST_MESSAGE = 1000  # characters
-# Commands in the order of the help. Each is the function of its name in the module of its name, or a group there.
-GROUPS = ("topology", "trace", "token", "slurm")
-ALL = (
-    "init", "simulate", "compare", "whatif", "serve", "queue", "submit", "hold", "release", "priority",
-    "cancel", "nodes", "drain", "resume", "timers", "slots", "actions", "shadow", "sweep", "benchmark",
-    "reproduce", "explain", "report", "view", "policies", "networks", "models", "queues", *GROUPS, "profile",
-    "collective", "predict", "learn", "demo",
-)  # fmt: skip
+# The module of each command, in the order of the help. A command is the function of its name there, unless the
+# module is a group of commands.
+COMMANDS: Final = {
+    "init": "init", "simulate": "runs.simulate", "compare": "runs.compare", "whatif": "whatif", "serve": "serve",
+    "queue": "live.queue", "submit": "live.submit", "hold": "live.hold", "release": "live.release",
+    "priority": "live.priority", "cancel": "live.cancel", "nodes": "live.nodes", "drain": "live.drain",
+    "resume": "live.resume", "timers": "live.timers", "slots": "live.slots", "actions": "live.actions",
+    "shadow": "shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.reproduce",
+    "explain": "explain", "report": "report", "view": "view", "policies": "runs.policies",
+    "networks": "cluster.networks", "models": "cluster.models", "queues": "cluster.queues",
+    "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
+    "profile": "profile", "collective": "cluster.collective", "predict": "cluster.predict", "learn": "trace.learn",
+    "demo": "runs.demo",
+}  # fmt: skip
+GROUPS: Final = ("topology", "trace", "token", "slurm")
 
 
-def app_of(names: Sequence[str]) -> typer.Typer:
+def app_of(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands alone: importing all of them takes longer than many a run."""
     made = typer.Typer(
         name="dally",
@@ -40,7 +47,7 @@ def app_of(names: Sequence[str]) -> typer.Typer:
     )
     made.callback()(_root)
     for name in names:
-        module = import_module(f"dally.cli.{name}")
+        module = import_module(f"dally.cli.{COMMANDS[name]}")
         if name in GROUPS:
             made.add_typer(module.app, name=name)
             _list_whole(module.app)
@@ -63,7 +70,7 @@ def __getattr__(name: str) -> Any:
     """`app`: the command line with all commands."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return app_of(ALL)
+    return app_of(COMMANDS)
 
 
 def _version(wanted: bool) -> None:
@@ -107,7 +114,7 @@ def exit_code(words: Sequence[str]) -> int | str | None:
     """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
         _check_text(words)
-        app = app_of(words[:1] if words and words[0] in ALL else ALL)
+        app = app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)
         code: int | None = app(list(words), prog_name="dally", standalone_mode=False)
         if code == 130:
             return _say("interrupted; nothing was written", 130)
@@ -146,7 +153,9 @@ def _misused(error: TyperException, words: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return error.exit_code
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else " ".join(["dally", *[word for word in words[:1] if word in ALL]])
+    path = (
+        context.command_path if context else " ".join(["dally", *[word for word in words[:1] if word in COMMANDS]])
+    )
     return _say(f"{problem.rstrip('.')}; see `{path} --help`", error.exit_code)
 
 

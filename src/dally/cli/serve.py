@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from dally.cli.scenario_options import option
+from dally.cli.runs.scenario_options import option
 from dally.cluster.network_spec import read_settings
 
 EXAMPLES = """Examples:

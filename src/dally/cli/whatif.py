@@ -8,10 +8,11 @@ from pathlib import Path
 
 import typer
 
-from dally.cli import many, trace_options
-from dally.cli.given import Given, require, takes_scenario, with_values
 from dally.cli.output import print_parts
-from dally.cli.scenario_options import option
+from dally.cli.runs import many
+from dally.cli.runs.given import Given, require, takes_scenario, with_values
+from dally.cli.runs.scenario_options import option
+from dally.cli.trace import trace_options
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.row import Row

@@ -1,0 +1,1 @@
+"""Commands about clusters: topologies, networks, models on them, and queues."""

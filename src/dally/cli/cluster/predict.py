@@ -1,0 +1,101 @@
+"""`dally predict`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from dally.cli.output import print_table
+from dally.errors import InputError
+
+if TYPE_CHECKING:
+    from dally.model import Profile
+
+EXAMPLES = """Examples:
+
+  dally predict --model bert-large --cluster 4x16x8 --network normal --placement 4+4
+
+  dally predict --model gpt2-xl --profiles measured --gpu h200 --cluster 4x16x8 --network normal --placement 8+8
+
+  dally predict --compute-s 0.12 --bytes 1.3GB --cluster 4x16x8 --network slow --placement 8+8 --tier network
+"""
+
+
+def predict(
+    model: str = typer.Option("", help="A name from `dally models`."),
+    gpu: str = typer.Option("a100", metavar="TYPE", help="The GPU type whose times are taken."),
+    profiles: Path | None = typer.Option(None, metavar="FILE", help="Models of your own, in TOML; or measured."),
+    compute_s: float = typer.Option(0.0, help="Instead: seconds of compute per iteration,"),
+    size: str = typer.Option("", "--bytes", help="and bytes of gradients, e.g. 1.3GB,"),
+    overlap: float = typer.Option(1.0, help="and the share of their exchange that the backward pass may hide."),
+    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a topology file."),
+    network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
+    settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
+    congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),
+    placement: str = typer.Option(..., help="GPUs per machine, e.g. 4+4, or machine:GPUs, e.g. 0:4+5:4."),
+    tier: str = typer.Option("", help="Spread 4+4 over this tier instead of as close as can be."),
+    algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Say how long an iteration takes on a placement, and against the closest one the gang could have."""
+    from dally.cli.cluster.network import read_network, read_placement, read_quiet_network
+    from dally.perf.ask import check_collective, placed
+    from dally.perf.closest import closest_placement
+    from dally.perf.iteration import demand_of
+
+    check_collective("all-reduce", algorithm)
+    links = read_network(cluster, network, settings, congestion)
+    gang = placed(links, read_placement(placement, links, tier))
+    profile = _profile(model, gpu, profiles, int(gang.size), compute_s, size, overlap)
+    demand = demand_of(links, gang, profile, algorithm)
+    # The yardstick is the quiet network, as a trace's durations are.
+    quiet = read_quiet_network(cluster, network, settings)
+    best = demand_of(quiet, closest_placement(quiet, int(gang.size)), profile, algorithm)
+    iteration_s = demand.iteration_s(demand.alone_s)
+    closest_s = best.iteration_s(best.alone_s)
+    facts = {
+        "model": profile.name,
+        "gpus": int(gang.size),
+        "tier": links.topology.tiers[int(gang.top)],
+        "algorithm": demand.cost.algorithm or "none",
+        "compute_s": demand.compute_s(),
+        "communication_s": demand.alone_s,
+        "exposed_s": iteration_s - demand.compute_s(),
+        "iteration_s": iteration_s,
+        "closest_iteration_s": closest_s,
+        "slowdown": iteration_s / closest_s if closest_s > 0 else 1.0,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    print_table(
+        ["", ""],
+        [
+            ["placement", f"{facts['gpus']} GPUs, {facts['tier']}, {facts['algorithm']}"],
+            ["iteration", f"{iteration_s * 1e3:,.3f} ms"],
+            ["compute", f"{demand.compute_s() * 1e3:,.3f} ms"],
+            ["communication", f"{demand.alone_s * 1e3:,.3f} ms"],
+            ["of it exposed", f"{(iteration_s - demand.compute_s()) * 1e3:,.3f} ms"],
+            ["at the closest placement", f"{closest_s * 1e3:,.3f} ms"],
+            ["slowdown", f"{facts['slowdown']:.3f}"],
+        ],
+    )
+
+
+def _profile(
+    model: str, gpu: str, profiles: Path | None, gpus: int, compute_s: float, size: str, overlap: float
+) -> Profile:
+    from dally.cli.cluster.network import read_size
+    from dally.model import Profile
+    from dally.perf.profiles import find_profile, load_profiles
+
+    if model and (compute_s or size):
+        raise InputError(f"--model {model}: give it or --compute-s and --bytes, not both")
+    if model:
+        return find_profile(model, gpu, catalogue=load_profiles(profiles) if profiles else None).step(gpus)
+    if not compute_s or not size:
+        raise InputError("--model is missing, or --compute-s and --bytes; see `dally predict --help`")
+    return Profile(compute_s=compute_s, nbytes=read_size(size), overlap=overlap)

@@ -1,0 +1,1 @@
+"""Commands that simulate: one run, many, and what they share."""

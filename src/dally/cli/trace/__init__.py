@@ -1,0 +1,1 @@
+"""Commands about traces, and what they share."""

@@ -1,0 +1,45 @@
+"""`dally learn`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from dally.cli.trace.trace_options import FORMAT, STRICT, ZONE
+from dally.errors import InputError
+
+EXAMPLES = """Examples:
+
+  dally learn --trace last-month.csv --out learned.json
+
+  dally simulate --trace jobs.csv --cluster 4x16x8 --policy dally --set learned=learned.json
+"""
+
+
+def learn(
+    trace: Path = typer.Option(..., metavar="FILE", help="Jobs that have run, in any format of docs/formats.md."),
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write what was learnt."),
+    forget: float = typer.Option(
+        0.03, metavar="SHARE", min=0.0, max=1.0, help="What a user's class forgets with each job, as --set forget."
+    ),
+    trace_format: str = FORMAT,
+    strict: bool = STRICT,
+    zone: str = ZONE,
+) -> None:
+    """Learn from history how long jobs run, for `dally` to begin with: --set learned=FILE."""
+    from dally.policies.prediction.hazard import HazardTable
+    from dally.policies.prediction.learned import ended_jobs, table_text
+    from dally.policies.prediction.learned import learn as fill
+    from dally.traces import read_history
+    from dally.whole_file import write_whole
+
+    history = read_history(trace, trace_format, strict, zone)
+    if history.length == "iterations":
+        raise InputError(f"{trace}: iterations: how long its jobs ran is not known; give duration_s or compute_s")
+    table = HazardTable(forget=forget)
+    jobs = ended_jobs(history)
+    fill(table, jobs)
+    write_whole(out, table_text(table).encode())
+    users = len({job.user for job in jobs if job.user})
+    typer.echo(f"Learnt from {len(jobs):,} jobs of {users:,} users. Written to {out}")
