@@ -1,4 +1,4 @@
-"""Reports in a real browser, network off: they load, draw, sort, replay, and fit a phone."""
+"""Reports in a real browser, network off: they load, draw, sort, and fit a phone."""
 
 from __future__ import annotations
 
@@ -87,89 +87,6 @@ def test_the_gpus_over_time_have_axis_titles_and_zoom(reports: dict[str, Path], 
     assert page.evaluate("dally.gantt.lines") == 24
 
 
-def test_the_slider_moves_the_map(reports: dict[str, Path], open_page: Open) -> None:
-    page = open_page(reports["run"])
-    pixels = "document.querySelector('.replay canvas').toDataURL()"
-    slider = page.locator(".replay input[type=range]")
-    seen = []
-    for value in (500, 4000, 9000):
-        slider.fill(str(value))
-        state = page.evaluate("dally.replay.now")
-        assert page.locator(".replay .clock").inner_text().startswith("day ")
-        seen.append((state["time_s"], page.evaluate(pixels), page.locator(".replay .clock").inner_text()))
-    assert [time_s for time_s, _, _ in seen] == sorted(time_s for time_s, _, _ in seen)
-    assert len({picture for _, picture, _ in seen}) == 3
-    assert len({words for _, _, words in seen}) == 3
-
-
-def test_the_map_shows_what_the_run_left(reports: dict[str, Path], open_page: Open, run_folder: Path) -> None:
-    from dally.report.explain import Stories
-    from dally.runs.folder import FolderRecord
-
-    run = Stories(FolderRecord(run_folder))
-    page = open_page(reports["run"])
-    for time_s in (20_000.0, 100_000.0, run.busiest_s()):
-        now = page.evaluate(
-            "time => (dally.replay.seek(time / dally.course.tick_s), dally.replay.now)", time_s + 0.01
-        )
-        waiting = run.waiting(time_s)
-        assert now["waiting"] == len(waiting)
-        running = [
-            row["job_id"]
-            for row in run.jobs.iter_rows(named=True)
-            if row["submit_s"] <= time_s < (row["finish_s"] or 1e18)
-            and row["job_id"] not in {w.job_id for w in waiting}
-        ]
-        assert now["running"] == len(running)
-        assert now["held"] == sum(run.job(job)["gpus"] for job in running)
-        assert now["down"] == (1 if 90_000 <= time_s < 120_000 else 0)
-        listed = page.locator(".queue li button").all_text_contents()
-        assert set(listed) <= {wait.job_id for wait in waiting}
-    assert page.evaluate("dally.replay.now.waiting") > 0
-
-
-def test_the_replay_obeys_keys_buttons_and_choices(reports: dict[str, Path], open_page: Open) -> None:
-    page = open_page(reports["run"])
-    time_s = "dally.replay.now.time_s"
-    page.locator(".replay").focus()
-    page.keyboard.press("Home")
-    first = page.evaluate(time_s)
-    page.keyboard.press("ArrowRight")
-    page.locator(".replay .forward").click()
-    second = page.evaluate(time_s)
-    assert second > first
-    page.locator(".replay .back").click()
-    page.locator(".replay .back").click()
-    assert page.evaluate(time_s) == first
-    page.keyboard.press("End")
-    assert page.evaluate(time_s) == pytest.approx(page.evaluate("dally.course.end_s"), abs=0.01)
-
-    page.keyboard.press("Home")
-    page.locator(".replay .play").click()
-    page.wait_for_function(f"{time_s} > {first}")
-    page.locator(".replay .play").click()
-    assert page.evaluate("dally.replay.playing") is False
-
-    page.locator(".replay .jump").select_option(label="rack0-m0 fails")
-    assert page.evaluate("[dally.replay.now.time_s, dally.replay.now.down]") == [90_000, 1]
-    page.locator(".replay .find").fill("j7")
-    page.keyboard.press("Enter")
-    assert page.evaluate("dally.course.job_id[dally.replay.now.chosen]") == "j7"
-    page.locator(".replay .find").fill("nobody")
-    page.keyboard.press("Enter")
-    assert page.locator(".replay .found").inner_text() == "no job nobody"
-
-
-def test_the_map_has_colours_by_job_slowdown_and_spread(reports: dict[str, Path], open_page: Open) -> None:
-    page = open_page(reports["run"])
-    pictures = []
-    for way in ("job", "slowdown", "tier"):
-        page.locator(".replay select.colour").select_option(way)
-        pictures.append(page.evaluate("document.querySelector('.replay canvas').toDataURL()"))
-        assert page.locator(".replay .legend").inner_text()
-    assert len(set(pictures)) == 3
-
-
 @pytest.mark.parametrize("kind", ["comparison", "sweep"])
 def test_tables_sort(reports: dict[str, Path], open_page: Open, kind: str) -> None:
     page = open_page(reports[kind])
@@ -219,7 +136,7 @@ def test_prints_light_without_controls(reports: dict[str, Path], open_page: Open
     page = open_page(reports["run"], scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert not page.locator(".replay .play").is_visible()
+    assert not page.locator(".gantt .in").is_visible()
     assert len(page.pdf()) > 20_000
 
 

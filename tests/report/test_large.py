@@ -38,7 +38,7 @@ def test_a_large_run_stays_small_and_opens_fast(tmp_path: Path, open_page: Open)
     measured = page.context.new_cdp_session(page)
     measured.send("Performance.enable")
     found = {one["name"]: one["value"] for one in measured.send("Performance.getMetrics")["metrics"]}
-    # CPU seconds of the page's process until all is drawn, the replay included: other work on the machine does
+    # CPU seconds of the page's process until all is drawn: other work on the machine does
     # not count in these. It does in the load event and the first paint, which take a fraction of the limit.
     assert 0.0 < found["ProcessTime"] < OPENS_WITHIN_S
     loaded_ms = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
@@ -46,4 +46,4 @@ def test_a_large_run_stays_small_and_opens_fast(tmp_path: Path, open_page: Open)
     assert 0.0 < max(loaded_ms, painted_ms) < 1000 * OPENS_WITHIN_S
     assert page.evaluate("dally.course.job_id.length") == JOBS
     assert page.evaluate("dally.course.left_out") == 0
-    assert page.evaluate("dally.replay.now.held") > 0
+    assert page.evaluate("dally.gantt.now.held") > 0

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.html import replay
+from dally.report.html import gantt
 from dally.report.html.axes import (
     count_axis,
     fitted_span_axis,
@@ -59,29 +59,27 @@ def test_packed_columns_come_back() -> None:
         pack({"down": [2, 1]}, ("down",))
 
 
-def test_the_replay_holds_every_stay_and_every_wait(run_folder: Path) -> None:
+def test_the_chart_holds_every_stay(run_folder: Path) -> None:
     run = FolderRecord(run_folder)
     end_s = float(run.all_events["time_s"].max() or 0.0)  # type: ignore[arg-type]
-    found = replay.replay_of(run, end_s)
+    found = gantt.gantt_data(run, end_s)
     columns = unpacked(found.packed)
     starts = run.events.filter(pl.col("kind").is_in(["start", "migrate"]))
     assert len(columns["start"]) == starts["machines"].list.len().sum()
     held = sum(gpus * length for gpus, length in zip(columns["gpus"], columns["end"], strict=True))  # type: ignore[operator]
     expected = (run.jobs["run_s"] * run.jobs["gpus"]).sum()
     assert held * found.facts["tick_s"] == pytest.approx(expected, rel=1e-6)
-    waited = sum(int(length) for length in columns["wait_end"]) * found.facts["tick_s"]
-    assert waited == pytest.approx(run.jobs["queue_s"].sum(), rel=1e-5)
     assert columns["down_start"] == [90_000_000]
     assert columns["job_id"] == run.jobs["job_id"].to_list()
     assert found.facts["left_out"] == 0
 
 
-def test_a_replay_too_long_keeps_what_can_be_seen_and_says_so(
+def test_a_run_too_long_keeps_what_can_be_seen_and_says_so(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "MOST_PIECES", 50)
+    monkeypatch.setattr(gantt, "MOST_PIECES", 50)
     run = FolderRecord(run_folder)
-    found = replay.replay_of(run, 1e6)
+    found = gantt.gantt_data(run, 1e6)
     columns = unpacked(found.packed)
     assert len(columns["start"]) == 50
     assert columns["start"] == sorted(int(tick) for tick in columns["start"])

@@ -13,7 +13,7 @@ from dally import __version__
 from dally.report.html.charts import HEAT, Chart
 from dally.report.html.headline import Headline
 
-SCRIPTS = ("format.js", "charts.js", "table.js", "course.js", "reasons.js", "replay.js", "gantt.js", "page.js")
+SCRIPTS = ("format.js", "charts.js", "table.js", "course.js", "gantt.js", "page.js")
 
 
 class Page:

@@ -1,4 +1,4 @@
-"""The report of one run: what came of it, a replay, charts, and the stories of the jobs that lost most."""
+"""The report of one run: what came of it, GPUs over time, charts, and the history of the jobs that lost most."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.report.explain import Stories
+from dally.report.html.gantt import gantt_data
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
 from dally.report.html.page_tables import cards
-from dally.report.html.replay import replay_of
 from dally.report.html.run_charts import run_charts
 from dally.report.html.team_section import add_teams
 from dally.report.time_text import brief, run_stamp
@@ -36,7 +36,7 @@ def run_page(run: Record) -> Page:
     if run.events.is_empty():
         page.note("Nothing happened in this run: there is nothing to draw.")
         return page
-    add_replay(page, run, run.end_s)
+    add_gantt(page, run, run.end_s)
     page.section("charts", "Charts")
     page.add_charts(run_charts(run, run.end_s))
     add_teams(page, run)
@@ -94,28 +94,24 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
-def add_replay(page: Page, run: Record, end_s: float) -> None:
-    """The map with its slider, and the GPUs over time."""
-    replay = replay_of(run, end_s)
-    page.embed("course-facts", replay.facts)
-    page.embed("course", replay.packed)
-    tier = run.tiers[1]
-    network = replay.facts["network"]
-    ways = [("job", "job"), *([("slowdown", "slowdown")] if network else []), ("tier", "how far it is spread")]
-    ways += [("user", "user")] if len(replay.facts["users"]) > 1 else []
-    colours = "".join(f'<option value="{value}">{words}</option>' for value, words in ways)
+def add_gantt(page: Page, run: Record, end_s: float) -> None:
+    """The GPUs over time, and how to replay the run from any moment of them."""
+    data = gantt_data(run, end_s)
+    page.embed("course-facts", data.facts)
+    page.embed("course", data.packed)
+    ways = [("job", "job"), *([("slowdown", "slowdown")] if data.facts["network"] else [])]
+    ways += [("tier", "how far it is spread"), *([("user", "user")] if len(data.facts["users"]) > 1 else [])]
+    colours = "".join(f'<option value="{value}">{label}</option>' for value, label in ways)
     left_out = ""
-    if replay.facts["left_out"]:
+    if data.facts["left_out"]:
         left_out = (
-            f" {replay.facts['left_out']:,} of the shortest stays on a machine are not shown "
-            f"({replay.facts['hidden_share'] * 100:.2g} % of the GPU time)."
+            f" {data.facts['left_out']:,} of the shortest stays on a machine are not shown "
+            f"({data.facts['hidden_share'] * 100:.2g} % of the GPU time)."
         )
-    if replay.facts["waits_left_out"]:
-        left_out += f" The {replay.facts['waits_left_out']:,} shortest waits are not shown."
-    page.section("replay", "Replay")
-    page.add(_filled("replay.html", COLOURS=colours, JUMPS=_jumps(run), LEFTOUT=left_out))
     page.section("gpus", "GPUs over time")
-    page.add(_filled("gantt.html", COLOURS=colours, GROUP=escape(tier)))
+    page.add(
+        _filled("gantt.html", COLOURS=colours, GROUP=escape(run.tiers[1]), JUMPS=_jumps(run), LEFTOUT=left_out)
+    )
 
 
 def _filled(name: str, **parts: str) -> str:
@@ -124,10 +120,7 @@ def _filled(name: str, **parts: str) -> str:
 
 
 def _jumps(run: Record) -> str:
-    return "".join(
-        f'<option value="{time_s!r}"{" data-first" if place == 0 else ""}>{escape(words)}</option>'
-        for place, (time_s, words) in enumerate(moments(run))
-    )
+    return "".join(f'<option value="{time_s!r}">{escape(label)}</option>' for time_s, label in moments(run))
 
 
 def moments(run: Record) -> list[tuple[float, str]]:

@@ -32,10 +32,8 @@ class Course {
     Object.assign(this, facts, columns);
     this.total_gpus = this.machine_gpus.reduce((sum, gpus) => sum + gpus, 0);
     for (let row = 0; row < this.start.length; row++) this.end[row] += this.start[row];
-    for (let row = 0; row < this.wait_start.length; row++) this.wait_end[row] += this.wait_start[row];
     for (let row = 0; row < this.down_start.length; row++) this.down_end[row] += this.down_start[row];
     this.dated = this.epoch_s == null ? null : { epoch_s: this.epoch_s, zone: this.zone };
-    this.readLoads();
     this.number = new Map(this.job_id.map((name, place) => [name, place]));
     this.chooseGpus();
   }
@@ -59,39 +57,7 @@ class Course {
     }
   }
 
-  // The changes of each link's load, in order.
-  readLoads() {
-    this.changes = this.links.map(() => []);
-    this.load_link.forEach((link, row) => this.changes[link].push(row));
-  }
-
-  // The load of a link at an instant, 0 to 1.
-  load(link, tick) {
-    const rows = this.changes[link];
-    let low = 0, high = rows.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.load_time[rows[middle]] <= tick) low = middle + 1; else high = middle;
-    }
-    return low ? this.load_value[rows[low - 1]] / 1000 : 0;
-  }
-
   clock(tick) { return clock(tick * this.tick_s, this.dated); }
-
-  // What happens to a job at an instant: { doing: "runs", "waits", "before" or "after", from, to, rows }.
-  stateOf(job, tick) {
-    const pieces = [];
-    for (let row = 0; row < this.job.length; row++) if (this.job[row] === job) pieces.push([this.start[row], this.end[row], row]);
-    const now = pieces.filter(([from, to]) => from <= tick && tick < to);
-    if (now.length) return { doing: "runs", from: now[0][0], to: now[0][1], rows: now.map(([, , row]) => row) };
-    const waits = [];
-    for (let row = 0; row < this.wait_job.length; row++) if (this.wait_job[row] === job) waits.push([this.wait_start[row], this.wait_end[row]]);
-    const wait = waits.find(([from, to]) => from <= tick && tick < to);
-    if (wait) return { doing: "waits", from: wait[0], to: wait[1], rows: [] };
-    const all = [...pieces, ...waits];
-    const first = Math.min(...all.map(([from]) => from)), last = Math.max(...all.map(([, to]) => to));
-    return { doing: tick < first ? "before" : "after", from: last, to: first, rows: [] };
-  }
 
   userOf(job) { return this.job_user.length ? this.users[this.job_user[job]] : ""; }
 
@@ -117,28 +83,6 @@ class Course {
   }
 
   held(tick) { return Course.at(this.start, this.end, tick); }
-  waiting(tick) { return Course.at(this.wait_start, this.wait_end, tick); }
-  down(tick) { return Course.at(this.down_start, this.down_end, tick).map((row) => this.down_machine[row]); }
-
-  get moments() {
-    if (!this.sorted) {
-      const parts = [this.start, this.end, this.wait_start, this.down_start, this.down_end];
-      const all = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0));
-      parts.reduce((at, part) => (all.set(part, at), at + part.length), 0);
-      this.sorted = all.sort();
-    }
-    return this.sorted;
-  }
-
-  next(tick) {
-    const place = Course.before(this.moments, tick);
-    return place < this.moments.length ? this.moments[place] : tick;
-  }
-
-  previous(tick) {
-    const place = Course.before(this.moments, tick - 1) - 1;
-    return place >= 0 ? this.moments[place] : tick;
-  }
 
   tell(row) {
     const job = this.job[row];
@@ -178,9 +122,6 @@ class Paint {
     return found;
   }
 
-  // The colour of a link: from hardly used to full.
-  load(share) { return share > 0 ? this.ramp[Math.min(9, 1 + Math.floor(share * 9))] : this.free; }
-
   of(course, row, how) {
     const job = course.job[row];
     if (how === "tier") return this.series[TIER_COLOURS[course.tier[row] % 5]];
@@ -219,12 +160,4 @@ function colourLegend(host, course, how, paint) {
   } else {
     make(host, "li", { class: "soft" }, how === "user" ? "One colour per user." : "One colour per job. Choose a job to see its gang alone.");
   }
-}
-
-function loadLegend(host, paint) {
-  const item = make(host, "li", { class: "ramp" });
-  make(item, "span", {}, "uplinks 0");
-  const bar = make(item, "span", { class: "bar" });
-  for (let level = 1; level < 10; level++) make(bar, "i", { style: `background:${paint.ramp[level]}` });
-  make(item, "span", {}, "100 % of capacity");
 }

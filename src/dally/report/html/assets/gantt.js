@@ -1,14 +1,15 @@
-// GPUs over time: one line per GPU, one bar per gang, with zoom.
+// GPUs over time: one line per GPU, one bar per gang, with zoom, and a moment to look at.
 
 class Gantt {
-  constructor(box, course, paint, replay) {
-    Object.assign(this, { box, course, paint, replay });
+  constructor(box, course, paint) {
+    Object.assign(this, { box, course, paint, chosen: -1 });
     this.canvas = box.querySelector("canvas");
     this.how = box.querySelector("select.colour");
     this.which = box.querySelector("select.rows");
     this.first = course.start_s / course.tick_s;
     this.last = Math.max(course.end_s / course.tick_s, this.first + 1);
     [this.from, this.to] = [this.first, this.last];
+    this.tick = this.first;
     course.groups.forEach(([name], place) => make(this.which, "option", { value: place }, name));
     this.listen();
     this.resize();
@@ -19,6 +20,9 @@ class Gantt {
     on(".in", () => this.zoom(0.5));
     on(".out", () => this.zoom(2));
     on(".all", () => this.view(this.first, this.last));
+    const onChange = (query, act) => this.box.querySelector(query).addEventListener("change", (event) => act(event.target.value));
+    onChange(".jump", (value) => this.seek(Number(value) / this.course.tick_s));
+    onChange(".find", (value) => this.find(value.trim()));
     this.how.addEventListener("change", () => this.draw());
     this.which.addEventListener("change", () => this.resize());
     this.canvas.addEventListener("wheel", (event) => {
@@ -45,6 +49,7 @@ class Gantt {
     const acts = {
       "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), "0": () => this.view(this.first, this.last),
       ArrowLeft: () => this.view(this.from - step, this.to - step), ArrowRight: () => this.view(this.from + step, this.to + step),
+      Escape: () => this.choose(-1),
     };
     if (!acts[event.key]) return;
     event.preventDefault();
@@ -105,18 +110,18 @@ class Gantt {
     this.drawNow();
   }
 
-  // A copy of what is drawn: the line of the replay's time moves over it without drawing all bars again.
+  // A copy of what is drawn: the line of the moment moves over it without drawing all bars again.
   keep() {
     this.picture ||= document.createElement("canvas");
     this.picture.width = this.canvas.width;
     this.picture.height = this.canvas.height;
     this.picture.getContext("2d").drawImage(this.canvas, 0, 0);
-    this.chosen = this.replay.chosen;
+    this.drawnFor = this.chosen;
   }
 
   follow() {
     if (!this.pen) return;
-    if (this.chosen !== this.replay.chosen) return this.draw();
+    if (this.chosen !== this.drawnFor) return this.draw();
     const { pen } = this;
     pen.save();
     pen.setTransform(1, 0, 0, 1, 0, 0);
@@ -133,7 +138,7 @@ class Gantt {
     const drawn = new Float64Array(Math.max(this.lines, this.bottom) + 1).fill(-1);
     const gap = this.line >= 5 ? 1 : 0, tall = thin ? 1 : this.line - gap;
     const last = Course.before(course.start, this.to);
-    const chosen = this.replay.chosen;
+    const { chosen } = this;
     this.bars = 0;
     for (let row = 0; row < last; row++) {
       const line = this.lineOf.get(course.machine[row]);
@@ -192,8 +197,7 @@ class Gantt {
   }
 
   drawNow() {
-    if (!this.replay) return;
-    const at = this.x(this.replay.tick);
+    const at = this.x(this.tick);
     if (at < this.left || at > this.width) return;
     this.pen.fillStyle = this.paint.text;
     this.pen.fillRect(at - 0.75, 0, 1.5, this.bottom);
@@ -263,7 +267,53 @@ class Gantt {
 
   pick(event) {
     const row = this.rowAt(event);
-    this.replay.chosen = row < 0 ? -1 : this.course.job[row];
-    this.replay.seek(Math.max(this.first, this.tickAt(event)));
+    this.chosen = row < 0 ? -1 : this.course.job[row];
+    this.seek(this.tickAt(event));
+  }
+
+  choose(job) {
+    this.chosen = job;
+    this.seek(this.tick);
+  }
+
+  find(name) {
+    const job = this.course.number.get(name) ?? -1;
+    this.box.querySelector(".missing").textContent = name && job < 0 ? `no job ${name}` : "";
+    const row = this.course.job.indexOf(job);
+    this.chosen = job;
+    this.seek(row < 0 ? this.tick : this.course.start[row]);
+  }
+
+  // Makes an instant the moment shown, in sight, and says how things stood then.
+  seek(tick) {
+    const { course } = this;
+    this.tick = Math.min(this.last, Math.max(this.first, Math.floor(tick)));
+    const wide = this.to - this.from;
+    if (this.tick < this.from || this.tick > this.to) this.view(this.tick - wide / 2, this.tick + wide / 2);
+    const rows = course.held(this.tick);
+    const held = rows.reduce((sum, row) => sum + course.gpus[row], 0), jobs = new Set(rows.map((row) => course.job[row])).size;
+    const time_s = Math.round(this.tick * course.tick_s * 1000) / 1000;
+    const chosen = this.chosen < 0 ? "" : ` · job ${course.job_id[this.chosen]}: ${course.about(this.chosen)}`;
+    this.now = { time_s, held, jobs };
+    this.box.querySelector(".clock").textContent = course.clock(this.tick);
+    this.box.querySelector(".state").textContent = `${held.toLocaleString("en")} of ${course.total_gpus.toLocaleString("en")} GPUs held by ${jobs.toLocaleString("en")} ${jobs === 1 ? "job" : "jobs"}${chosen}`;
+    this.box.querySelector(".command").textContent = `dally view RUN_DIR --at ${time_s}`;
+    const job = this.chosen < 0 ? "" : `&job=${encodeURIComponent(course.job_id[this.chosen])}`;
+    this.box.querySelector(".here").setAttribute("href", `#t=${time_s}${job}`);
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.follow());
+  }
+
+  // Goes where an address says; false if it names no moment.
+  visit(address) {
+    const named = new URLSearchParams(address.replace(/^#/, ""));
+    const job = this.course.number.get(named.get("job"));
+    const time_s = Number(named.get("t"));
+    const timed = named.has("t") && Number.isFinite(time_s);
+    if (!timed && job === undefined) return false;
+    this.chosen = job === undefined ? -1 : job;
+    if (timed) this.seek((time_s + 0.0005) / this.course.tick_s);
+    else this.find(named.get("job"));
+    return true;
   }
 }

@@ -14,10 +14,9 @@ function drawCharts() {
 }
 
 function redrawCanvases() {
-  if (!dally.replay) return;
+  if (!dally.gantt) return;
   dally.paint.refresh();
   showColours();
-  dally.replay.draw();
   dally.gantt.draw();
 }
 
@@ -61,15 +60,13 @@ addEventListener("resize", () => {
     if (innerWidth === lastWidth) return;
     lastWidth = innerWidth;
     drawCharts();
-    if (dally.replay) { dally.replay.resize(); dally.gantt.resize(); }
+    if (dally.gantt) dally.gantt.resize();
   }, 120);
 });
 
 function showColours() {
-  for (const part of [dally.replay, dally.gantt]) {
-    colourLegend(part.box.querySelector(".legend"), dally.course, part.how.value, dally.paint);
-  }
-  if (dally.course.links.length) loadLegend(dally.replay.box.querySelector(".legend"), dally.paint);
+  const { box, course, how, paint } = dally.gantt;
+  colourLegend(box.querySelector(".legend"), course, how.value, paint);
 }
 
 async function startCourse() {
@@ -77,17 +74,11 @@ async function startCourse() {
   if (packed) {
     dally.course = new Course(json("course-facts"), await unpack(packed.textContent.trim()));
     dally.paint = new Paint();
-    dally.replay = new Replay(document.querySelector(".replay"), dally.course, dally.paint);
-    dally.gantt = new Gantt(document.querySelector(".gantt"), dally.course, dally.paint, dally.replay);
-    dally.replay.follow = () => {
-      cancelAnimationFrame(dally.frame);
-      dally.frame = requestAnimationFrame(() => dally.gantt.follow());
-    };
-    for (const part of [dally.replay, dally.gantt]) part.how.addEventListener("change", showColours);
+    dally.gantt = new Gantt(document.querySelector(".gantt"), dally.course, dally.paint);
+    dally.gantt.how.addEventListener("change", showColours);
     showColours();
-    const busiest = document.querySelector(".replay .jump option[data-first]");
-    if (busiest) dally.replay.seek(Number(busiest.value) / dally.course.tick_s);
-    const visit = () => { if (dally.replay.visit(location.hash)) document.getElementById("replay").scrollIntoView(); };
+    dally.gantt.seek(Number(document.querySelector(".gantt .jump").value) / dally.course.tick_s);
+    const visit = () => { if (dally.gantt.visit(location.hash)) document.getElementById("gpus").scrollIntoView(); };
     addEventListener("hashchange", visit);
     visit();
   }

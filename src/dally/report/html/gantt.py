@@ -1,4 +1,4 @@
-"""What the replay and the GPU chart of a run need: who held which machines when, who waited, what was down."""
+"""What the chart of GPUs over time needs: which gang held which machines when, and what was down."""
 
 from __future__ import annotations
 
@@ -10,30 +10,25 @@ import polars as pl
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.report.html.pack import pack
-from dally.report.html.uplinks import uplinks_of
-from dally.report.html.wait_reasons import ASCENDING, reasons_of
-from dally.report.stays import outages, stays, waits
+from dally.report.stays import outages, stays
 
-MOST_PIECES = 300_000  # of gangs on machines, and of waits: a page with more takes too long to open
+MOST_PIECES = 300_000  # of gangs on machines: a page with more takes too long to open
 TICKS = 2**31
 
 
 @dataclass(frozen=True)
-class Replay:
+class GanttData:
     """The packed columns, and what the page must know of them."""
 
     packed: str
     facts: dict[str, Any]
 
 
-def replay_of(run: Record, end_s: float) -> Replay:
+def gantt_data(run: Record, end_s: float) -> GanttData:
     """Everything that the page shows of a run's course."""
     tick_s = max(end_s / TICKS, 0.001)
     kept, left_out, hidden = _longest(stays(run, end_s))
-    kept_waits, waits_left_out, _ = _longest(waits(run, end_s).with_columns(pl.lit(1).alias("gpus")))
     jobs, names = _jobs(run)
-    loads, links = uplinks_of(run, tick_s)
-    reasons, told = reasons_of(run, tick_s)
     columns = {
         "start": _ticks(kept["from_s"], tick_s),
         "end": _lengths(kept, tick_s),
@@ -41,13 +36,8 @@ def replay_of(run: Record, end_s: float) -> Replay:
         "machine": kept["machine"].to_list(),
         "gpus": kept["gpus"].to_list(),
         "tier": kept["tier"].to_list(),
-        "wait_start": _ticks(kept_waits["from_s"], tick_s),
-        "wait_end": _lengths(kept_waits, tick_s),
-        "wait_job": kept_waits["job"].to_list(),
         **jobs,
         **_outages(run, end_s, tick_s),
-        **loads,
-        **reasons,
     }
     topology = run.topology
     facts = {
@@ -60,16 +50,12 @@ def replay_of(run: Record, end_s: float) -> Replay:
         "groups": _groups(run),
         "left_out": left_out,
         "hidden_share": round(hidden, 4),
-        "waits_left_out": waits_left_out,
         "network": run.summary.get("comm_s", 0.0) > 0.0,
         "epoch_s": run.summary.get("epoch_s"),
         "zone": run.scenario.zone,
         **names,
-        **links,
-        **told,
     }
-    ascending = ("start", "wait_start", "down_start", "load_time", *ASCENDING)
-    return Replay(pack(columns, ascending, {"job_id": run.jobs["job_id"].to_list()}), facts)
+    return GanttData(pack(columns, ("start", "down_start"), {"job_id": run.jobs["job_id"].to_list()}), facts)
 
 
 def _jobs(run: Record) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
