@@ -6,7 +6,10 @@ WHEEL := $(VENV)/wheel
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.lua' -o -name '*.html' -o -name '*.css' -o -name '*.js')
 
-.PHONY: install demo browser test uncompiled compiled wheel lint bench docs site clean
+# No run without an end: a test has 5 minutes of its own (pyproject.toml), all of a target's have these.
+LIMIT := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=60 18m)
+
+.PHONY: install demo browser test test-profile uncompiled compiled wheel lint bench docs site clean
 
 install: $(VENV)/installed
 
@@ -23,8 +26,8 @@ $(VENV)/packages: $(VENV)/compiler
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt
 	touch $@
 
-# As large as all the others together, and only some tests of `dally profile` need it.
-$(VENV)/torch: $(VENV)/packages | $(VENV)/installed
+# 5 GB, more than all the others together, which only the tests of real steps need.
+$(VENV)/torch: $(VENV)/packages
 	$(BIN)/python scripts/requirements.py profile > $(VENV)/requirements-torch.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		-r $(VENV)/requirements-torch.txt
@@ -61,20 +64,24 @@ BOTH_WAYS := tests/cluster tests/engine tests/metrics tests/perf tests/policies 
 
 uncompiled: $(VENV)/packages
 	@echo "== uncompiled"
-	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(BIN)/pytest -n 2 $(BOTH_WAYS)
+	PYTHONPATH=$(CURDIR)/src DALLY_EXPECT=uncompiled $(LIMIT) $(BIN)/pytest -n 2 $(BOTH_WAYS)
 
 # All of it, compiled. Some only wait, for Slurm or Kubernetes: four at a time, each of those with its like.
-compiled: install $(VENV)/torch
+compiled: install
 	@echo "== compiled"
-	DALLY_EXPECT=compiled $(BIN)/pytest -n 4
+	DALLY_EXPECT=compiled $(LIMIT) $(BIN)/pytest -n 4
+
+# `dally profile` with torch: real steps of small models on the CPU. Not part of `test`.
+test-profile: $(VENV)/torch
+	PYTHONPATH=$(CURDIR)/src $(LIMIT) $(BIN)/pytest -m torch tests/cli/test_profile.py
 
 wheel: install
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
-	$(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
+	$(LIMIT) $(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
 
 # Two at a time: the compiler takes one core for minutes, and so does the installation of packages.
 test: browser
-	$(MAKE) -j 2 install $(VENV)/torch lint site uncompiled wheel
+	$(MAKE) -j 2 install lint site uncompiled wheel
 	$(MAKE) compiled
 
 bench: install

@@ -15,7 +15,7 @@ from hypothesis import settings
 from dally import is_compiled
 from tests.examples import many
 
-# Threads of torch and scikit-learn spin while others work: there are more processes than cores already.
+# Threads of scikit-learn and torch spin while others work: there are more processes than cores already.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("dally", deadline=None, derandomize=True, database=None, max_examples=many(100))
 settings.load_profile("dally")
@@ -31,6 +31,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+DIED = pytest.StashKey[bool]()
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -54,6 +55,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.together import Together
 
     return Together(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+    """A test that ended its process, by a crash or at its time limit, ends the run: others need not go on."""
+    pytest.exit(f"{crashitem} ended its process", 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    if error:
+        node.config.stash[DIED] = True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that died between tests is a failure, too."""
+    if session.config.stash.get(DIED, False):
+        session.exitstatus = session.exitstatus or 1
 
 
 def pytest_collection_finish() -> None:

@@ -9,7 +9,6 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER = {
     "tests/cli/test_compare_renderings.py": "a comparison",
     "tests/cli/test_live_commands.py": "a daemon",
-    "tests/cli/test_profile.py": "torch",
     "tests/engine/test_determinism.py": "runs of both builds",
     "tests/live/test_backends.py::test_kube": "Kubernetes",
     "tests/live/test_backends.py::test_slurm": "Slurm",

@@ -1,8 +1,9 @@
-"""`dally profile`: what it refuses, and, where torch is, that what it measures can be used."""
+"""`dally profile`: what it refuses, and with torch (`make test-profile`) that what it measures can be used."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from dally.cli.main import app
 from dally.errors import InputError
 from dally.perf.profiles import find_profile, load_profiles
+from dally.profiling.hardware import short_name
 
 MODULE = """
 import torch
@@ -20,12 +22,6 @@ def build(batch):
 def wrong(batch):
     return torch.nn.Linear(8, 4)
 """
-
-
-@pytest.fixture(scope="module")
-def torch() -> None:
-    """Where it is: to import it takes seconds."""
-    pytest.importorskip("torch", reason="torch is not installed")
 
 
 def run(*arguments: str) -> str:
@@ -68,7 +64,28 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         run("--model", "tiny-mlp")
 
 
-@pytest.mark.usefixtures("torch")
+DIES = """
+import json, os, sys
+for question in map(json.loads, sys.stdin):
+    if question["step"]["precision"] == "amp":
+        os.abort()
+    print(json.dumps({"measured": {"model": "tiny-mlp", "batch": 4, "precision": "fp32"}}), flush=True)
+"""
+
+
+def test_a_measurement_that_dies_is_an_error_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dally.extras.find_spec", lambda name: name)
+    monkeypatch.setattr("dally.profiling.measuring.CHILD", (sys.executable, "-c", DIES))
+    raw = tmp_path / "raw.jsonl"
+    result = CliRunner().invoke(app, ["profile", "--model", "tiny-mlp", "--batch", "4", "--raw", str(raw)])
+    assert result.exit_code == 1
+    assert "dally: tiny-mlp: batch 4, amp: the process that measures was killed by SIGABRT\n" in result.stderr
+    assert [json.loads(line)["precision"] for line in raw.read_text().splitlines()] == ["fp32"]
+
+
+@pytest.mark.torch
 def test_a_measured_model_is_ready_for_use(tmp_path: Path) -> None:
     mine, raw = tmp_path / "mine.toml", tmp_path / "raw.jsonl"
     words = ("--device", "cpu", "--steps", "3", "--out", str(mine), "--raw", str(raw))
@@ -81,7 +98,7 @@ def test_a_measured_model_is_ready_for_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny-decoder", "tiny-mixture", "tiny-dlrm"])
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 def test_every_kind_of_model_can_be_measured(name: str) -> None:
     told = json.loads(run("--model", name, "--device", "cpu", "--steps", "2", "--json"))["steps"]
     assert len(told) == 4
@@ -91,7 +108,7 @@ def test_every_kind_of_model_can_be_measured(name: str) -> None:
         assert one["flops"] > 0
 
 
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 def test_models_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_model.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
@@ -117,8 +134,5 @@ def test_models_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("Some Chip", "some-chip"),
     ],
 )
-@pytest.mark.usefixtures("torch")
 def test_gpus_are_called_as_in_the_catalogue(told: str, short: str) -> None:
-    from dally.profiling.hardware import short_name
-
     assert short_name(told) == short

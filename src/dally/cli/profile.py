@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,8 +13,10 @@ from dally.cli.output import print_table
 from dally.errors import InputError
 
 if TYPE_CHECKING:
-    from dally.profiling.builtin import Task
+    from dally.profiling.builtin import Builtin
     from dally.profiling.catalogue_text import About
+    from dally.profiling.measuring import Asked
+    from dally.profiling.records import Record
 
 EXAMPLES = """Examples:
 
@@ -57,6 +57,7 @@ def profile(
 ) -> None:
     """Measure a model's training step on the GPUs at hand: passes, buckets, memory, optimiser."""
     from dally.profiling.builtin import PRECISIONS, find_builtin
+    from dally.profiling.measuring import Asked
 
     if listed:
         _list(as_json)
@@ -75,13 +76,14 @@ def profile(
     precisions = precision or list(builtin.precisions if builtin else ("fp32", "amp"))
     called = name or model or module.partition(":")[0].rpartition(".")[2]
     about = _about(model, kind, unit)
-    build = _builder(model, module)
-    records = [
-        _measured(called, build, size, one, builtin.optimizer if builtin else optimizer, device, steps, graph, raw)
+    _need_packages(builtin)
+    stepping = builtin.optimizer if builtin else optimizer
+    asked = [
+        Asked(called, model, module, size, one, stepping, device, steps, graph)
         for one in precisions
         for size in batches
     ]
-    reduced = _reduced(device, processes)
+    records, reduced = _measured(asked, processes, raw)
     if out:
         _write(out, records, about, reduced)
     if as_json:
@@ -90,20 +92,13 @@ def profile(
         _show(records, reduced)
 
 
-def _builder(model: str, module: str) -> Callable[[int], Task]:
+def _need_packages(builtin: Builtin | None) -> None:
     from dally.extras import need
-    from dally.profiling.builtin import builder, builtin_builder, find_builtin
 
     need("torch", WHAT)
-    if model:
-        builtin = find_builtin(model)
-        for module_name, package in (("vision_models", "torchvision"), ("text_models", "transformers")):
-            if builtin.build.startswith(module_name):
-                need(package, f"{WHAT} --model {model}")
-        return builtin_builder(builtin)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return builder(module)
+    for module_name, package in (("vision_models", "torchvision"), ("text_models", "transformers")):
+        if builtin and builtin.build.startswith(module_name):
+            need(package, f"{WHAT} --model {builtin.name}")
 
 
 def _about(model: str, kind: str, unit: str) -> About:
@@ -119,45 +114,26 @@ def _about(model: str, kind: str, unit: str) -> About:
     return About(own.kind, own.unit, all_to_all_bytes=own.all_to_all_bytes, all_to_all_gpus=own.all_to_all_gpus)
 
 
-def _measured(
-    name: str, build: Callable[[int], Task], batch: int, precision: str, optimizer: str, device: str, steps: int,
-    graph: bool, raw: Path | None,
-) -> dict[str, Any]:  # fmt: skip
-    from dally.profiling.measure import Setting, measured, usable_device
+def _measured(asked: list[Asked], processes: int, raw: Path | None) -> tuple[list[Record], list[tuple[int, float]]]:
+    """Records and all-reduces; what ends the process that measures is told, and ends the command with code 1."""
+    from dally.profiling.measuring import Measuring, MeasuringError
     from dally.profiling.records import append_record
-    from dally.profiling.training_step import Timing
 
-    typer.echo(f"{name}: batch {batch}, {precision} …", err=True)
-    timing = Timing(steps=steps, warmup=min(4, steps), ready_steps=min(5, steps))
-    setting = Setting(batch, precision, optimizer, graph)
-    record = measured(name, build, setting, usable_device(device), timing) | {"command": _command()}
-    if raw:
-        append_record(raw, record)
-    return record
-
-
-def _command() -> str:
-    return " ".join(["dally", *sys.argv[1:]])
-
-
-def _reduced(device: str, processes: int) -> list[tuple[int, float]]:
-    """All-reduce times: among all GPUs if there are several, among processes of a CPU if asked."""
-    import torch
-
-    from dally.profiling.measure import usable_device
-
-    used = usable_device(device)
-    count = processes or (torch.cuda.device_count() if used == "cuda" else 0)
-    if used == "cuda" and count > torch.cuda.device_count():
-        raise InputError(f"--processes {processes}: there are {torch.cuda.device_count()} GPUs")
-    if count < 2:
-        return []
-    from dally.profiling.all_reduce import all_reduce_times
-
-    return all_reduce_times(used, count)
+    records: list[Record] = []
+    try:
+        with Measuring() as measuring:
+            for one in asked:
+                typer.echo(f"{one.told()} …", err=True)
+                records.append(measuring.record(one) | {"command": " ".join(["dally", *sys.argv[1:]])})
+                if raw:
+                    append_record(raw, records[-1])
+            return records, measuring.all_reduces(asked[0].device, processes)
+    except MeasuringError as error:
+        typer.echo(f"dally: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
-def _write(out: Path, records: list[dict[str, Any]], about: About, reduced: list[tuple[int, float]]) -> None:
+def _write(out: Path, records: list[Record], about: About, reduced: list[tuple[int, float]]) -> None:
     from dally.profiling.catalogue_text import catalogue_text
     from dally.whole_file import whole_file
 
@@ -169,7 +145,7 @@ def _write(out: Path, records: list[dict[str, Any]], about: About, reduced: list
         file.write(text.encode())
 
 
-def _show(records: list[dict[str, Any]], reduced: list[tuple[int, float]]) -> None:
+def _show(records: list[Record], reduced: list[tuple[int, float]]) -> None:
     rows = [
         [
             record["model"], record["gpu"], record["precision"], f"{record['batch']:,}",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
 from datetime import UTC, datetime
 
-import torch
+from dally.profiling.measuring import MAX_ISA
 
 KNOWN = re.compile(r"(?:^|[^a-z0-9])((?:gh|gb|rtx|gtx|mi|[abhlptv])\s?\d{1,4}(?:s|x|ti)?)(?:[^a-z0-9]|$)")
 
@@ -19,14 +20,17 @@ def short_name(device_name: str) -> str:
 
 
 def where(device: str) -> dict[str, str]:
-    """What stands beside every figure."""
+    """What stands beside every figure; of a CPU also to which instructions it was limited."""
+    import torch
+
+    limit = os.environ.get(MAX_ISA, "") if device == "cpu" else ""
     return {
         "gpu": short_name(torch.cuda.get_device_name()) if device == "cuda" else "cpu",
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
         "driver": _driver() if device == "cuda" else "none",
         "torch": str(torch.__version__),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
+    } | ({"max_isa": limit} if limit else {})
 
 
 def _driver() -> str:
