@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from dally.errors import InputError
 from dally.model import INFINITY, Job
-from dally.quotas.from_jobs import completed, queues_from_jobs
 from dally.quotas.queues_text import to_toml
 from dally.quotas.toml_file import parse_queues, read_queues
-from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota, with_parents
+from dally.quotas.tree import Budget, Makes, QueueNode, QueueTree, Quota, with_parents
 
 EXAMPLE = """\
 [queues.research]
@@ -144,13 +143,12 @@ def test_refused_with_the_place(text: str, said: str) -> None:
 
 def test_a_queue_for_every_account() -> None:
     jobs = [job(account=name) for name in ("b", "a", "b", "", "x/y", "x-y")]
-    tree = queues_from_jobs(jobs, "account", QueueNode("all", weight=2.0))
+    tree = QueueTree([], makes=Makes("account", QueueNode("all", weight=2.0)))
+    assert [tree.queue_of(each) for each in jobs] == [""] * 6, "nobody has come yet"
+    assert [tree.leaf_for(each) for each in jobs] == ["all/b", "all/a", "all/b", "", "all/x-y", "all/x-y-2"]
     assert list(tree.nodes) == ["all", "all/b", "all/a", "all/x-y", "all/x-y-2"]
-    assert tree.nodes["all/a"].weight == 2.0
-    assert tree.nodes["all"].weight == 1.0
-    assert [tree.queue_of(each) for each in jobs] == ["all/b", "all/a", "all/b", "", "all/x-y", "all/x-y-2"]
-    with pytest.raises(InputError, match="unknown fact of a job 'team'"):
-        queues_from_jobs(jobs, "team")
+    assert (tree.nodes["all/a"].weight, tree.nodes["all"].weight) == (2.0, 1.0)
+    assert [tree.queue_of(each) for each in jobs] == [tree.leaf_for(each) for each in jobs]
 
 
 def test_accounts_are_made_of_what_no_queue_claims() -> None:
@@ -159,11 +157,19 @@ def test_accounts_are_made_of_what_no_queue_claims() -> None:
     )
     assert "make" in to_toml(tree)
     assert to_toml(parse_queues(FILE, to_toml(tree))) == to_toml(tree)
-    whole = completed(tree, [job(user="x"), job(user="y")])
-    assert list(whole.nodes) == ["a", "people", "people/y"]
-    assert whole.makes is None
-    assert whole.nodes["people/y"].quotas == {"": Quota(limit=4.0)}
-    assert completed(whole, []) is whole
+    assert [tree.leaf_for(job(user=name)) for name in "xy"] == ["a", "people/y"]
+    assert list(tree.nodes) == ["a", "people", "people/y"]
+    assert tree.nodes["people/y"].quotas == {"": Quota(limit=4.0)}
+
+
+def test_a_queue_below_which_others_are_made_holds_no_jobs() -> None:
+    tree = parse_queues(FILE, '[accounts]\nmake = "user"\nunder = "people"\n[queues.people]\nlimit = 8\n')
+    named = job(user="")
+    named.queue = "people"
+    assert tree.leaf_for(named) == ""
+    above = parse_queues(FILE, '[accounts]\nmake = "account/user"\n[queues.nlp]\nmatch = {account = "x"}\n')
+    stranger = job(user="ada", account="nlp")
+    assert above.leaf_for(stranger) == "nlp-ada", "nlp claims jobs of its own"
 
 
 AMOUNT = st.integers(0, 5).map(float) | st.floats(0.0, 1e6)

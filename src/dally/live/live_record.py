@@ -115,7 +115,7 @@ class LiveRecord(Record):
             return ""
         tree = read_quotas(Path(self._setup.queues))
         job = job_of(told_of(self._row), self._row["number"], self._begun_s, self._setup.usual_model)
-        return tree.queue_of(job)
+        return tree.leaf_for(job)
 
     def _job(self, row: dict[str, Any]) -> dict[str, Any]:
         told, clocks = told_of(row), row["clocks"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dally.model import INFINITY, Job
@@ -54,7 +54,7 @@ class QueueNode:
 
 @dataclass(frozen=True)
 class Makes:
-    """Queues that are made of the jobs: one for each value of a fact; see `from_jobs.completed`."""
+    """Queues that are made of the jobs: one for each value of a fact, when the first job with it comes."""
 
     fact: str
     template: QueueNode  # its path is that of the queue they belong to; empty: none
@@ -72,22 +72,34 @@ class QueueTree:
         classes: Mapping[str, float] | None = None,
     ) -> None:
         self.source = source  # the file they come from
-        self.makes = makes  # what is still to be made of the jobs
+        self.makes = makes  # what is made of jobs that no queue claims
         self.classes = dict(classes or {})  # priority classes: jobs of at least that priority, by name
         self.notes = tuple(notes)  # what the file says that has no place here
-        self.nodes = {node.path: node for node in nodes}
-        self.children: dict[str, list[str]] = {path: [] for path in ("", *self.nodes)}
+        self.nodes: dict[str, QueueNode] = {}
+        self.children: dict[str, list[str]] = {"": []}
         for node in nodes:
-            self.children[node.parent].append(node.path)
+            self._add(node)
         self._by_fact: dict[tuple[str, str], str] = {}
         for path in self.leaves():
-            for fact, values in self.nodes[path].matches.items():
-                for value in values:
-                    self._by_fact.setdefault((fact, value), path)
+            self._claim(path)
+
+    def _add(self, node: QueueNode) -> None:
+        self.nodes[node.path] = node
+        self.children[node.path] = []
+        self.children[node.parent].append(node.path)
+
+    def _claim(self, leaf: str) -> None:
+        for fact, values in self.nodes[leaf].matches.items():
+            for value in values:
+                self._by_fact.setdefault((fact, value), leaf)
 
     def leaves(self) -> list[str]:
         """Queues that hold jobs, in the order written."""
-        return [path for path in self.nodes if not self.children[path]]
+        return [path for path in self.nodes if self.is_leaf(path)]
+
+    def is_leaf(self, path: str) -> bool:
+        """Whether the queue holds jobs: it has none below it, and none will be made there."""
+        return not self.children[path] and (self.makes is None or self.makes.template.path != path)
 
     def above(self, path: str) -> Iterator[QueueNode]:
         """The queue itself and those above it, closest first."""
@@ -106,11 +118,31 @@ class QueueTree:
             if not value:
                 continue
             found = self._by_fact.get((fact, value))
-            if found is None and fact == "queue" and value in self.nodes and not self.children[value]:
+            if found is None and fact == "queue" and value in self.nodes and self.is_leaf(value):
                 found = value
             if found is not None:
                 return found
         return None
+
+    def leaf_for(self, job: Job) -> str:
+        """The leaf of a job that comes: as `queue_of` has it, or the one that is made for it now."""
+        value = fact_of(job, self.makes.fact) if self.makes is not None and self.claimed(job) is None else ""
+        return self._made(value, self.makes) if value and self.makes is not None else self.queue_of(job)
+
+    def _made(self, value: str, makes: Makes) -> str:
+        """Another leaf like the template, and those above it that nobody wrote down."""
+        name = value.strip() if makes.fact == "account/user" else value.strip().replace("/", "-")
+        above, _, own = "/".join(filter(None, (makes.template.path, name))).rpartition("/")
+        if above in self.nodes and self.nodes[above].matches:  # only a leaf holds jobs
+            above, own = "", f"{above}-{own}".replace("/", "-")
+        path, number = "/".join(filter(None, (above, own))), 2
+        while path in self.nodes:
+            path, number = "/".join(filter(None, (above, f"{own}-{number}"))), number + 1
+        for node in with_parents([replace(makes.template, path=path, matches={makes.fact: (value,)})]):
+            if node.path not in self.nodes:
+                self._add(node)
+        self._claim(path)
+        return path
 
 
 def fact_of(job: Job, fact: str) -> str:

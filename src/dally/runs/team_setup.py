@@ -40,10 +40,12 @@ def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, n
 
 
 def _tree(queues: str, jobs: list[Job]) -> QueueTree:
-    from dally.quotas.from_jobs import completed  # most runs have no queues, and every command starts here
-    from dally.quotas.known_formats import read_quotas
+    from dally.quotas.known_formats import read_quotas  # most runs have no queues, and every command starts here
 
-    return completed(read_quotas(Path(queues)), jobs)
+    tree = read_quotas(Path(queues))
+    for job in jobs:
+        tree.leaf_for(job)
+    return tree
 
 
 def idle_quotas(queues: str, jobs: list[Job], topology: Topology) -> dict[str, int]:
