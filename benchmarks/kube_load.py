@@ -33,7 +33,7 @@ from dally.live.scheduler import Scheduler, Turn
 from dally.live.setup import Setup
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
-from dally.live.why_waiting import Reasons
+from dally.report.explanation.waiting import Reasons
 
 THREADS = 8
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.explain import Line, Stories, Wait
+from dally.report.explanation.history import Line, Stories, Wait
 from dally.report.time_text import span
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.report.html.build import build_page, write_page
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dally.policies.registry import POLICIES
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.runs.scenario import Scenario
 from tests.report.test_explain import simulate, trace_of
 

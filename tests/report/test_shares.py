@@ -12,7 +12,7 @@ from dally.metrics.comparison import compare_rows
 from dally.metrics.row import row_of
 from dally.metrics.simulated import Simulated
 from dally.report.comparison_tables import to_markdown, to_values
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.report.html.run_page import run_page
 from dally.report.html.team_section import share_chart
 from dally.report.share_tables import sharing_lines

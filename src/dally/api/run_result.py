@@ -17,7 +17,7 @@ from dally.whole_file import write_whole
 if TYPE_CHECKING:
     import polars as pl
 
-    from dally.report.explain import Stories
+    from dally.report.explanation.history import Stories
     from dally.report.figures import Look
 
 
@@ -87,7 +87,7 @@ class RunResult:
 
     @cached_property
     def _stories(self) -> Stories:
-        from dally.report.explain import Stories
+        from dally.report.explanation.history import Stories
 
         return Stories(self._record)
 

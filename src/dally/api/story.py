@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from dally.report.explain import Line
+from dally.report.explanation.history import Line
 
 if TYPE_CHECKING:
     import polars as pl

@@ -48,7 +48,7 @@ def explain(
             raise InputError("of the running scheduler, give a job; --at and --waiting need --run")
         _asked(Server(server, token_file), job, as_json)
         return
-    from dally.report.explain import Stories
+    from dally.report.explanation.history import Stories
     from dally.runs.folder import FolderRecord
 
     if at is not None and not 0.0 <= at < float("inf"):

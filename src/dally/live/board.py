@@ -13,9 +13,9 @@ from dally.live.roster import Roster
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
-from dally.live.why_waiting import Offer, Reasons, Why
 from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.tuning import Timers
+from dally.report.explanation.waiting import Offer, Reasons, Why
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class JobLine:
     preemptions: int
     migrations: int
     why: str  # it waits
-    reason: str  # of `why`, as why_waiting.py names them
+    reason: str  # of `why`, as explanation.waiting names them
     next_s: float | None  # when it takes a farther place
     held_by: str = ""  # who put it on hold here; empty: nobody did
     first_by: str = ""  # who put it first in line

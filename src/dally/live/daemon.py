@@ -14,8 +14,8 @@ from dally.live.backends.base import Backend, BackendError
 from dally.live.board import Board, board_of
 from dally.live.scheduler import Scheduler, Turn
 from dally.live.store.database import StoreError
-from dally.live.why_waiting import Reasons
 from dally.report.by_hand import ACT
+from dally.report.explanation.waiting import Reasons
 
 PAUSE_S: Final = 1.0  # between two looks at the backend, of the wall clock
 PRUNE_EVERY_S: Final = 3600.0

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.live_record import LiveRecord
 from dally.metrics.record import Record
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
 from dally.web.bodies import Explanation, Job, Spent, StoryLine
 from dally.web.queue_routes import find

@@ -99,7 +99,10 @@ def check(board: Board, run: Simulated, at_s: float) -> None:
 @given(case=cases(), policy=st.sampled_from(POLICIES), shares=st.lists(st.floats(0.0, 1.0), max_size=4))
 def test_every_board_says_what_the_log_does(case: Case, policy: str, shares: list[float]) -> None:
     run = run_of(case, policy)
-    with patch("dally.web.replay.course.LEAST_APART", 5), patch("dally.web.replay.course.MOST_MARKS", 1000):
+    with (
+        patch("dally.report.explanation.course.LEAST_APART", 5),
+        patch("dally.report.explanation.course.MOST_MARKS", 1000),
+    ):
         boards = Boards(run)
     times = run.all_events["time_s"].to_list() or [0.0]  # it may have been stopped before anything happened
     moments = {run.end_s * share for share in shares} | {times[int(share * (len(times) - 1))] for share in shares}

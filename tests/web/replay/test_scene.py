@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.runs.folder import FolderRecord
 from dally.web.replay.replay_scene import ReplayScene
 from dally.web.tokens import USER, VIEWER, Caller

@@ -14,7 +14,7 @@ from dally.metrics.distribution import most_delayed
 from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.explain import Stories
+from dally.report.explanation.history import Stories
 from dally.report.html.gantt import gantt_data
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset

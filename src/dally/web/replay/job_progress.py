@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from dally.metrics.record import Record
+from dally.report.explanation.course import GONE, RUNS, Course
 from dally.runs.assemble import TierSlowdowns
 from dally.web.bodies import Spent
-from dally.web.replay.course import GONE, RUNS, Course
 
 
 class Progress:

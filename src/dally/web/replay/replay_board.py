@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dally.live.board import Board, JobLine, NodeLine
-from dally.live.why_waiting import Why
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.model import NEVER
-from dally.web.replay.course import HELD, RUNS, WAITS, Course
+from dally.report.explanation.course import HELD, RUNS, WAITS, Course
+from dally.report.explanation.decisions import Told
+from dally.report.explanation.waiting import Why
 from dally.web.replay.job_progress import Progress
-from dally.web.replay.told import Told
 
 
 class Waiting(NamedTuple):

@@ -15,15 +15,15 @@ import polars as pl
 from dally.cluster.topology import Topology
 from dally.live.board import Board
 from dally.live.trend_sampler import point_of
-from dally.live.why_waiting import Why
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import Point, Trends
-from dally.report.explain import Stories
+from dally.report.explanation.course import GONE
+from dally.report.explanation.history import Stories
+from dally.report.explanation.latest import NONE, Latest
+from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
 from dally.web.bodies import Eta, Explanation, Job, StoryLine
-from dally.web.replay.course import GONE
-from dally.web.replay.latest import NONE, Latest
 from dally.web.replay.replay_board import Boards
 from dally.web.replay.run_trends import RunTrends
 from dally.web.tokens import Caller

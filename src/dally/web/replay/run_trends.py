@@ -10,7 +10,7 @@ import polars as pl
 from dally.metrics.over_time import fragmentation, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import SIZE_CLASSES, SLOT_SIZES, Point, Trends, size_class, trends_of
-from dally.web.replay.course import RUNS, WAITS
+from dally.report.explanation.course import RUNS, WAITS
 from dally.web.replay.replay_board import Boards
 
 

@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from dally.live.why_waiting import TURN, Reasons, Waiter, Why
 from dally.metrics.record import Record
 from dally.model import INFINITY
+from dally.report.explanation.latest import NONE, Latest
+from dally.report.explanation.waiting import TURN, Reasons, Waiter, Why
 from dally.report.stall_words import stall_words
-from dally.web.replay.latest import NONE, Latest
 
 DEMAND: Final = ["gpus", "group", "demand_kind"]
 OFFERED: Final = (*DEMAND, "tier", "timers_s")

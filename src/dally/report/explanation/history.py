@@ -12,7 +12,7 @@ import polars as pl
 from dally.errors import InputError
 from dally.metrics.record import Record
 from dally.report.by_hand import ACT, BY_WORD, HOLDS
-from dally.report.instant import ASIDE, BEGINS_TO_WAIT, WAITS_ON, Instant, Occupancy
+from dally.report.explanation.instant import ASIDE, BEGINS_TO_WAIT, WAITS_ON, Instant, Occupancy
 from dally.report.time_text import run_stamp, span
 from dally.runs.assemble import tier_slowdowns
 

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from dally.metrics.record import Record
-from dally.web.replay.latest import NONE, Latest
+from dally.report.explanation.latest import NONE, Latest
 
 # What an act makes of a job.
 WAITS: Final = 0

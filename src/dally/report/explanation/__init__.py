@@ -1,0 +1,1 @@
+"""Why jobs wait and what happened to them, from decision records, for the terminal, the API and pages."""
