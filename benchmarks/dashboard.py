@@ -44,10 +44,10 @@ class Turns:
         self.at_s: dict[int, float] = {}
         self.cpu_s: list[float] = []
         self._service = service
-        service.daemon.watchers.insert(0, self._turned)
+        service.daemon.watchers.insert(0, self._on_cycle)
 
-    def _turned(self, _turn: Any, cpu_s: float) -> None:
-        self.at_s[self._service.daemon.board.turn] = time.monotonic()
+    def _on_cycle(self, _turn: Any, cpu_s: float) -> None:
+        self.at_s[self._service.daemon.status.cycle] = time.monotonic()
         self.cpu_s.append(cpu_s)
 
 
@@ -75,7 +75,7 @@ def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns
         service.daemon.watchers.append(refill)
         for _ in range(40):  # until some jobs end in every turn
             backend.now_s += LONG_S / 20
-            service.daemon.turn()
+            service.daemon.run_cycle()
         backend.live = True
         daemon = threading.Thread(target=service.daemon.run)
         daemon.start()
@@ -124,13 +124,13 @@ def measure_streams(machines: int, jobs: int, streams: int, seconds: float) -> N
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         cpu_s, took_s = time.process_time() - cpu_s, time.monotonic() - began
         of_turns_s = sum(turns.cpu_s[first:])
-        board = service.daemon.board
+        status = service.daemon.status
     came: list[dict[int, float]] = [{int(turn): at for turn, at in row.items()} for row in json.loads(done.stdout)]
     delays = [at - turns.at_s[turn] for row in came for turn, at in row.items()]
     whole = max((set(row) for row in came), key=len)
     missed = sum(len(whole) - len(row) for row in came)
     gaps = [later - earlier for row in came for earlier, later in pairwise(row.values())]
-    print(f"{streams} streams for {seconds:g} s, {len(board.nodes)} machines, {len(board.jobs)} jobs:")
+    print(f"{streams} streams for {seconds:g} s, {len(status.nodes)} machines, {len(status.jobs)} jobs:")
     print(f"  messages a stream        {len(whole)}, missed in all {missed}")
     print(f"  after the turn           {percentiles(delays)}")
     print(f"  longest silence          {max(gaps):.2f} s")
@@ -159,8 +159,8 @@ def measure_pages(machines: int, jobs: int, turns: int) -> None:
             script_ms = 1000 * (_script_s(devtools) - before) / (page.evaluate("dally.turn") - turn)
             print(
                 f"{path:22} first paint {paint_ms:5.0f} ms, live {ready_ms:5.0f} ms, script of an update "
-                f"{script_ms:5.1f} ms ({len(service.daemon.board.nodes)} machines, "
-                f"{len(service.daemon.board.jobs)} jobs)"
+                f"{script_ms:5.1f} ms ({len(service.daemon.status.nodes)} machines, "
+                f"{len(service.daemon.status.jobs)} jobs)"
             )
             page.context.close()
         browser.close()

@@ -1,4 +1,4 @@
-"""The Kubernetes backend under load, on a real API server: CPU of a turn with reading, pods bound a second, memory.
+"""The Kubernetes backend under load, on a real API server: CPU of a cycle, pods bound a second, memory.
 
 usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3500] [--pods 8000] [--seconds 60]
 
@@ -28,9 +28,9 @@ from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
-from dally.live.board import board_of
-from dally.live.scheduler import Scheduler, Turn
+from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.setup import Setup
+from dally.live.status import status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.report.explanation.waiting import Reasons
@@ -117,18 +117,18 @@ class Timed(KubernetesBackend):
 
 
 def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
-    """Turn after turn for so long."""
+    """Cycle after cycle for so long."""
     submit(kube, given.gangs, given.pods)
     backend = Timed(KubeOptions(kubeconfig=kube.config, context="dally"))
     store = open_store(f"sqlite:///{folder}/dally.db")
     scheduler = Scheduler(backend, backend.topology(), Setup("dally"), store, WallClock(time.time()))
     cpu_s = time.process_time()
-    bound = pods_of(scheduler.turn())
-    print(f"first turn: {bound} of {given.pods} pods bound in {backend.spent_s:.1f} s, "
+    bound = pods_of(scheduler.run_cycle())
+    print(f"first cycle: {bound} of {given.pods} pods bound in {backend.spent_s:.1f} s, "
           f"{bound / backend.spent_s:.0f} a second; {time.process_time() - cpu_s:.1f} s CPU in all")  # fmt: skip
     kubelet = subprocess.Popen([sys.executable, str(BUNDLE / "fakekubelet.py"), kube.config])
     try:
-        turns(scheduler, backend, given.seconds)
+        cycles(scheduler, backend, given.seconds)
     finally:
         kubelet.kill()
         kubelet.wait()
@@ -136,12 +136,12 @@ def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
     store.close()
 
 
-def pods_of(turn: Turn) -> int:
-    """Pods that were started in a turn, each on a node of its own."""
-    return sum(len(row["placement"] or {}) for row in turn.log if row["kind"] == "start")
+def pods_of(result: CycleResult) -> int:
+    """Pods that were started in a cycle, each on a node of its own."""
+    return sum(len(row["placement"] or {}) for row in result.log if row["kind"] == "start")
 
 
-def turns(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> None:
+def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> None:
     """As the daemon takes them; what they took."""
     reasons = Reasons(scheduler.roster.topology.tiers)
     cpus: list[float] = []
@@ -150,19 +150,19 @@ def turns(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> N
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         cpu_s = time.process_time()
-        turn = scheduler.turn()
-        reasons.learn(turn.decisions)
-        board = board_of(scheduler, reasons, turn, len(cpus))
-        backend.tell(board, turn)
+        result = scheduler.run_cycle()
+        reasons.learn(result.decisions)
+        status = status_of(scheduler, reasons, result, len(cpus))
+        backend.tell(status, result)
         backend.wait(1.0)
         cpus.append(time.process_time() - cpu_s)
         sizes.append(_rss_mb())
-        started += pods_of(turn)
-    waiting = sum(line.state == "waiting" for line in board.jobs)
+        started += pods_of(result)
+    waiting = sum(line.state == "waiting" for line in status.jobs)
     cpus.sort()
     third = len(sizes) // 3
-    print(f"{len(cpus)} turns, {started} more pods started, {waiting} gangs wait at the end")
-    print(f"CPU of a turn: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
+    print(f"{len(cpus)} cycles, {started} more pods started, {waiting} gangs wait at the end")
+    print(f"CPU of a cycle: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
     print(f"memory: {max(sizes[:third]):.0f} MB in the first third, {max(sizes[-third:]):.0f} MB in the last")
 
 

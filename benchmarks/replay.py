@@ -1,4 +1,4 @@
-"""What a replay costs: reading a run, and the board, the map and the trends of a moment, in CPU time.
+"""What a replay costs: reading a run, and the status, the map and the trends of a moment, in CPU time.
 
 usage: python -m benchmarks.replay [--machines 1000] [--jobs 5000] [RUN_DIR]
 
@@ -69,8 +69,8 @@ def measure(folder: Path) -> None:
     first_s, last_s = scene.span()
     moments = [first_s + (last_s - first_s) * (place + 0.5) / MOMENTS for place in range(MOMENTS)]
     counts = sorted(len(scene.boards.at(at_s).jobs) for at_s in moments)
-    print(f"jobs on the board    {counts[len(counts) // 2]:8,} in the middle, at most {counts[-1]:,}")
-    tell("a board", [spent(partial(scene.boards.at, at_s)) for at_s in moments])
+    print(f"jobs on the status    {counts[len(counts) // 2]:8,} in the middle, at most {counts[-1]:,}")
+    tell("a status", [spent(partial(scene.boards.at, at_s)) for at_s in moments])
     tell("map/state.json", [spent(partial(state, scene, at_s)) for at_s in moments])
     print(f"trends, first        {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")
     print(f"trends               {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")

@@ -129,10 +129,10 @@ def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
         service.daemon.watchers.append(lambda _turn, cpu_s: turns.append(cpu_s))
         server = ApiServer(service)
         server.start()
-        service.daemon.turn()
-        while (waiting := sum(line.place is not None for line in service.daemon.board.jobs)) < jobs:
+        service.daemon.run_cycle()
+        while (waiting := sum(line.place is not None for line in service.daemon.status.jobs)) < jobs:
             fill(backend, jobs - waiting, chance, 7200.0)
-            service.daemon.turn()
+            service.daemon.run_cycle()
         backend.live = True
         daemon = threading.Thread(target=service.daemon.run)
         daemon.start()
@@ -161,7 +161,7 @@ def memory(jobs: int, turns: int, policy: str) -> None:
         service.daemon.watchers.append(lambda _turn, cpu_s: took.append(cpu_s))
         for number in range(turns + 1):
             backend.now_s += 1.0
-            service.daemon.turn()
+            service.daemon.run_cycle()
             ended = [job_id for job_id, job in backend.jobs.items() if job.state == "finished"]
             fill(backend, len(ended), chance, 1200.0)
             for job_id in ended:
@@ -170,7 +170,7 @@ def memory(jobs: int, turns: int, policy: str) -> None:
                 gc.collect()
                 with open("/proc/self/statm") as file:
                     resident = int(file.read().split()[1]) * resource.getpagesize() >> 20
-                print(f"  turn {number:6}: {resident} MB, {len(service.daemon.board.jobs)} jobs", flush=True)
+                print(f"  turn {number:6}: {resident} MB, {len(service.daemon.status.jobs)} jobs", flush=True)
         service.daemon.stop()
         service.close()
     print(f"  CPU of a turn            {len(took):6}  {percentiles(took[3:])}")

@@ -113,7 +113,7 @@ def measure(slurm: SlurmCluster, folder: Path, turns: int, jobs: int, policy: st
     kinds: Counter[str] = Counter()
     daemon.watchers.append(lambda turn, _cpu_s: kinds.update(row["kind"] for row in turn.log))
     users.submit(jobs)
-    first = of(daemon.turn)
+    first = of(daemon.run_cycle)
     print(f"first turn: {jobs} jobs taken in, {kinds['start']} started:", end=" ")
     print(f"{first.ours:.2f} s of CPU ours, {first.tools:.2f} s Slurm's tools'", flush=True)
     kinds.clear()
@@ -122,15 +122,15 @@ def measure(slurm: SlurmCluster, folder: Path, turns: int, jobs: int, policy: st
     controller_s = controller_cpu_s(slurm)
 
     def cycle() -> None:
-        daemon.turn()
+        daemon.run_cycle()
         backend.wait(1.0)
 
     for _ in range(turns):
-        waiting.append(sum(one.place is not None for one in daemon.board.jobs))
+        waiting.append(sum(one.place is not None for one in daemon.status.jobs))
         users.submit(jobs - waiting[-1])
         found.append(of(cycle))
     controller_s = controller_cpu_s(slurm) - controller_s
-    running = sum(one.state == "running" for one in daemon.board.jobs)
+    running = sum(one.state == "running" for one in daemon.status.jobs)
     print(f"{turns} turns: {len(slurm.nodes)} nodes, {min(waiting)} to {max(waiting)} jobs waiting;", end=" ")
     print(f"{kinds['start']} started, {kinds['preempt']} preempted, {running} running at the end;")
     print(f"slurmctld itself took {1000.0 * controller_s / turns:.0f} ms of CPU a turn")

@@ -57,7 +57,7 @@ def busiest(scene: ReplayScene) -> tuple[float, str]:
     found: list[tuple[int, float, str]] = []
     for step in range(MOMENTS):
         at_s = float(round(first_s + (last_s - first_s) * step / MOMENTS))
-        lines = scene.board(at_s).jobs
+        lines = scene.status(at_s).jobs
         running = [line for line in lines if line.placement]
         wide = [line for line in running if line.tier == "network"]
         if wide and len(lines) > len(running):

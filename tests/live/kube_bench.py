@@ -1,4 +1,4 @@
-"""The live scheduler on a real API server, turn by turn, beside a recorder that trusts nobody."""
+"""The live scheduler on a real API server, cycle by cycle, beside a recorder that trusts nobody."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class KubeBench:
         self.submitted.append(f"default.gang.{name}")
         return self.submitted[-1]
 
-    def turn(self) -> None:
-        """One turn; a server that does not answer costs it."""
+    def cycle(self) -> None:
+        """One cycle; a server that does not answer costs it."""
         try:
             if self.generation != self.backend.generation:
                 self.begin()
-            self.problems += self.scheduler.turn().problems
+            self.problems += self.scheduler.run_cycle().problems
         except BackendError as error:
             self.problems.append(str(error))
 
     def go_on(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Turn after turn until then."""
+        """Cycle after cycle until then."""
         until_s = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < until_s, (self.states(), self.problems[-5:])
-            self.turn()
+            self.cycle()
             self.backend.wait(0.1)
 
     def states(self) -> dict[str, str]:

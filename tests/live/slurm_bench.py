@@ -1,4 +1,4 @@
-"""The live scheduler on a real Slurm, turn by turn, with an eye on every GPU."""
+"""The live scheduler on a real Slurm, cycle by cycle, with an eye on every GPU."""
 
 from __future__ import annotations
 
@@ -93,21 +93,21 @@ class SlurmBench:
         self.submitted.append(job_id)
         return job_id
 
-    def turn(self) -> None:
-        """One turn; a Slurm that does not answer costs it."""
+    def cycle(self) -> None:
+        """One cycle; a Slurm that does not answer costs it."""
         try:
-            turn = self.scheduler.turn()
-            self.looks_s.append(turn.now)
-            self.problems += turn.problems
+            result = self.scheduler.run_cycle()
+            self.looks_s.append(result.now)
+            self.problems += result.problems
         except BackendError as error:
             self.problems.append(str(error))
 
     def go_on(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Turn after turn until then."""
+        """Cycle after cycle until then."""
         until_s = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < until_s, (self.states(), self.problems[-5:])
-            self.turn()
+            self.cycle()
             time.sleep(0.15)
 
     def states(self) -> dict[str, str]:

@@ -158,12 +158,12 @@ def test_the_board_tells_why_a_job_waits(life: Life) -> None:
         life.backend.submit(SubmitRequest(8, expected_s=1e6))
     life.until("2", base.RUNNING)
     for _ in range(100):
-        if "3" in life.daemon.board.by_id:
+        if "3" in life.daemon.status.by_id:
             break
         time.sleep(0.02)
-    line = life.daemon.board.by_id["3"]
+    line = life.daemon.status.by_id["3"]
     assert (line.state, line.place, line.why) == ("waiting", 1, "first in line; no GPUs free, it asks for 8")
-    assert [node.free for node in life.daemon.board.nodes] == [0, 0]
+    assert [node.free for node in life.daemon.status.nodes] == [0, 0]
 
 
 def test_the_clock_does_not_jump_with_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +224,9 @@ def test_what_cannot_be_read_is_told_once_and_is_no_refused_order(tmp_path: Path
     daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup(), store, clock, dry_run))
     backend.unread = ("job 9 cannot be read",)
     with capture_logs() as told:
-        turns = [daemon.turn() for _ in range(3)]
+        results = [daemon.run_cycle() for _ in range(3)]
         backend.unread = ()
-        daemon.turn()
+        daemon.run_cycle()
     assert [line["what"] for line in told if line["event"] == "problem"] == ["job 9 cannot be read"]
-    assert [(turn.problems, turn.refused) for turn in turns] == [(["job 9 cannot be read"], 0)] * 3
+    assert [(result.problems, result.refused) for result in results] == [(["job 9 cannot be read"], 0)] * 3
     store.close()

@@ -220,7 +220,7 @@ def _check_foreign(bench: KubeBench) -> None:
     wide = bench.submit("wide", free + 1, 8, None)
     bench.go_on(lambda: bench.states().get(wide) == base.QUEUED)
     for _ in range(5):
-        bench.turn()
+        bench.cycle()
     assert not bench.runs(wide)
     kube.admin.delete(f"{PODS}/foreign0", {"gracePeriodSeconds": 0})
     bench.go_on(lambda: bench.runs(wide))
@@ -272,7 +272,7 @@ def test_a_disruption_budget_is_respected(bench: KubeBench) -> None:
     time.sleep(0.5)
     with pytest.raises(BackendError, match="stays"):
         bench.backend.preempt(kept)
-    bench.turn()
+    bench.cycle()
     assert bench.runs(kept)
     assert len(_bound(kube, "kept")) == 4
     kube.admin.delete(f"{budgets}/keep")

@@ -30,7 +30,7 @@ def test_sixty_gangs(kube: KubeCluster, tmp_path: Path) -> None:
         submit = bench.submit_bare if number % 7 == 3 else bench.submit
         sizes[submit(f"g{number}", pods, gpus, seconds)] = pods
         if number % 10 == 9:
-            bench.turn()
+            bench.cycle()
     bench.go_on(bench.ended, 150.0)
     found = bench.close()
     assert found["half_s"] < 5.0, bench.recorder.half_s

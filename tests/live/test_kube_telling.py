@@ -32,12 +32,12 @@ def pods(job_id: str) -> list[PodRecord]:
     return [pod_record({"metadata": about, "spec": {"nodeName": "n1" if "victim" in job_id else ""}})]
 
 
-def board(**lines: Any) -> Any:
+def status(**lines: Any) -> Any:
     jobs = [SimpleNamespace(job_id=name, managed=True, **line) for name, line in lines.items()]
     return SimpleNamespace(jobs=jobs, by_id={line.job_id: line for line in jobs})
 
 
-def turn(*rows: dict[str, Any]) -> Any:
+def result(*rows: dict[str, Any]) -> Any:
     return SimpleNamespace(log=[{"tier": "", "placement": None, **row} for row in rows])
 
 
@@ -51,7 +51,7 @@ def test_why_it_waits_is_told_once_until_it_changes(monkeypatch: Any) -> None:
     teller = Teller(cast(KubeApi, server), "dally")
     teller.expected = lambda _: "now"
     for why, reason in (("2 ahead", "gpus"), ("1 ahead", "gpus"), ("first", "patience")):
-        teller.tell(board(job=waits(why, reason, 1_800_000_000.0)), turn(), pods)
+        teller.tell(status(job=waits(why, reason, 1_800_000_000.0)), result(), pods)
     until(lambda: len(server.said) == 4)
     teller.close()
     ends = "until 2027-01-15 08:00:00 UTC; expected to start now"
@@ -67,8 +67,8 @@ def test_for_whom_it_gave_way(winner: str, named: str) -> None:
     """Somebody else's job is not named."""
     server = Server()
     teller = Teller(cast(KubeApi, server), "dally")
-    here = board(**{"a.job.victim": {"state": "stopping", "placement": {"n1": 8}}})
+    here = status(**{"a.job.victim": {"state": "stopping", "placement": {"n1": 8}}})
     start = {"kind": "start", "job_id": winner, "tier": "machine", "placement": {"n1": 8}}
-    teller.tell(here, turn({"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
+    teller.tell(here, result({"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
     until(lambda: ("Preempted", f"Preempted by {named}") in server.said)
     teller.close()

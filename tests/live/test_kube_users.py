@@ -37,12 +37,12 @@ class Site:
     def go_on(self, done: Callable[[], Any], seconds: float = 20.0) -> None:
         until_s = time.monotonic() + seconds
         while not done():
-            assert time.monotonic() < until_s, self.daemon.board.problems
-            self.daemon.turn()
+            assert time.monotonic() < until_s, self.daemon.status.problems
+            self.daemon.run_cycle()
             self.service.backend.wait(0.1)
 
     def runs(self, job_id: str) -> bool:
-        line = self.daemon.board.by_id.get(job_id)
+        line = self.daemon.status.by_id.get(job_id)
         return line is not None and line.state == "running"
 
     def pods(self, gang: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def test_describe_says_why_and_where(site: Site) -> None:
     kube.admin.post(JOBS, job("big", 14, 8, None))
     site.go_on(lambda: site.runs("default.job.big"))
     kube.admin.post(JOBS, job("late", 4, 8, None))
-    site.go_on(lambda: site.daemon.board.by_id.get("default.job.late"))
+    site.go_on(lambda: site.daemon.status.by_id.get("default.job.late"))
     until(lambda: len(site.pods("late")) == 4)
     site.go_on(lambda: all(condition_of(one)[0] == "False" for one in site.pods("late")))
     name = site.pods("late")[0]["metadata"]["name"]
@@ -111,11 +111,11 @@ def test_a_node_joins(site: Site) -> None:
     kube = site.kube
     kube.admin.post(JOBS, job("stays", 4, 8, None))
     site.go_on(lambda: site.runs("default.job.stays"))
-    before = site.daemon.board.by_id["default.job.stays"]
+    before = site.daemon.status.by_id["default.job.stays"]
     kube.add_node(16)
     try:
-        site.go_on(lambda: len(site.daemon.board.nodes) == 17)
-        after = site.daemon.board.by_id["default.job.stays"]
+        site.go_on(lambda: len(site.daemon.status.nodes) == 17)
+        after = site.daemon.status.by_id["default.job.stays"]
         assert (after.state, after.placement, after.since_s) == ("running", before.placement, before.since_s)
         kube.admin.post(JOBS, job("wide", 13, 8, None))
         site.go_on(lambda: site.runs("default.job.wide"))
@@ -138,7 +138,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     backend.cancel(made)
     backend.drain("n01", "a test")
     backend.resume("n01")
-    site.go_on(lambda: made not in site.daemon.board.by_id)
+    site.go_on(lambda: made not in site.daemon.status.by_id)
     time.sleep(1.0)  # the teller and the lease
     rows = audited(kube, seen)
     used, refused = set(), []
@@ -171,9 +171,9 @@ def test_a_dry_run_only_looks(kube: KubeCluster, tmp_path: Path) -> None:
     site = Site(kube, tmp_path, dry_run=True)
     kube.admin.post(JOBS, job("would", 4, 8, None))
     until(lambda: len(kube.pods()) == 4)
-    site.go_on(lambda: site.daemon.board.by_id.get("default.job.would"))
+    site.go_on(lambda: site.daemon.status.by_id.get("default.job.would"))
     for _ in range(3):
-        site.daemon.turn()
+        site.daemon.run_cycle()
     would = [row["reason"] for row in site.service.store.rows(select(EVENTS)) if row["kind"] == "would"]
     site.service.close()
     assert would == ["run on n01:8+n02:8+n03:8+n04:8"]

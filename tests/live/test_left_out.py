@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from dally.cluster.topology import Topology, grid
 from dally.live.backends import base
-from dally.live.operators_word import FIRST, HOLD, Word
+from dally.live.overrides import FIRST, HOLD, Override
 from dally.live.scheduler import Scheduler
 from dally.live.store.schema import JOBS
 from dally.testing.fake_backend import FakeBackend
@@ -48,10 +48,10 @@ def bench(tmp_path: Path) -> Shrinking:
 def test_one_that_ends_meanwhile_has_ended(bench: Shrinking) -> None:
     jobs = {"ran": bench.submit(24, 300.0), "forgotten": bench.submit(20, 50.0), "waited": bench.submit(18, 50.0)}
     bench.go_on(100.0)
-    words = bench.scheduler.words
+    overrides = bench.scheduler.overrides
     for job_id in jobs.values():
-        words = words.saying(FIRST, job_id, Word("ann", "", 0.0))
-    say(bench, words.saying(HOLD, jobs["waited"], Word("ann", "", 0.0)))
+        overrides = overrides.with_override(FIRST, job_id, Override("ann", "", 0.0))
+    say(bench, overrides.with_override(HOLD, jobs["waited"], Override("ann", "", 0.0)))
     bench.restart(SMALL)
     assert {row[2] for row in bench.rows()} == {"running", "waiting"}, "they may come back"
     assert bench.books() == {}
@@ -66,7 +66,7 @@ def test_one_that_ends_meanwhile_has_ended(bench: Shrinking) -> None:
     ran: dict[str, Any] = bench.store.rows(select(JOBS).where(JOBS.c.job_id == jobs["ran"]))[0]
     assert ran["clocks"]["held_s"] == pytest.approx(300.0, abs=5.0)
     assert [row["kind"] for row in events(bench.store) if row["job_id"] == jobs["ran"]][-1] == "finish"
-    assert not any(bench.scheduler.words.said.values())
+    assert not any(bench.scheduler.overrides.by_kind.values())
     bench.restart(LARGE)
     assert bench.books() == {}
 
@@ -74,13 +74,13 @@ def test_one_that_ends_meanwhile_has_ended(bench: Shrinking) -> None:
 def test_one_that_comes_back_smaller_is_one_job(bench: Shrinking) -> None:
     job = bench.submit(24, 300.0)
     bench.go_on(20.0)
-    say(bench, bench.scheduler.words.saying(FIRST, job, Word("ann", "", 0.0)))
+    say(bench, bench.scheduler.overrides.with_override(FIRST, job, Override("ann", "", 0.0)))
     bench.restart(SMALL)
     bench.backend.requeue(job)
     bench.backend.resize(job, 8)
     bench.go_on(10.0)
     assert bench.rows() == [(job, 24, "cancelled", "replaced"), (job, 8, "running", "")]
-    assert bench.scheduler.words.said_by(FIRST, job) == "ann", "it goes on"
+    assert bench.scheduler.overrides.author(FIRST, job) == "ann", "it goes on"
     bench.restart(LARGE)
     assert int(bench.scheduler.state.cluster.free_gpus) == 24
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dally.live.backends import base
-from dally.live.operators_word import HOLD, Word
 from dally.live.orders import carry_out
+from dally.live.overrides import HOLD, Override
 from dally.live.staying import NOT_OURS
 from dally.model import RUNNING
 from dally.testing.fake_backend import FakeBackend
@@ -18,11 +18,11 @@ from tests.live.test_scheduler import Bench, events, say
 
 
 def hold(bench: Bench, job_id: str) -> None:
-    say(bench, bench.scheduler.words.saying(HOLD, job_id, Word("ann", "", bench.backend.now_s)))
+    say(bench, bench.scheduler.overrides.with_override(HOLD, job_id, Override("ann", "", bench.backend.now_s)))
 
 
 def release(bench: Bench, job_id: str) -> None:
-    say(bench, bench.scheduler.words.without(HOLD, job_id))
+    say(bench, bench.scheduler.overrides.without(HOLD, job_id))
 
 
 def free_gpus(bench: Bench) -> tuple[dict[str, int], dict[str, int]]:
@@ -40,11 +40,11 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> None:
     kept, other = bench.submit(8, 5000.0), bench.submit(8, 100.0)
-    bench.turn()
+    bench.cycle()
     bench.backend.keeping.add(kept)
     hold(bench, kept)
     bench.go_on(10.0)
-    assert f"preempt of job {kept}: job {kept} stays where it is" in bench.turn()
+    assert f"preempt of job {kept}: job {kept} stays where it is" in bench.cycle()
     bench.go_on(300.0)
     bench.die()
     bench.go_on(10.0)
@@ -58,7 +58,7 @@ def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> Non
 
 def test_a_job_released_before_it_stopped_runs_on(bench: Bench) -> None:
     job = bench.submit(8, 5000.0)
-    bench.turn()
+    bench.cycle()
     bench.backend.keeping.add(job)
     hold(bench, job)
     bench.go_on(10.0)
@@ -74,13 +74,13 @@ def test_a_job_that_is_no_longer_ours_is_not_stopped(bench: Bench) -> None:
     early, late = bench.submit(4, 5000.0), bench.submit(4, 5000.0)
     bench.scheduler.decide(bench.backend.snapshot())
     hold(bench, early)
-    bench.turn()  # it is about to start, and is called back
+    bench.cycle()  # it is about to start, and is called back
     for job_id, place in ((early, "early"), (late, "late")):
         bench.backend.put(job_id, {"rack0-m0": 4})
         bench.backend.jobs[job_id] = replace(bench.backend.jobs[job_id], managed=False, name=place)
     hold(bench, late)
     for _ in range(3):
-        assert bench.turn() == [
+        assert bench.cycle() == [
             f"job {job_id} is on hold and runs on: it is no longer ours to stop" for job_id in (early, late)
         ]
     assert bench.states() == {early: base.RUNNING, late: base.RUNNING}
@@ -89,10 +89,10 @@ def test_a_job_that_is_no_longer_ours_is_not_stopped(bench: Bench) -> None:
 
 def test_a_job_that_stopped_being_ours_while_it_was_told_to_stop_is_left_alone(bench: Bench) -> None:
     job = bench.submit(8, 5000.0)
-    bench.turn()
+    bench.cycle()
     bench.backend.keeping.add(job)
     hold(bench, job)
-    bench.turn()
+    bench.cycle()
     bench.backend.keeping.clear()
     bench.backend.jobs[job] = replace(bench.backend.jobs[job], managed=False)
     bench.go_on(50.0)
@@ -102,7 +102,7 @@ def test_a_job_that_stopped_being_ours_while_it_was_told_to_stop_is_left_alone(b
 def test_what_a_policy_may_not_stop_is_given_back_and_left_alone_for_a_while(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeBackend(1, 1, 8), "srtf")
     long = bench.submit(8, 50_000.0)
-    bench.turn()
+    bench.cycle()
     bench.backend.keeping.add(long)
     short = bench.submit(8, 20.0)
     bench.go_on(200.0)
@@ -133,7 +133,7 @@ def test_whatever_is_refused_the_books_come_to_have_what_the_backend_has(policy:
         for _ in range(60):
             backend.now_s += chance.choice((1.0, 5.0, 30.0))
             meddle(chance, bench)
-            bench.turn()
+            bench.cycle()
         bench.die()
         backend.refusing.clear()
         for _ in range(150):
@@ -157,7 +157,7 @@ def meddle(chance: random.Random, bench: Bench) -> None:
     elif what < 0.25:
         backend.refusing ^= {job_id}
     elif what < 0.35 and job_id in bench.scheduler.roster.jobs:
-        (release if job_id in bench.scheduler.words.of(HOLD) else hold)(bench, job_id)
+        (release if job_id in bench.scheduler.overrides.of(HOLD) else hold)(bench, job_id)
 
 
 def is_settled(bench: Bench) -> bool:
@@ -190,7 +190,7 @@ def test_where_one_cannot_be_stopped_another_gives_way(policy: str, why: str, tm
     elif why == "held":
         bench.backend.keeping.add(worst)
         hold(bench, worst)
-        bench.turn()
+        bench.cycle()
     else:
         bench.backend.keeping.add(worst)
     short = bench.submit(8, 500.0)
@@ -208,7 +208,7 @@ def test_where_one_cannot_be_stopped_another_gives_way(policy: str, why: str, tm
 def test_what_may_be_stopped_again_is(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeBackend(1, 1, 8), "srtf")
     long = bench.submit(8, 50_000.0)
-    bench.turn()
+    bench.cycle()
     bench.backend.jobs[long] = replace(bench.backend.jobs[long], managed=False)
     short = bench.submit(8, 20.0)
     bench.go_on(100.0)

@@ -13,7 +13,7 @@ from dally.errors import InputError
 from dally.live.as_trace import history_csv
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
-from dally.live.operators_word import FACT, OF_JOBS, Word, Words
+from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
 from dally.live.scheduler import Scheduler
 from dally.live.setup import Setup
 from dally.live.store import Store, open_store
@@ -64,10 +64,10 @@ class Bench:
     def go_on(self, seconds: float, step_s: float = 5.0) -> None:
         for _ in range(round(seconds / step_s)):
             self.backend.now_s += step_s
-            self.turn()
+            self.cycle()
 
-    def turn(self) -> list[str]:
-        problems = self.scheduler.turn().problems
+    def cycle(self) -> list[str]:
+        problems = self.scheduler.run_cycle().problems
         self.check()
         return problems
 
@@ -125,7 +125,7 @@ def test_what_was_decided_and_not_done_is_done_after_a_crash(bench: Bench) -> No
     bench.scheduler.decide(bench.backend.snapshot())  # and dies before it acts
     assert bench.states()[job] == base.QUEUED
     bench.die()
-    bench.turn()
+    bench.cycle()
     assert bench.states()[job] == base.RUNNING
     assert len(bench.backend.starts) == 1
     bench.go_on(70.0)
@@ -246,7 +246,7 @@ def test_a_machine_that_drains_gets_no_new_jobs(tmp_path: Path) -> None:
 def test_a_start_that_is_refused_is_tried_again_and_others_go_on(bench: Bench) -> None:
     refused, other = bench.submit(8, 100.0), bench.submit(8, 100.0)
     bench.backend.refusing.add(refused)
-    problems = [line for _ in range(30) for line in bench.turn()]
+    problems = [line for _ in range(30) for line in bench.cycle()]
     assert any("cannot be started" in line for line in problems)
     bench.go_on(50.0)
     assert bench.states() == {refused: base.QUEUED, other: base.RUNNING}
@@ -260,7 +260,7 @@ def test_a_backend_that_does_not_answer_changes_nothing(bench: Bench) -> None:
     bench.go_on(10.0)
     bench.backend.failing = "slurmctld is down"
     with pytest.raises(BackendError, match="slurmctld is down"):
-        bench.turn()
+        bench.cycle()
     bench.backend.failing = ""
     bench.go_on(10.0)
     assert bench.books() == {job: "running"}
@@ -285,24 +285,24 @@ def test_whatever_happens_no_job_is_lost(policy: str, tmp_path: Path) -> None:
             backend.refusing.clear()
             for job_id in [job_id for job_id, state in bench.states().items() if state == base.HELD]:
                 backend.release(job_id)
-            say(bench, Words())
+            say(bench, Overrides())
         if chance.random() < 0.1:
             bench.scheduler.decide(backend.snapshot())
             bench.die()
         else:
-            bench.turn()
+            bench.cycle()
     bench.go_on(20000.0, 40.0)
     assert {job_id for job_id, state in bench.states().items() if state == base.CANCELLED} == cancelled
     assert set(bench.states().values()) <= {base.FINISHED, base.CANCELLED}
     assert bench.books() == {}
-    assert not any(bench.scheduler.words.of(kind) for kind in OF_JOBS)
+    assert not any(bench.scheduler.overrides.of(kind) for kind in OF_JOBS)
 
 
-def say(bench: Bench, words: Words) -> None:
-    """These words of operators stand from now on."""
+def say(bench: Bench, overrides: Overrides) -> None:
+    """These overrides of operators stand from now on."""
     with bench.store.transaction() as connection:
-        bench.store.keep(connection, FACT, words.plain())
-    bench.scheduler.hear(words, act_row(bench.backend.now_s, None, None, ""))
+        bench.store.keep(connection, FACT, overrides.plain())
+    bench.scheduler.take_note(overrides, act_row(bench.backend.now_s, None, None, ""))
 
 
 def meddle(chance: random.Random, bench: Bench) -> set[str]:
@@ -326,10 +326,10 @@ def meddle(chance: random.Random, bench: Bench) -> set[str]:
         state = chance.choice((base.UP, base.DOWN, base.DRAINING))
         backend.set_machine(chance.choice(backend.topology().names[0]), state)
     elif what < 0.4 and job_id in bench.scheduler.roster.jobs:
-        kind, words = chance.choice(OF_JOBS), bench.scheduler.words
-        word = Word("ann", "", backend.now_s, backend.now_s + chance.choice((0.0, 100.0)))
-        stood = job_id in words.of(kind)
-        say(bench, words.without(kind, job_id) if stood else words.saying(kind, job_id, word))
+        kind, overrides = chance.choice(OF_JOBS), bench.scheduler.overrides
+        override = Override("ann", "", backend.now_s, backend.now_s + chance.choice((0.0, 100.0)))
+        stood = job_id in overrides.of(kind)
+        say(bench, overrides.without(kind, job_id) if stood else overrides.with_override(kind, job_id, override))
     return set()
 
 

@@ -13,7 +13,7 @@ from dally.live.assembly import Service
 from dally.live.backends.base import SubmitRequest
 from dally.live.config import Config
 from dally.live.daily import DAY_S, DailyReport, command
-from dally.live.scheduler import Turn
+from dally.live.scheduler import CycleResult
 from dally.live.wall_clock import WallClock
 
 
@@ -24,8 +24,8 @@ def test_the_report_of_a_day(tmp_path: Path) -> None:
     for gpus in (8, 16, 4, 8, 16):
         service.backend.submit(SubmitRequest(gpus, expected_s=60.0, user="ana", model="bert-base"))
     for _ in range(100):
-        service.daemon.turn()
-        if service.daemon.turns > 1 and not service.daemon.board.jobs:
+        service.daemon.run_cycle()
+        if service.daemon.cycles > 1 and not service.daemon.status.jobs:
             break
         time.sleep(0.05)
     service.close()
@@ -59,5 +59,5 @@ def test_it_is_written_once_a_day(tmp_path: Path, monkeypatch) -> None:  # type:
     monkeypatch.setattr(subprocess, "Popen", Fake)
     report = DailyReport(Config(folder=tmp_path), WallClock(time.time()))
     for now in (0.0, DAY_S - 1.0, DAY_S, DAY_S + 1.0, 1.5 * DAY_S, 2.0 * DAY_S):
-        report(Turn(now, now + 1.0), 0.0)
+        report(CycleResult(now, now + 1.0), 0.0)
     assert len(asked) == 2

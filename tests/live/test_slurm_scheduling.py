@@ -16,7 +16,7 @@ from sqlalchemy import select
 from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm import SlurmBackend
-from dally.live.operators_word import HOLD, Word
+from dally.live.overrides import HOLD, Override
 from dally.live.setup import Setup
 from dally.live.store.log_rows import act_row
 from dally.live.store.schema import JOBS
@@ -59,7 +59,7 @@ def submit_many(bench: SlurmBench, jobs: int, chance: random.Random) -> None:
         gpus = chance.choices((1, 2, 4, 8, 16, 32, 64), (6, 4, 6, 8, 6, 4, 2))[0]
         bench.submit(gpus, chance.uniform(0.8, 3.0) if number % 15 else 6.0, model=chance.choice(("vgg16", "bert")))
         if number % 10 == 9:
-            bench.turn()
+            bench.cycle()
 
 
 def went_on_elsewhere(bench: SlurmBench) -> bool:
@@ -93,18 +93,18 @@ def test_an_operator_holds_a_job_that_runs_and_drains_its_node(slurm: SlurmClust
     job = bench.submit(8, 1.5)
     bench.go_on(lambda: bool(bench.marks(job)))
     (before,) = bench.begun_on(job)
-    held = bench.scheduler.words.saying(HOLD, job, Word("alice", "rack 3", 0.0))
-    bench.scheduler.hear(held, act_row(0.0, job, None, "put on hold by alice: rack 3"))
+    held = bench.scheduler.overrides.with_override(HOLD, job, Override("alice", "rack 3", 0.0))
+    bench.scheduler.take_note(held, act_row(0.0, job, None, "put on hold by alice: rack 3"))
     bench.go_on(lambda: bench.states()[job] == base.HELD)
     assert "saved" in bench.marks(job)
     (node,) = before
     bench.backend.drain(node, 'it is "hot" = 60°')
     try:
         for _ in range(3):
-            bench.turn()
+            bench.cycle()
         (told,) = [one for one in bench.scheduler.roster.latest.machines if one.name == node]
         assert (told.state, told.reason) == (base.DRAINING, 'it is "hot" = 60°')
-        bench.scheduler.hear(held.without(HOLD, job), act_row(0.0, job, None, "taken off hold by alice"))
+        bench.scheduler.take_note(held.without(HOLD, job), act_row(0.0, job, None, "taken off hold by alice"))
         bench.go_on(bench.ended)
     finally:
         bench.backend.resume(node)
@@ -118,7 +118,7 @@ def test_a_job_waits_for_its_rack_until_the_timer_is_over(slurm: SlurmCluster, t
     bench = SlurmBench(slurm, tmp_path, setup, SPEED)
     for number in range(8):
         bench.submit(16, 1.0 if number % 2 else 30.0)
-    bench.turn()  # they start together, a short one beside a long one in every rack
+    bench.cycle()  # they start together, a short one beside a long one in every rack
     wide = bench.submit(32, 0.5)
     bench.go_on(lambda: "end" in bench.marks(wide))
     (start,) = [row for row in bench.events("start") if row["job_id"] == wide]
@@ -179,7 +179,7 @@ def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
     slurm.run("scontrol", "update", f"NodeName={lost}", "State=RESUME")
     bench.go_on(lambda: state_of(bench, lost) == base.UP)
     slurm.stop_one("slurmctld")
-    bench.turn()
+    bench.cycle()
     assert "does slurmctld run?" in bench.problems[-1]
     slurm.start_controller()
     bench.go_on(bench.ended)

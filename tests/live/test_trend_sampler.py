@@ -20,7 +20,7 @@ def test_a_sample_a_minute_tells_how_things_stand(tmp_path: Path) -> None:
     desk.submit(12, 6000.0, user="ann", model="vgg16")
     desk.submit(24, 6000.0, user="bob")
     for after_s in (1.0, 1.0, 60.0, 5.0, 60.0):
-        desk.turn(after_s)
+        desk.cycle(after_s)
     found = desk.get("trends")
     assert found["times_s"] == [0.0, 60.0, 120.0]
     values = {one["name"]: one["values"] for one in found["series"]}
@@ -37,7 +37,7 @@ def test_a_sample_a_minute_tells_how_things_stand(tmp_path: Path) -> None:
     assert (units["gpus_used"], units["turn_ms"]) == ("GPUs", "ms")
     desk.service.close()
     again = Desk(tmp_path / "b", store=desk.config.store_address())
-    again.turn(200.0)
+    again.cycle(200.0)
     assert again.get("trends")["times_s"][:3] == [0.0, 60.0, 120.0]
     again.service.close()
 
@@ -45,15 +45,15 @@ def test_a_sample_a_minute_tells_how_things_stand(tmp_path: Path) -> None:
 def test_a_restart_within_a_minute_keeps_its_sample(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "a", "srtf")
     desk.submit(32, 6000.0)
-    desk.turn(30.0)
+    desk.cycle(30.0)
     desk.submit(32, 10.0)
-    desk.turn(5.0)  # stops the first
-    desk.turn(30.0)
+    desk.cycle(5.0)  # stops the first
+    desk.cycle(30.0)
     assert preemptions(desk) == [0.0, 1.0]
     service = desk.service
     service.daemon.watchers.clear()
     service.trends = TrendSampler(service.store, service.daemon, lambda: service.topology)
-    desk.turn(1.0)
+    desk.cycle(1.0)
     assert preemptions(desk) == [0.0, 1.0]
     service.close()
 
@@ -61,17 +61,17 @@ def test_a_restart_within_a_minute_keeps_its_sample(tmp_path: Path) -> None:
 def test_what_happened_counts_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(tmp_path / "a", "srtf")
     desk.submit(32, 6000.0)
-    desk.turn(30.0)
+    desk.cycle(30.0)
     desk.submit(32, 10.0)
-    desk.turn(5.0)
+    desk.cycle(5.0)
 
     def fail(*_: object) -> None:
         raise StoreError("disk full")
 
     with monkeypatch.context() as patched:
         patched.setattr(trend_sampler, "write_point", fail)
-        desk.turn(30.0)
-    desk.turn(60.0)
+        desk.cycle(30.0)
+    desk.cycle(60.0)
     assert preemptions(desk) == [0.0, 1.0]
     desk.service.close()
 
@@ -97,7 +97,7 @@ def test_many_minutes_become_few_points(tmp_path: Path) -> None:
 
 def test_what_is_older_than_a_month_goes(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "a")
-    desk.turn(31 * 86400.0)
+    desk.cycle(31 * 86400.0)
     assert desk.get("trends", params={"from_s": 0})["times_s"] == [31 * 86400.0]
     desk.service.close()
 
@@ -108,7 +108,7 @@ def test_a_store_that_fails_costs_a_sample_and_no_turn(tmp_path: Path, monkeypat
     desk.service.trends._store = open_store(f"sqlite:///{tmp_path}/gone.db")
     with desk.service.trends._store.transaction() as connection:
         connection.exec_driver_sql("DROP TABLE trends")
-    desk.turn(90.0)
+    desk.cycle(90.0)
     assert desk.service.daemon.scheduler is scheduler
     assert desk.client.get("/api/v1/trends").status_code == 503
     desk.service.trends._store.close()

@@ -92,11 +92,11 @@ class Desk:
         self.keys = Keys(self.service.store, trusting=True)
         self.app = make_app(self.service, self.keys)
         self.client = Client(self.app)
-        self.turn()
+        self.cycle()
 
-    def turn(self, after_s: float = 1.0) -> None:
+    def cycle(self, after_s: float = 1.0) -> None:
         self.backend.now_s += after_s
-        self.service.daemon.turn()
+        self.service.daemon.run_cycle()
 
     def submit(self, gpus: int, seconds: float = 600.0, **facts: Any) -> str:
         return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, **facts))

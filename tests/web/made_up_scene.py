@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from dally.cluster.topology import Machine, Topology, default_tiers
-from dally.live.board import Board, JobLine, NodeLine
+from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
 from dally.web.dashboard.pages import add_pages
 from dally.web.doorman import Doorman
@@ -67,16 +67,16 @@ class MadeUp:
             self.states[name] = self.random.choice((("draining", "a fan is changed"), ("down", "no answer")))
         self.now = self._filled()
 
-    def _filled(self) -> Board:
+    def _filled(self) -> ClusterStatus:
         free = deque((name, int(gpus)) for name, gpus in zip(self.numbers, self.topology.gpus[0], strict=True))
         free = deque(row for row in free if self.states[row[0]][0] != "down")
-        jobs: list[JobLine] = []
+        jobs: list[JobStatus] = []
         left = int(self.fill * sum(gpus for _, gpus in free))
         while left:
             gpus = min(self.random.choice(SIZES), left)
             jobs.append(self._line(str(len(jobs) + 1), gpus, self._seats(gpus, free)))
             left -= gpus
-        return self._board(1, jobs)
+        return self._status(1, jobs)
 
     def _seats(self, gpus: int, free: deque[tuple[str, int]]) -> dict[str, int]:
         placement: dict[str, int] = {}
@@ -88,13 +88,13 @@ class MadeUp:
                 free.appendleft((name, left - here))
         return placement
 
-    def _line(self, job_id: str, gpus: int, placement: dict[str, int]) -> JobLine:
+    def _line(self, job_id: str, gpus: int, placement: dict[str, int]) -> JobStatus:
         numbers = [self.numbers[name] for name in placement]
         tier = 0
         while len({self.topology.domain_of(tier, number) for number in numbers}) > 1:
             tier += 1
         pick = self.random.choice
-        return JobLine(
+        return JobStatus(
             job_id=job_id, name=f"train-{job_id}", user=pick(USERS), account="", partition="", gpus=gpus,
             model=pick(MODELS), state="running", managed=True, submit_s=1.79e9 - 9000, since_s=1.79e9 - 60 * gpus,
             place=None, placement=placement, tier=self.topology.tiers[tier], work_s=0.0, expected_s=None,
@@ -102,11 +102,11 @@ class MadeUp:
             next_s=None,
         )  # fmt: skip
 
-    def _board(self, turn: int, jobs: list[JobLine]) -> Board:
-        nodes = tuple(NodeLine(name, (), 0, 0, *self.states[name], ()) for name in self.topology.names[0])
+    def _status(self, number: int, jobs: list[JobStatus]) -> ClusterStatus:
+        nodes = tuple(NodeStatus(name, (), 0, 0, *self.states[name], ()) for name in self.topology.names[0])
         gpus = self.topology.total_gpus()
-        return Board(
-            at_s=float(turn), wall_s=1.79e9 + turn, turn=turn, jobs=tuple(jobs), nodes=nodes,
+        return ClusterStatus(
+            at_s=float(number), wall_s=1.79e9 + number, cycle=number, jobs=tuple(jobs), nodes=nodes,
             tiers=tuple(self.topology.tiers), gpus=gpus, free_gpus=gpus - sum(line.gpus for line in jobs),
             by_id={line.job_id: line for line in jobs},
         )  # fmt: skip
@@ -116,11 +116,11 @@ class MadeUp:
         jobs = [line for line in self.now.jobs if line.job_id != ended]
         old = self.now.by_id[ended]
         jobs.append(replace(self._line(started, old.gpus, old.placement), user="grace"))
-        self.now = self._board(self.now.turn + 1, jobs)
+        self.now = self._status(self.now.cycle + 1, jobs)
         for told in self.watchers:
             told({ended, started})
 
-    def board(self, at_s: float | None) -> Board:
+    def status(self, at_s: float | None) -> ClusterStatus:
         """As it is."""
         return self.now
 

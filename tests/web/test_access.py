@@ -43,8 +43,8 @@ def test_only_a_digest_is_kept(desk: Desk) -> None:
 
 def test_users_see_and_touch_their_own_jobs_alone(desk: Desk) -> None:
     hers, his = desk.submit(16, user="ann", name="secret"), desk.submit(32, user="bob")
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     ann, bob = desk.token("a", "user", "ann"), desk.token("b", "user", "bob")
     assert [job["job_id"] for job in desk.get("jobs", headers=ann)["jobs"]] == [hers]
     assert desk.get("jobs?user=ann", headers=bob)["total"] == 0
@@ -60,7 +60,7 @@ def test_users_see_and_touch_their_own_jobs_alone(desk: Desk) -> None:
     ]
     assert not any("secret" in text or "ann" in text for text in everything)
     assert desk.client.delete(f"/api/v1/jobs/{hers}", headers=ann).status_code == 202
-    desk.turn()
+    desk.cycle()
     assert desk.client.get(f"/api/v1/jobs/{hers}", headers=bob).status_code == 404  # ended ones too
     assert desk.get("jobs?state=cancelled", headers=bob)["total"] == 0
     assert desk.get("jobs?state=cancelled&user=ann", headers=bob)["total"] == 0
@@ -78,7 +78,7 @@ def test_who_may_submit_for_whom(desk: Desk) -> None:
         (operator, JOB | {"user": "bob"}, 201),
     ):
         assert desk.client.post("/api/v1/jobs", json=body, headers=header).status_code == status
-    desk.turn()
+    desk.cycle()
     assert [job["user"] for job in desk.get("jobs", headers=viewer)["jobs"]] == ["ann", "ann", "bob"]
     assert desk.client.delete("/api/v1/jobs/1", headers=viewer).status_code == 403
     assert desk.client.delete("/api/v1/jobs/1", headers=operator).status_code == 202
@@ -146,7 +146,7 @@ def test_text_stays_text(desk: Desk) -> None:
     """Whatever a cluster's tools tell of names."""
     nasty = "<script>alert(1)</script>\x1b]0;x\x07\"'\ud800"
     job = desk.submit(8, name=nasty, user=nasty, model=nasty)
-    desk.turn()
+    desk.cycle()
     found = desk.client.get(f"/api/v1/jobs/{job}")
     assert found.headers["content-type"] == "application/json"
     assert found.headers["x-content-type-options"] == "nosniff"

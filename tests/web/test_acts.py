@@ -37,12 +37,12 @@ def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
     job = desk.submit(8)
     act(desk, f"jobs/{job}/hold", 404, headers=op)  # no turn has seen it yet
     desk.backend.refusing.add(job)
-    desk.turn()
+    desk.cycle()
     done = act(desk, f"jobs/{job}/hold", headers=op)
     assert done["text"] == "put on hold by alice: maintenance of rack 3"
     desk.backend.refusing.clear()
     for _ in range(50):
-        desk.turn(10.0)
+        desk.cycle(10.0)
     found = desk.get(f"jobs/{job}", headers=op)
     assert (found["state"], found["why"], found["held_by"]) == ("held", f"held by alice: {WHY['why']}", "alice")
     assert desk.backend.starts == []
@@ -50,7 +50,7 @@ def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
     assert again["detail"] == f"job '{job}' is held already, by alice: maintenance of rack 3"
     act(desk, f"jobs/{job}/release", why="done", headers=op)
     for _ in range(5):
-        desk.turn()
+        desk.cycle()
     assert desk.backend.jobs[job].state == base.RUNNING
     told = [line["text"] for line in desk.get(f"jobs/{job}/explanation", headers=op)["story"]]
     assert "put on hold by alice: maintenance of rack 3" in told
@@ -64,56 +64,56 @@ def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
 
 def test_a_running_job_that_is_held_gives_its_gpus_back(desk: Desk) -> None:
     job, other = desk.submit(32), desk.submit(32)
-    desk.turn()
+    desk.cycle()
     assert desk.backend.jobs[job].state == base.RUNNING
     act(desk, f"jobs/{job}/hold")
     for _ in range(3):
-        desk.turn()
+        desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
     assert {name: told.state for name, told in desk.backend.jobs.items()} == {job: base.QUEUED, other: base.RUNNING}
     assert story(desk, job)[-2:] == [f"put on hold by somebody: {WHY['why']}", "preempted; waits again"]
     act(desk, f"jobs/{job}/release")
     desk.backend.cancel(other)
     for _ in range(3):
-        desk.turn()
+        desk.cycle()
     assert desk.backend.jobs[job].state == base.RUNNING
 
 
 def test_a_hold_of_the_cluster_is_not_ours_to_release(desk: Desk) -> None:
     job = desk.submit(8)
     desk.backend.hold(job)
-    desk.turn()
+    desk.cycle()
     assert act(desk, f"jobs/{job}/release", 409)["detail"] == (
         f"job '{job}': fake holds it; only its own tools release it"
     )
     act(desk, f"jobs/{job}/hold")
     desk.backend.release(job)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
 
 
 def test_a_restart_forgets_nothing_and_the_end_everything(desk: Desk) -> None:
     job = desk.submit(32)
-    desk.turn()
+    desk.cycle()
     act(desk, f"jobs/{job}/hold")
     desk.service.daemon._scheduler = None  # it dies before it could act on it
     for _ in range(3):
-        desk.turn()
+        desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
     assert desk.client.delete(f"/api/v1/jobs/{job}?why=no+longer+needed").json()["text"] == (
         "told to end by somebody: no longer needed"
     )
-    desk.turn()
+    desk.cycle()
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
-    assert scheduler.words.of("hold") == {}
+    assert scheduler.overrides.of("hold") == {}
     assert story(desk, job)[-2:] == ["told to end by somebody: no longer needed", "cancelled"]
     assert act(desk, f"jobs/{job}/hold", 409)["detail"] == f"job '{job}' has ended already: cancelled"
 
 
 def test_who_may(desk: Desk) -> None:
     hers, his = desk.submit(8, user="ann"), desk.submit(8, user="bob")
-    desk.turn()
+    desk.cycle()
     ann, op, viewer = desk.token("ann", "user", "ann"), desk.token("op", "operator"), desk.token("v", "viewer")
     assert act(desk, f"jobs/{hers}/hold", headers=ann, why="")["text"] == "put on hold by ann"
     act(desk, f"jobs/{his}/hold", 404, headers=ann)
@@ -130,7 +130,7 @@ def test_who_may(desk: Desk) -> None:
 
 def test_what_an_operator_holds_no_user_releases(desk: Desk) -> None:
     job = desk.submit(8, user="ann")
-    desk.turn()
+    desk.cycle()
     ann, op = desk.token("ann", "user", "ann"), desk.token("op", "operator")
     act(desk, f"jobs/{job}/hold", headers=ann, why="")
     act(desk, f"jobs/{job}/release", headers=ann, why="")
@@ -138,7 +138,7 @@ def test_what_an_operator_holds_no_user_releases(desk: Desk) -> None:
     act(desk, f"jobs/{job}/hold", headers=op)  # over hers
     act(desk, f"jobs/{job}/hold", 409, headers=ann)
     desk.service.daemon._scheduler = None  # a restart
-    desk.turn()
+    desk.cycle()
     assert act(desk, f"jobs/{job}/release", 409, headers=ann)["detail"] == (
         f"job '{job}' is held by op: {WHY['why']}; only operators release what operators hold"
     )
@@ -150,14 +150,14 @@ def test_a_dry_run_does_nothing_to_the_cluster(desks: Callable[..., Desk]) -> No
     desk = desks(dry_run=True)
     running, waiting = desk.submit(8), desk.submit(8)
     desk.backend.put(running, {desk.backend.topology().names[0][0]: 8})
-    desk.turn()
+    desk.cycle()
     refused = {"detail": "this is a dry run: nothing is done to the cluster"}
     assert act(desk, f"jobs/{running}/hold", 409) == refused
     assert desk.client.delete(f"/api/v1/jobs/{running}").json() == refused
     answer = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60})
     assert (answer.status_code, answer.json()) == (409, refused)
     act(desk, f"jobs/{waiting}/hold")  # that is between us and the policy
-    desk.turn()
+    desk.cycle()
     assert {job: told.state for job, told in desk.backend.jobs.items()} == {
         running: base.RUNNING, waiting: base.QUEUED,
     }  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_dry_run_does_nothing_to_the_cluster(desks: Callable[..., Desk]) -> No
 def test_written_before_it_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the backend refuses is in the log; what cannot be written does not happen."""
     job = desk.submit(8)
-    desk.turn()
+    desk.cycle()
 
     def refuse(_job: str) -> None:
         assert desk.service.store.rows(select(ACTIONS))[0]["outcome"] == "asked"
@@ -183,18 +183,18 @@ def test_written_before_it_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(desk.service.store, "transaction", broken)
     assert act(desk, f"jobs/{job}/hold", 503)["detail"] == "the store cannot be written: disk full; ask again"
     monkeypatch.undo()
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] != "held"
 
 
 def test_names_of_others_stay_theirs(desks: Callable[..., Desk]) -> None:
     desk = desks("srtf")
     job = desk.submit(8, user="ann")
-    desk.turn()
+    desk.cycle()
     op, ann = desk.token("op", "operator"), desk.token("ann", "user", "ann")
     nasty = "<b>\N{RIGHT-TO-LEFT OVERRIDE}&"
     act(desk, f"jobs/{job}/hold", headers=op, why=nasty)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{job}", headers=ann)["why"] == f"held by op: {nasty}"
     act(desk, f"jobs/{job}/release", 422, headers=op, why="a\nb")
 
@@ -203,26 +203,26 @@ def test_names_of_others_stay_theirs(desks: Callable[..., Desk]) -> None:
 def test_a_machine_drains_and_comes_back(policy: str, desks: Callable[..., Desk]) -> None:
     desk = desks(policy)
     job = desk.submit(4)
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     machine = next(iter(desk.get(f"jobs/{job}")["placement"]))
     act(desk, f"nodes/{machine}/drain")
-    desk.turn()
+    desk.cycle()
     node = next(node for node in desk.get("nodes")["nodes"] if node["name"] == machine)
     assert (node["state"], node["reason"], node["free"]) == ("draining", WHY["why"], 0)
     others = [desk.submit(4) for _ in range(6)]
     for _ in range(3):
-        desk.turn()
+        desk.cycle()
     assert desk.backend.jobs[job].state == base.RUNNING  # what runs goes on
     assert all(desk.backend.jobs[other].state == base.RUNNING for other in others)  # elsewhere, and at once
     assert desk.backend.held()[machine] == 4
     late = desk.submit(4)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{late}")["why"] == "first in line; no GPUs free, it asks for 4"
     assert not any("could not be started" in text for text in story(desk, late))
     act(desk, f"nodes/{machine}/resume", why="mended")
     for _ in range(2):
-        desk.turn()
+        desk.cycle()
     assert desk.backend.jobs[late].placement == {machine: 4}
     assert [(row["what"], row["machine"]) for row in desk.get(f"actions?machine={machine}")["actions"]] == [
         ("resume", machine), ("drain", machine),
@@ -247,23 +247,23 @@ def test_who_may_drain(desks: Callable[..., Desk]) -> None:
 def test_first_in_line(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo")
     running, early, late = (desk.submit(32, seconds) for seconds in (100.0, 600.0, 600.0))
-    desk.turn()
+    desk.cycle()
     assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in line by somebody: {WHY['why']}"
-    desk.turn()
+    desk.cycle()
     lines = {job["job_id"]: job for job in desk.get("jobs")["jobs"]}
     assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, "somebody", 2)
     assert lines[late]["why"].startswith("first in line")
     act(desk, f"jobs/{late}/priority", 409)
     desk.service.daemon._scheduler = None  # a restart
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{late}")["place"] == 1
     act(desk, f"jobs/{late}/priority", first=False, why="enough")
     act(desk, f"jobs/{late}/priority", 409, first=False)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{late}")["place"] == 2
     act(desk, f"jobs/{late}/priority")
-    desk.turn(100.0)
-    desk.turn()
+    desk.cycle(100.0)
+    desk.cycle()
     assert [desk.backend.jobs[job].state for job in (running, late, early)] == [
         base.FINISHED, base.RUNNING, base.QUEUED,
     ]  # fmt: skip
@@ -277,21 +277,21 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
     for _ in range(4):
         desk.submit(5, 100_000.0)
     act(desk, "timers", gpus=6, seconds=5000)
-    desk.turn()
+    desk.cycle()
     job = desk.submit(6, 100_000.0, model="gpt2-xl")
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "waiting"
     assert "any place from now on" in act(desk, f"jobs/{job}/patience", seconds=0)["text"]
     desk.service.daemon._scheduler = None  # a restart
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     found = desk.get(f"jobs/{job}")
     assert (desk.backend.jobs[job].state, found["patient_by"]) == (base.RUNNING, "somebody")
     other = desk.submit(6, 100_000.0, model="gpt2-xl")
-    desk.turn()
+    desk.cycle()
     act(desk, f"jobs/{other}/patience", 409, seconds=None)
     act(desk, f"jobs/{other}/patience", seconds=60)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{other}")["state"] == "waiting"
     act(desk, "timers", gpus=6, seconds=None)
     act(desk, "timers", 409, gpus=6, seconds=None)
@@ -304,7 +304,7 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
 def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
     desk = desks("srtf")
     job = desk.submit(8)
-    desk.turn()
+    desk.cycle()
     refused = act(desk, f"jobs/{job}/patience", 409, seconds=0)
     assert refused["detail"] == "policy srtf has no timers: its jobs do not hold out for closer places"
     act(desk, "timers", 409, gpus=8, seconds=60)
@@ -316,19 +316,19 @@ def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
 def test_what_was_said_of_timers_is_taken_back_under_a_policy_without(desks: Callable[..., Desk]) -> None:
     desk = desks()
     job = desk.submit(8)
-    desk.turn()
+    desk.cycle()
     act(desk, f"jobs/{job}/patience", seconds=60)
     act(desk, "timers", gpus=8, seconds=60)
     desk.service.config = replace(desk.config, setup=Setup("srtf"))
     desk.service.daemon._scheduler = None  # a restart
-    desk.turn()
+    desk.cycle()
     act(desk, f"jobs/{job}/patience", 409, seconds=30)
     act(desk, f"jobs/{job}/patience", seconds=None)
     act(desk, "timers", gpus=8, seconds=None)
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
-    assert not scheduler.words.of("patience")
-    assert not scheduler.words.of("timer")
+    assert not scheduler.overrides.of("patience")
+    assert not scheduler.overrides.of("timer")
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -337,7 +337,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 def test_dialogs(desk: Desk) -> None:
     """What the page's dialogs ask, do and say; without a browser."""
     waiting, job = desk.submit(32, user="ann"), desk.submit(32, user="ann", name="<i>&")
-    desk.turn()
+    desk.cycle()
     op, ann, viewer = desk.token("op", "operator"), desk.token("a", "user", "ann"), desk.token("v", "viewer")
 
     def post(path: str, text: str, header: dict[str, str]) -> Any:
@@ -366,7 +366,7 @@ def test_dialogs(desk: Desk) -> None:
     assert post("/act/timer/8", "why=now&how=any&gpus=8", op).headers["hx-trigger"]
     machine = desk.backend.topology().names[0][0]
     assert post(f"/act/drain/{machine}", "why=now", op).headers["hx-trigger"]
-    desk.turn()
+    desk.cycle()
     assert "It was drained: now." in desk.client.get(f"/act/resume/{machine}", headers=op).text
     assert "&amp;) back in line?" in desk.client.get(f"/act/priority/{job}", headers=op).text
     page = desk.client.get("/log", headers=op).text
@@ -380,7 +380,7 @@ def test_dialogs(desk: Desk) -> None:
 def test_a_daemon_that_stands_by_takes_no_orders(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store may be shared, and the one that leads would never hear of what is written there."""
     job = desk.submit(8)
-    desk.turn()
+    desk.cycle()
 
     def lead() -> None:
         raise BackendError("another daemon leads")

@@ -21,16 +21,16 @@ def told(desk: Desk, job: str, **more: object) -> list[tuple[str, str]]:
 def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> None:
     desk = desks(policy, "slow")
     first = desk.submit(32, 100.0, model="gpt2-xl")
-    desk.turn()
+    desk.cycle()
     second = desk.submit(12, 50.0)
-    desk.turn()
+    desk.cycle()
     waits = told(desk, second)
     assert waits[0] == ("submit", "submitted; asks for 12 GPUs")
     found = desk.get(f"jobs/{second}/explanation")
     assert found["job"]["why"] == "first in line; no GPUs free, it asks for 12" or policy == "srtf"
     assert list(found["slowdowns"]) == ["rack", "network"]
     for _ in range(40):
-        desk.turn(10.0)
+        desk.cycle(10.0)
     assert [kind for kind, _ in told(desk, first)][-1] == "finish"
     kinds = [kind for kind, _ in told(desk, second)]
     assert (kinds[0], kinds[-1]) == ("submit", "finish")
@@ -41,20 +41,20 @@ def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> 
 def test_what_others_did(desk: Desk) -> None:
     job = desk.submit(8, 600.0)
     desk.backend.hold(job)
-    desk.turn()
+    desk.cycle()
     desk.backend.release(job)
     desk.backend.refusing.add(job)
     for _ in range(12):
-        desk.turn(30.0)
+        desk.cycle(30.0)
     desk.backend.refusing.clear()
     for _ in range(5):
-        desk.turn(30.0)
+        desk.cycle(30.0)
     elsewhere = next(name for name, gpus in desk.backend.free().items() if gpus == 8)
     desk.backend.requeue(job)
     desk.backend.put(job, {elsewhere: 8})
-    desk.turn()
+    desk.cycle()
     desk.backend.cancel(job)
-    desk.turn()
+    desk.cycle()
     story = told(desk, job)
     kinds = [kind for kind, _ in story]
     assert [kind for kind in kinds if kind in ("hold", "release", "adopt", "cancel")] == [
@@ -68,11 +68,11 @@ def test_what_others_did(desk: Desk) -> None:
 def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo", "slow")
     jobs = [desk.submit(32, 100.0) for _ in range(3)]
-    desk.turn()
-    desk.turn(5.0)
+    desk.cycle()
+    desk.cycle(5.0)
     asked = {"why": "a deadline"}
     assert desk.client.post(f"/api/v1/jobs/{jobs[2]}/priority", json=asked).status_code == 200
-    desk.turn(10.0)
+    desk.cycle(10.0)
     story = desk.get(f"jobs/{jobs[2]}/explanation")["story"]
     assert {"act", "wait"} <= {line["kind"] for line in story}
     times_s = [line["at_s"] for line in story]
@@ -81,19 +81,19 @@ def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[...,
 
 def test_failures_are_not_called_finished(desk: Desk) -> None:
     job = desk.submit(8, 600.0)
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     desk.backend._become(job, base.FAILED)
-    desk.turn()
+    desk.cycle()
     assert told(desk, job)[-1][1].startswith("failed 3.0 s after submission: waited 1.0 s, ran 2.0 s")
 
 
 def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
     desk = desks("srtf")
     loser = desk.submit(32, 5000.0, user="ann")
-    desk.turn()
+    desk.cycle()
     desk.submit(32, 10.0, user="bob")
-    desk.turn()
+    desk.cycle()
     ann = desk.token("ann", "user", "ann")
     assert any("in favour of another1" in text for _, text in told(desk, loser, headers=ann))
 
@@ -112,9 +112,9 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     (tmp_path / "queues.toml").write_text(QUEUES)
     desk = desks(setup=Setup("dally", queues=str(tmp_path / "queues.toml")))
     desk.submit(8, user="ann")
-    desk.turn()
+    desk.cycle()
     second = desk.submit(8, user="ann")
-    desk.turn()
+    desk.cycle()
     job = desk.get(f"jobs/{second}")
     assert job["why"].startswith("queue research is at its limit: it held 8 of 8 GPUs; ")
     assert job["reason"] == "share"

@@ -424,7 +424,7 @@ def test_what_could_not_be_fetched_is_asked_for_again(browser: Browser) -> None:
     # a daemon that starts anew counts its turns anew, and has other machines in the same places
     page.evaluate("dally.map.choose({ place: { kind: 'domain', tier: 0, domain: 15 } })")
     scene.boot = "the next one"
-    scene.now = scene._board(0, list(scene.now.jobs))
+    scene.now = scene._status(0, list(scene.now.jobs))
     page.route("**/map/state.json", fail)
     page.evaluate("dally.turn = 7, document.body.dispatchEvent(new CustomEvent('dally:reset'))")
     page.wait_for_timeout(500)

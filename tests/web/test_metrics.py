@@ -26,13 +26,13 @@ def samples(desk: Desk) -> dict[tuple[str, ...], float]:
 def test_counts_and_gauges(desks: Callable[..., Desk]) -> None:
     desk = desks("srtf", "slow")
     desk.submit(32, 5000.0)
-    desk.turn()
-    desk.turn(100.0)
+    desk.cycle()
+    desk.cycle(100.0)
     desk.submit(16, 50.0)
     desk.submit(12, 60.0)
     desk.submit(32, 70.0)
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     found = samples(desk)
     assert found["dally_gpus",] == 32
     assert found["dally_preemptions_total",] == 1
@@ -51,11 +51,11 @@ def test_counts_and_gauges(desks: Callable[..., Desk]) -> None:
 def test_a_wait_is_from_when_it_began_to_wait(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo")
     desk.submit(32, 100.0)
-    desk.turn()
+    desk.cycle()
     desk.submit(8, 10.0)
     for _ in range(3):
-        desk.turn(50.0)
-    desk.turn(5.0)
+        desk.cycle(50.0)
+    desk.cycle(5.0)
     assert samples(desk)["dally_waiting_seconds_sum", "8"] == 100.0  # from 2 to 102
 
 
@@ -63,7 +63,7 @@ def test_the_dashboard_names_metrics_that_there_are(desks: Callable[..., Desk]) 
     desk = desks("srtf", "slow")
     desk.submit(12, 50.0)
     desk.submit(32, 60.0)
-    desk.turn()
+    desk.cycle()
     there = {name for name, *_ in samples(desk)}
     asked = set(re.findall(r"\bdally_\w+", DASHBOARD.read_text()))
     assert asked

@@ -17,11 +17,11 @@ def busy(tmp_path: Path) -> Iterator[Desk]:
     """All 32 GPUs are taken for ten minutes, and one job waits."""
     desk = Desk(tmp_path / "service", "fifo")
     desk.service.outlook.forecaster = Forecaster()  # here: a worker takes a second to start
-    desk.service.daemon.watchers.append(desk.service.outlook.turned)
+    desk.service.daemon.watchers.append(desk.service.outlook.on_cycle)
     desk.submit(32, 600.0, user="ann")
-    desk.turn()
+    desk.cycle()
     desk.waiting = desk.submit(16, 600.0, user="bob")  # type: ignore[attr-defined]
-    desk.turn()
+    desk.cycle()
     yield desk
     desk.service.close()
 
@@ -41,8 +41,8 @@ def test_a_preview_says_the_same_and_what_would_start_now(busy: Desk) -> None:
     found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
     assert found["low_s"] == pytest.approx(1202.0, abs=3.0)
     assert (found["starts_now"], found["gpus_now"]) == (False, 0)
-    busy.turn(700.0)
-    busy.turn()
+    busy.cycle(700.0)
+    busy.cycle()
     half = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
     assert (half["starts_now"], half["gpus_now"]) == (False, 16)
     now = busy.client.post("/api/v1/preview", json={"gpus": 8, "expected_s": 60.0}).json()
@@ -64,8 +64,8 @@ def test_the_queue_has_its_outlook_and_others_jobs_are_not_in_it(busy: Desk) -> 
 def test_what_was_said_is_compared_with_what_came(busy: Desk) -> None:
     busy.service.outlook.look()
     assert busy.get("calibration") == {"confidence": 0.8, "days": []}
-    busy.turn(700.0)
-    busy.turn()
+    busy.cycle(700.0)
+    busy.cycle()
     (day,) = busy.get("calibration")["days"]
     assert (day["day"], day["answers"]) == ("1970-01-01", 1)
     assert day["error_s"] == pytest.approx(100.0, abs=5.0)
@@ -81,8 +81,8 @@ def test_what_was_said_is_compared_with_what_came(busy: Desk) -> None:
 def test_a_job_taken_back_teaches_nothing(busy: Desk) -> None:
     busy.service.outlook.look()
     busy.client.delete(f"/api/v1/jobs/{busy.waiting}")  # type: ignore[attr-defined]
-    busy.turn()
-    busy.turn(700.0)
+    busy.cycle()
+    busy.cycle(700.0)
     assert busy.get("calibration")["days"] == []
 
 

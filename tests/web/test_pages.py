@@ -24,7 +24,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 def test_filters_name_what_was_asked_for(desk: Desk) -> None:
     desk.submit(8, user="ann", model="vgg16")
-    desk.turn()
+    desk.cycle()
     page = desk.client.get("/queue?tab=ended&user=bob&model=gpt-13b").text
     assert re.search(r"<option selected>bob</option>", page)
     assert re.search(r"<option selected>gpt-13b</option>", page)
@@ -33,23 +33,23 @@ def test_filters_name_what_was_asked_for(desk: Desk) -> None:
 def test_a_list_that_shrank_is_shown_to_its_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_page, "ROWS", 2)
     jobs = [desk.submit(32, 100.0) for _ in range(4)]
-    desk.turn()
+    desk.cycle()
     for path in ("/queue?page=9", f"/queue?page={10**30}"):
         page = desk.client.get(path, headers=HTMX).text
         assert f'id="job-{jobs[3]}"' in page
         assert '<input type="hidden" name="page" value="2">' in page
     for job in jobs:
         desk.client.delete(f"/api/v1/jobs/{job}")
-    desk.turn()
+    desk.cycle()
     assert 'id="job-' in desk.client.get("/queue?tab=ended&page=9", headers=HTMX).text
     assert "No job is waiting." in desk.client.get("/queue?page=2", headers=HTMX).text
 
 
 def test_the_way_back_from_a_job(desk: Desk) -> None:
     runs, waits, held = (desk.submit(32) for _ in range(3))
-    desk.turn()
+    desk.cycle()
     desk.client.post(f"/api/v1/jobs/{held}/hold", json={"why": "later"})
-    desk.turn()
+    desk.cycle()
     for job, tab in ((runs, "running"), (waits, "waiting"), (held, "held")):
         assert f'href="/queue?tab={tab}"' in desk.client.get(f"/jobs/{job}").text
     assert "job &#39;a/b&#39;: there is no such job" in desk.client.get("/jobs/a%2Fb", headers=READS).text
@@ -57,10 +57,10 @@ def test_the_way_back_from_a_job(desk: Desk) -> None:
 
 def test_of_a_job_that_cannot_be_stopped_it_is_said_why(desk: Desk) -> None:
     job = desk.submit(8)
-    desk.turn()
+    desk.cycle()
     for managed, why in ((True, ""), (False, NOT_OURS), (True, "")):
         desk.backend.jobs[job] = replace(desk.backend.jobs[job], managed=managed)
-        desk.turn()
+        desk.cycle()
         assert desk.get(f"jobs/{job}")["stays"] == why
         assert (f"It cannot be stopped: {NOT_OURS}." in desk.client.get(f"/jobs/{job}").text) == bool(why)
 
@@ -68,8 +68,8 @@ def test_of_a_job_that_cannot_be_stopped_it_is_said_why(desk: Desk) -> None:
 def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.submit(32)
     job = desk.submit(32)
-    desk.turn()
-    now_s = desk.service.daemon.board.wall_s
+    desk.cycle()
+    now_s = desk.service.daemon.status.wall_s
     late = Eta.model_construct(
         starts_now=False, middle_s=now_s + 60.0, low_s=now_s - 3600.0, high_s=now_s - 60.0, confidence=0.9
     )
@@ -83,14 +83,14 @@ def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatc
 def test_of_two_who_put_a_job_first_the_second_is_told_so(desk: Desk) -> None:
     desk.submit(32)
     job = desk.submit(32)
-    desk.turn()
+    desk.cycle()
     assert 'name="first" value="yes"' in desk.client.get(f"/act/priority/{job}").text  # both read this
 
     def post() -> Any:
         return desk.client.post(f"/act/priority/{job}", content=b"first=yes&why=now", headers=FORM)
 
     assert "hx-trigger" in post().headers
-    desk.turn()
+    desk.cycle()
     second = post().text
     assert "is first in line already, by somebody: now" in second
     assert 'name="first" value="yes"' in second
@@ -148,7 +148,7 @@ def test_a_what_if_of_before_a_restart_is_not_waited_for(desks: Callable[..., De
 def test_a_what_if_is_shown_to_who_asks_another(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo")
     desk.submit(32)
-    desk.turn()
+    desk.cycle()
     whatifs = desk.service.whatifs
     whatifs.make_runner = Runner
     desk.client.post("/api/v1/whatif", json={"futures": 1})

@@ -29,7 +29,7 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
     desk = Desk(tmp_path_factory.mktemp("pages") / "service", "fifo", network="slow")
     for gpus, user in ((32, "ann"), (16, "bob"), (4, "ann")):
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
-    desk.turn()
+    desk.cycle()
     with answering(desk) as url:
         yield desk, url
     desk.service.close()
@@ -60,7 +60,7 @@ def test_back_filters_and_focus(desk: Desk, visitor: Visitor) -> None:
         visitor.until(lambda link=link: page.locator(f"#{link}[data-old]").count() == 0)  # type: ignore[misc]
         assert page.evaluate("document.activeElement.id") == link
     desk.client.delete("/api/v1/jobs/2")
-    desk.turn()
+    desk.cycle()
     visitor.until(lambda: page.locator("#job-2").count() == 0)
     visitor.until(lambda: page.evaluate("document.activeElement.id") == "main")
 
@@ -83,7 +83,7 @@ def test_what_failed_or_was_missed_is_caught_up(desk: Desk, visitor: Visitor) ->
     visitor.expected = ("503",)
     page.route("**/queue?*", lambda route: route.fulfill(status=503), times=1)
     desk.submit(32, name="asked-for-again")
-    desk.turn()
+    desk.cycle()
     visitor.until(lambda: page.get_by_role("link", name="asked-for-again").count() == 1)
 
     channels: dict[Any, Any] = desk.app.state.streams._channels
@@ -92,7 +92,7 @@ def test_what_failed_or_was_missed_is_caught_up(desk: Desk, visitor: Visitor) ->
     page.evaluate(sight, True)
     visitor.until(lambda: not channels)
     desk.submit(32, name="out-of-sight")
-    desk.turn()
+    desk.cycle()
     page.evaluate(sight, False)
     visitor.until(lambda: page.get_by_role("link", name="out-of-sight").count() == 1)
     assert page.evaluate("dally.link") == "live"
@@ -130,6 +130,6 @@ def test_who_is_not_known_any_more_signs_in(desk: Desk, visitor: Visitor, monkey
     visitor.expected = ("401", "MIME")
     remove_token(desk.service.store, "op")
     desk.submit(1)
-    desk.turn()
+    desk.cycle()
     page.wait_for_url("**/login?next=*")
     assert page.locator("[name=next]").input_value() == "/trends?span=hour"

@@ -1,4 +1,4 @@
-"""What the API tells is what the board says."""
+"""What the API tells is what the status says."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.web.conftest import Desk
 
 def test_the_queue_in_its_order_then_the_rest(desk: Desk) -> None:
     runs = desk.submit(32, name="big", user="ann")
-    desk.turn()
+    desk.cycle()
     first, second = desk.submit(8, user="bob"), desk.submit(16, user="ann")
-    desk.turn()
+    desk.cycle()
     page = desk.get("jobs")
     assert page["total"] == 3
     assert [job["job_id"] for job in page["jobs"]][2] == runs
@@ -29,14 +29,14 @@ def test_pages_are_kept_as_long_as_the_board_stands(desk: Desk) -> None:
     desk.submit(8)
     assert desk.get("jobs")["total"] == 0
     assert desk.get("jobs")["total"] == 0
-    desk.turn()
+    desk.cycle()
     assert desk.get("jobs")["total"] == 1
 
 
 def test_jobs_that_have_ended(desk: Desk) -> None:
     job = desk.submit(8, 10.0, user="ann", name="short")
-    desk.turn()
-    desk.turn(60.0)
+    desk.cycle()
+    desk.cycle(60.0)
     assert desk.get("jobs")["total"] == 0
     assert desk.get(f"jobs/{job}")["state"] == "finished"
     assert [row["name"] for row in desk.get("jobs?state=finished&user=ann")["jobs"]] == ["short"]
@@ -47,7 +47,7 @@ def test_jobs_that_have_ended(desk: Desk) -> None:
 def test_slots_are_those_of_the_engine(desk: Desk) -> None:
     desk.submit(9)
     desk.submit(4)
-    desk.turn()
+    desk.cycle()
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
     for gpus in (1, 2, 3, 8, 16, 64):
@@ -56,13 +56,13 @@ def test_slots_are_those_of_the_engine(desk: Desk) -> None:
 
 def test_nodes_and_status(desk: Desk) -> None:
     job = desk.submit(12)
-    desk.turn()
+    desk.cycle()
     used = [node for node in desk.get("nodes")["nodes"] if node["jobs"]]
     assert sorted((node["jobs"], node["gpus"] - node["free"]) for node in used) == [([job], 4), ([job], 8)]
     status = desk.get("status")
     assert (status["gpus"], status["free_gpus"], status["policy"]) == (32, 20, "dally")
     assert status["jobs"] == {"starting": 1}
-    desk.turn()
+    desk.cycle()
     assert desk.get("status")["jobs"] == {"running": 1}
 
 
@@ -78,11 +78,11 @@ def test_submit_and_cancel(desk: Desk) -> None:
     made = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60, "user": "ann", "model": "bert-base"})
     assert made.status_code == 201
     job = made.json()["job_id"]
-    desk.turn()
-    desk.turn()
+    desk.cycle()
+    desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "running"
     assert desk.client.delete(f"/api/v1/jobs/{job}").status_code == 202
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "cancelled"
     assert desk.client.delete("/api/v1/jobs/99").status_code == 404
 
@@ -114,10 +114,10 @@ def test_slowdowns_are_those_of_the_present_topology(desks: Callable[..., Desk])
 def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[..., Desk]) -> None:
     desk = desks("dally", "slow")
     large, small = desk.submit(64), desk.submit(8)
-    desk.turn()
+    desk.cycle()
     assert desk.get("status")["problems"] == [f"job {large} asks for more GPUs than there are"]
     desk.backend.resize(small, 64)
-    desk.turn()
+    desk.cycle()
     assert desk.get(f"jobs/{small}")["state"] in ("starting", "running")
     assert desk.client.get("/queue", headers={"accept": "text/html"}).status_code == 200
     assert desk.get("status")["problems"] == [
@@ -129,12 +129,12 @@ def test_a_cluster_that_became_too_small_for_a_job_goes_on(desks: Callable[..., 
     desk = desks("dally", "slow")
     over = desk.submit(32, 10.0)
     for after_s in (1.0, 1.0, 20.0):
-        desk.turn(after_s)
+        desk.cycle(after_s)
     large, _ = desk.submit(32), desk.submit(32)
-    desk.turn()
+    desk.cycle()
     desk.service.topology = read_topology("2x8")
     desk.service.daemon._scheduler = None  # as after a restart
-    desk.turn()
+    desk.cycle()
     assert f"job {large} asks for more GPUs than there are" in desk.get("status")["problems"]
     assert desk.get("jobs")["total"] == 0
     for path in (f"jobs/{over}", f"jobs/{over}/explanation"):

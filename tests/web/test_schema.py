@@ -32,7 +32,7 @@ def test_only_what_is_documented(desks: Callable[..., Desk]) -> None:
     trusting, asking = desks(network="slow"), desks(network="slow")
     for desk in (trusting, asking):
         desk.submit(8, user="ann")
-        desk.turn()
+        desk.cycle()
         desk.service.whatifs.make_runner = Runner
     callers: dict[str, dict[str, str]] = {
         "nobody": {},

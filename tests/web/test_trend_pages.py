@@ -27,7 +27,7 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
     for gpus, user in ((24, "ann"), (8, "bob"), (16, "bob"), (4, "ann")):
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
     for _ in range(MINUTES):
-        desk.turn(60.0)
+        desk.cycle(60.0)
     with answering(desk) as url:
         yield desk, url
     desk.service.close()
@@ -67,10 +67,10 @@ def test_trends_are_drawn_told_and_listed(visitor: Visitor, desk: Desk) -> None:
     assert "span=hour" in page.url
     assert page.locator(".spans [aria-current]").inner_text() == "Hour"
     job_id = desk.submit(2, 600.0)
-    desk.turn(1.0)
+    desk.cycle(1.0)
     visitor.until(lambda: "3 jobs wait" in page.locator("[data-topic=waiting_jobs]").inner_text())
     desk.client.delete(f"/api/v1/jobs/{job_id}")
-    desk.turn(1.0)
+    desk.cycle(1.0)
     page.get_by_role("button", name="Switch between light and dark").click()
     page.get_by_role("link", name="Month").click()
     visitor.until(lambda: page.evaluate("dally.trends.points") == POINTS)

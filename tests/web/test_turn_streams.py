@@ -66,7 +66,7 @@ def act(desk: Desk, what: str, number: int) -> None:
         desk.backend.cancel(list(desk.backend.jobs)[number % len(desk.backend.jobs)])
     elif what in ("down", "up"):
         desk.backend.set_machine(names[number % len(names)], what)
-    desk.turn(30.0)
+    desk.cycle(30.0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
@@ -97,10 +97,10 @@ def test_changes_add_up(desks: Callable[..., Desk], steps: list[tuple[str, int]]
 def test_nothing_is_said_of_turns_in_which_nothing_happened(desk: Desk) -> None:
     channel = Channel(OPERATES)
     news(channel, desk)
-    desk.turn()
+    desk.cycle()
     assert news(channel, desk) is None
     desk.submit(4)
-    desk.turn()
+    desk.cycle()
     told = news(channel, desk)
     assert told is not None
     assert told[1]["counts"]["running"] == 1
@@ -110,7 +110,7 @@ def test_users_hear_of_their_own_jobs_alone(desk: Desk) -> None:
     channel = Channel(ANN)
     news(channel, desk)
     hers, his = desk.submit(4, user="ann"), desk.submit(4, user="bob")
-    desk.turn()
+    desk.cycle()
     told = news(channel, desk, {hers, his})
     assert told is not None
     assert told[1]["touched"] == [hers]
@@ -118,7 +118,7 @@ def test_users_hear_of_their_own_jobs_alone(desk: Desk) -> None:
     assert his not in told[1]["jobs"]
     for job_id in (hers, his):
         desk.backend.cancel(job_id)
-    desk.turn()
+    desk.cycle()
     ended = news(channel, desk, {hers, his})
     assert ended is not None
     assert ended[1]["touched"] == [hers]
@@ -138,7 +138,7 @@ def test_another_topology_is_another_boot(desk: Desk, desks: Callable[..., Desk]
     channel = Channel(OPERATES)
     first = news(channel, desk)
     desk.service.topology = desks().service.topology
-    desk.turn()
+    desk.cycle()
     again = news(channel, desk)
     assert first is not None
     assert again is not None
@@ -155,7 +155,7 @@ def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
         await leaves.aclose()
         await begun
         desk.submit(8)
-        await asyncio.to_thread(desk.turn)
+        await asyncio.to_thread(desk.cycle)
         async with asyncio.timeout(20.0):
             found = await anext(stays)
         streams.close()
@@ -169,10 +169,10 @@ def test_who_comes_late_is_told_the_time(desk: Desk) -> None:
     """Of now, not of the last change."""
     channel, scene = Channel(OPERATES), desk.app.state.scene
     channel.begin(scene)
-    desk.turn(500.0)
+    desk.cycle(500.0)
     assert news(channel, desk) is None
     assert channel.state is not None
-    assert f'"wall_s":{scene.board(None).wall_s}' in hello(scene, channel.state).decode()
+    assert f'"wall_s":{scene.status(None).wall_s}' in hello(scene, channel.state).decode()
 
 
 def test_a_stream_is_told_nothing_once_its_token_was_removed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk)
             found.append(message)
             if len(found) == 1:
                 desk.submit(8)
-                await asyncio.to_thread(desk.turn)
+                await asyncio.to_thread(desk.cycle)
             else:
                 streams.close()
         return found

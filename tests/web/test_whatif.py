@@ -30,7 +30,7 @@ def busy(tmp_path: Path) -> Iterator[Desk]:
     desk.service.whatifs.make_runner = Runner  # here: a process takes a second to start
     for gpus, user in ((32, "ann"), (16, "bob"), (8, "ann")):
         desk.submit(gpus, 600.0, user=user)
-        desk.turn()
+        desk.cycle()
     yield desk
     desk.service.close()
 
@@ -46,10 +46,10 @@ def told(desk: Desk, asked: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_more_racks_for_those_who_wait(busy: Desk) -> None:
     scheduler = busy.service.daemon.scheduler
     assert scheduler is not None
-    before = (busy.service.daemon.board, content_of(scheduler), rows(busy))
+    before = (busy.service.daemon.status, content_of(scheduler), rows(busy))
     found = told(busy, MORE)
     assert (found["state"], found["done"], found["total"]) == ("done", 3, 3)
-    assert (busy.service.daemon.board, content_of(scheduler), rows(busy)) == before
+    assert (busy.service.daemon.status, content_of(scheduler), rows(busy)) == before
     answer = found["answer"]
     assert answer["headline"].startswith("fifo, +1 rack instead of fifo: those who wait now wait ")
     waits = next(one for one in answer["figures"] if one["name"] == "wait_mean_s")
@@ -95,7 +95,7 @@ def test_one_at_a_time_until_it_is_taken_back(busy: Desk) -> None:
     first = busy.client.post("/api/v1/whatif", json=MORE).json()
     second = busy.client.post("/api/v1/whatif", json=MORE)
     assert (second.status_code, "wait for it, or cancel it" in second.json()["detail"]) == (409, True)
-    busy.turn()  # the daemon goes on
+    busy.cycle()  # the daemon goes on
     assert busy.client.delete(f"/api/v1/whatif/{first['number']}").json()["state"] == "cancelled"
     busy.service.whatifs.wait()
     busy.service.whatifs.make_runner = Runner
@@ -115,7 +115,7 @@ def test_a_process_of_its_own_says_the_same_and_can_be_stopped(busy: Desk) -> No
 
 def test_the_last_days_are_those_of_the_command(busy: Desk, tmp_path: Path) -> None:
     for _ in range(4):
-        busy.turn(700.0)
+        busy.cycle(700.0)
     found = told(busy, {"over": "back", "policy": "fifo-backfill", "cluster_delta": "+1 rack"})
     path = tmp_path / "jobs.csv"
     path.write_text(history_csv(busy.service.store, 0.0, 1e6))

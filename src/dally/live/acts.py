@@ -1,6 +1,6 @@
 """What people do to jobs: written down with who and why before it takes effect.
 
-What is ours (who runs when) stands from the next turn on. What is the cluster's is asked of its own software.
+What is ours (who runs when) stands from the next cycle on. What is the cluster's is asked of its own software.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
-from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, TIMER, Word, Words
+from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
 from dally.live.scheduler import Scheduler
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
 from dally.live.store.database import StoreError
@@ -23,13 +23,13 @@ from dally.report.time_text import span
 if TYPE_CHECKING:
     from dally.live.assembly import Service
 
-# What is done, beside the kinds of word.
+# What is done, beside the kinds of override.
 RELEASE: Final = "release"
 CANCEL: Final = "cancel"
 DRAIN: Final = "drain"
 RESUME: Final = "resume"
 
-TURN_WITHIN_S: Final = 20.0  # the present turn ends; if not, the backend is slow
+CYCLE_WITHIN_S: Final = 20.0  # the present cycle ends; if not, the backend is slow
 
 Found = TypeVar("Found")
 
@@ -39,7 +39,7 @@ class ActRefused(Exception):  # noqa: N818 - an answer
 
 
 class Busy(Exception):  # noqa: N818 - an answer
-    """The turn takes its time, or the store cannot be written: ask again. Nothing has changed."""
+    """The cycle takes its time, or the store cannot be written: ask again. Nothing has changed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Act:
 
 
 class Acts:
-    """Done between two turns of a daemon, one at a time."""
+    """Done between two cycles of a daemon, one at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -73,112 +73,116 @@ class Acts:
 
         `as_user`: by somebody who is no operator; users release only what users hold.
         """
-        return self._between_turns(lambda: self._hold(job_id, who, why, as_user))
+        return self._between_cycles(lambda: self._hold(job_id, who, why, as_user))
 
     def _hold(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
-        word = scheduler.words.of(HOLD).get(job_id)
-        if word is not None and (as_user or not word.by_user):  # an operator's hold goes over a user's
-            raise ActRefused(f"job {job_id!r} is held already, {word.by()}")
+        override = scheduler.overrides.of(HOLD).get(job_id)
+        if override is not None and (as_user or not override.by_user):  # an operator's hold goes over a user's
+            raise ActRefused(f"job {job_id!r} is held already, {override.by()}")
         if not told.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         if told.state not in (base.QUEUED, base.HELD):
             self._check_not_dry()
         act = Act(HOLD, who, why, "put on hold", job_id, told.user)
-        new = Word(who, why, self._service.clock.now(), by_user=as_user)
-        return self._say(scheduler, act, scheduler.words.saying(HOLD, job_id, new))
+        new = Override(who, why, self._service.clock.now(), by_user=as_user)
+        return self._say(scheduler, act, scheduler.overrides.with_override(HOLD, job_id, new))
 
     def release(self, job_id: str, who: str, why: str, as_user: bool = False) -> Act:
         """Take a hold of ours back."""
-        return self._between_turns(lambda: self._release(job_id, who, why, as_user))
+        return self._between_cycles(lambda: self._release(job_id, who, why, as_user))
 
     def _release(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
-        word = scheduler.words.of(HOLD).get(job_id)
-        if word is None:
+        override = scheduler.overrides.of(HOLD).get(job_id)
+        if override is None:
             if told.state == base.HELD:
                 by = f"{self._service.backend.name} holds it" + (f": {told.reason}" if told.reason else "")
                 raise ActRefused(f"job {job_id!r}: {by}; only its own tools release it")
             raise ActRefused(f"job {job_id!r} is not on hold")
-        if as_user and not word.by_user:
-            raise ActRefused(f"job {job_id!r} is held {word.by()}; only operators release what operators hold")
+        if as_user and not override.by_user:
+            raise ActRefused(f"job {job_id!r} is held {override.by()}; only operators release what operators hold")
         act = Act(RELEASE, who, why, "taken off hold", job_id, told.user)
-        return self._say(scheduler, act, scheduler.words.without(HOLD, job_id))
+        return self._say(scheduler, act, scheduler.overrides.without(HOLD, job_id))
 
     def put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
         """The job comes before all others who wait; or in its place in line again."""
-        return self._between_turns(lambda: self._put_first(job_id, first, who, why))
+        return self._between_cycles(lambda: self._put_first(job_id, first, who, why))
 
     def _put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
-        words = scheduler.words
-        word = words.of(FIRST).get(job_id)
-        if first and word is not None:
-            raise ActRefused(f"job {job_id!r} is first in line already, {word.by()}")
-        if not first and word is None:
+        overrides = scheduler.overrides
+        override = overrides.of(FIRST).get(job_id)
+        if first and override is not None:
+            raise ActRefused(f"job {job_id!r} is first in line already, {override.by()}")
+        if not first and override is None:
             raise ActRefused(f"job {job_id!r} was not put first in line")
         if not told.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         what = "put first in line" if first else "put back in its place in line"
         act = Act(FIRST, who, why, what, job_id, told.user)
-        new = words.saying(FIRST, job_id, self._word(act)) if first else words.without(FIRST, job_id)
+        new = (
+            overrides.with_override(FIRST, job_id, self._override(act))
+            if first
+            else overrides.without(FIRST, job_id)
+        )
         return self._say(scheduler, act, new)
 
     def set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
         """For how long from now on the job holds out for a closer place; None: as the policy has it."""
-        return self._between_turns(lambda: self._set_patience(job_id, seconds, who, why))
+        return self._between_cycles(lambda: self._set_patience(job_id, seconds, who, why))
 
     def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
         scheduler = self._scheduler()
         told = _told_of(scheduler, job_id)
-        words = scheduler.words
-        if seconds is None and job_id not in words.of(PATIENCE):
+        overrides = scheduler.overrides
+        if seconds is None and job_id not in overrides.of(PATIENCE):
             raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
         if seconds is not None:
             self._check_timers(scheduler)
         act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.user)
         if seconds is None:
-            return self._say(scheduler, act, words.without(PATIENCE, job_id))
-        new = self._word(act, self._service.clock.now() + seconds)
-        return self._say(scheduler, act, words.saying(PATIENCE, job_id, new))
+            return self._say(scheduler, act, overrides.without(PATIENCE, job_id))
+        new = self._override(act, self._service.clock.now() + seconds)
+        return self._say(scheduler, act, overrides.with_override(PATIENCE, job_id, new))
 
     def set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
         """For how long gangs of that size hold out for a closer place; None: as the policy has it."""
-        return self._between_turns(lambda: self._set_timer(gpus, seconds, who, why))
+        return self._between_cycles(lambda: self._set_timer(gpus, seconds, who, why))
 
     def _set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
         scheduler = self._scheduler()
-        words = scheduler.words
-        if seconds is None and str(gpus) not in words.of(TIMER):
+        overrides = scheduler.overrides
+        if seconds is None and str(gpus) not in overrides.of(TIMER):
             raise ActRefused(f"nobody has set a timer for gangs of {gpus} GPUs")
         if seconds is not None:
             self._check_timers(scheduler)
         act = Act(TIMER, who, why, f"gangs of {gpus} GPUs {_patience_text(seconds)}")
         if seconds is None:
-            return self._say(scheduler, act, words.without(TIMER, str(gpus)))
-        return self._say(scheduler, act, words.saying(TIMER, str(gpus), self._word(act, seconds)))
+            return self._say(scheduler, act, overrides.without(TIMER, str(gpus)))
+        return self._say(scheduler, act, overrides.with_override(TIMER, str(gpus), self._override(act, seconds)))
 
     def _check_timers(self, scheduler: Scheduler) -> None:
         if not scheduler.state.policy.has_timers():
             name = self._service.config.setup.policy
             raise ActRefused(f"policy {name} has no timers: its jobs do not hold out for closer places")
 
-    def _word(self, act: Act, value: float = NEVER) -> Word:
-        return Word(act.who, act.why, self._service.clock.now(), value)
+    def _override(self, act: Act, value: float = NEVER) -> Override:
+        return Override(act.who, act.why, self._service.clock.now(), value)
 
-    def _say(self, scheduler: Scheduler, act: Act, words: Words) -> Act:
-        """From here on these words stand, and the store says since when and why."""
+    def _say(self, scheduler: Scheduler, act: Act, overrides: Overrides) -> Act:
+        """From here on these overrides stand, and the store says since when and why."""
         now = self._service.clock.now()
         event = act_row(now, act.job_id, act.machine, act.sentence())
         store = self._service.store
         with store.transaction() as connection:
             add_action(connection, _row(act, now, DONE))
             store.write_log(connection, [event], [])
-            store.keep(connection, FACT, words.plain())
-        scheduler.hear(words, event)
+            store.keep(connection, FACT, overrides.plain())
+        scheduler.take_note(overrides, event)
         return act
 
     # What is the cluster's.
@@ -186,13 +190,13 @@ class Acts:
     def submit(self, request: SubmitRequest) -> str:
         """Take in a job; its id."""
         self._check_not_dry()
-        return self._between_turns(lambda: self._service.backend.submit(request))
+        return self._between_cycles(lambda: self._service.backend.submit(request))
 
     def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
         """End a job, wherever it is."""
         self._check_not_dry()
         act = Act(CANCEL, who, why, "told to end", job_id, owner)
-        return self._between_turns(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
+        return self._between_cycles(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
 
     def drain(self, machine: str, who: str, why: str) -> Act:
         """What runs on the machine goes on, nothing new starts there."""
@@ -207,8 +211,8 @@ class Acts:
         service = self._service
         machine = act.machine or ""
         if act.what == DRAIN:
-            return self._between_turns(lambda: self._ask(act, lambda: service.backend.drain(machine, act.why)))
-        return self._between_turns(lambda: self._ask(act, lambda: service.backend.resume(machine)))
+            return self._between_cycles(lambda: self._ask(act, lambda: service.backend.drain(machine, act.why)))
+        return self._between_cycles(lambda: self._ask(act, lambda: service.backend.resume(machine)))
 
     def _ask(self, act: Act, order: Callable[[], None]) -> Act:
         """Write it down, ask the backend, and write down what it says."""
@@ -227,7 +231,7 @@ class Acts:
                 service.store.write_log(connection, [event], [])
             note_outcome(service.store, number, DONE)
         if service.daemon.scheduler is not None:
-            service.daemon.scheduler.hear(None, event)
+            service.daemon.scheduler.take_note(None, event)
         return act
 
     def _check_not_dry(self) -> None:
@@ -240,9 +244,9 @@ class Acts:
             raise Busy("the scheduler is not ready; ask again")
         return found
 
-    def _between_turns(self, act: Callable[[], Found]) -> Found:
+    def _between_cycles(self, act: Callable[[], Found]) -> Found:
         lock = self._service.daemon.lock
-        if not lock.acquire(timeout=TURN_WITHIN_S):
+        if not lock.acquire(timeout=CYCLE_WITHIN_S):
             raise Busy("the scheduler is busy; ask again")
         try:
             self._service.backend.lead()  # the leader would never hear of it

@@ -67,7 +67,7 @@ class Service:
         if self._generation != generation and not config.cluster:
             self.topology = (
                 self.backend.topology()
-            )  # if it cannot be had, the turn fails and the next one asks again
+            )  # if it cannot be had, the cycle fails and the next one asks again
             self._tell_store()
             self._generation = generation
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)

@@ -1,4 +1,4 @@
-"""The daemon: turn after turn on the wall clock, whatever fails in between."""
+"""The daemon: cycle after cycle on the wall clock, whatever fails in between."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import structlog
 
 from dally.errors import InputError, PolicyError
 from dally.live.backends.base import Backend, BackendError
-from dally.live.board import Board, board_of
-from dally.live.scheduler import Scheduler, Turn
+from dally.live.scheduler import CycleResult, Scheduler
+from dally.live.status import ClusterStatus, status_of
 from dally.live.store.database import StoreError
 from dally.report.by_hand import ACT
 from dally.report.explanation.waiting import Reasons
@@ -27,20 +27,20 @@ log = structlog.get_logger("dally")
 
 
 class Daemon:
-    """Looks after one cluster until it is told to stop. `board` is how things stand; other threads only read it."""
+    """Looks after one cluster until `stop`. `status` is its latest state; other threads only read it."""
 
     def __init__(self, backend: Backend, begin: Callable[[], Scheduler], pause_s: float = PAUSE_S) -> None:
         """`begin` makes a scheduler from what the store knows.
 
-        At the start, after a turn that was not written, and when the backend has another cluster to tell of.
+        At the start, after a cycle that was not written, and when the backend has another cluster to tell of.
         """
         self.backend = backend
-        self.board = Board()
-        self.turns = 0
-        self.failing = ""  # why the latest turn did not come about
-        self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # turns that did not come about
-        self.watchers: list[Callable[[Turn, float], None]] = []  # told of each turn, and its CPU seconds
-        self.lock = threading.Lock()  # held during a turn: whoever asks the backend for something takes it too
+        self.status = ClusterStatus()
+        self.cycles = 0
+        self.failing = ""  # why the latest cycle did not come about
+        self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # cycles that did not come about
+        self.watchers: list[Callable[[CycleResult, float], None]] = []  # told of each cycle, and its CPU seconds
+        self.lock = threading.Lock()  # held during a cycle: whoever asks the backend for something takes it too
         self._begin = begin
         self._pause_s = pause_s
         self._scheduler: Scheduler | None = None
@@ -48,7 +48,7 @@ class Daemon:
         self._reasons: Reasons | None = None
         self._stop = threading.Event()
         self._pruned_s = 0.0
-        self._problems: frozenset[str] = frozenset()  # of the turn before
+        self._problems: frozenset[str] = frozenset()  # of the cycle before
 
     @property
     def scheduler(self) -> Scheduler | None:
@@ -56,13 +56,13 @@ class Daemon:
         return self._scheduler
 
     def run(self) -> None:
-        """Until `stop`. Whatever goes wrong costs a turn, never the daemon; but wrong input does at the first."""
+        """Until `stop`. Whatever goes wrong costs a cycle, never the daemon; but wrong input does at the first."""
         while not self._stop.is_set():
             pause_s = self._pause_s
             try:
-                turn = self.turn()
+                result = self.run_cycle()
                 if self._scheduler is not None:
-                    pause_s = min(pause_s, self._scheduler.clock.pause_s(turn.next_s))
+                    pause_s = min(pause_s, self._scheduler.clock.pause_s(result.next_s))
                 self.backend.wait(max(0.01, pause_s))
             except BackendError as error:
                 self._fails("backend", str(error))
@@ -70,16 +70,16 @@ class Daemon:
                 self._scheduler = None  # what it decided is not on the disk, so it did not happen
                 self._fails("store" if isinstance(error, StoreError) else "policy", str(error))
             except Exception as error:
-                if self.turns == 0 and isinstance(error, InputError):
+                if self.cycles == 0 and isinstance(error, InputError):
                     raise
                 self._scheduler = None
                 if self.failing != repr(error):
                     log.exception("bug")
                 self._fails("daemon", repr(error))
-        log.info("stopped", turns=self.turns)
+        log.info("stopped", cycles=self.cycles)
 
-    def turn(self) -> Turn:
-        """One turn, and a new board."""
+    def run_cycle(self) -> CycleResult:
+        """One cycle, and a new status."""
         with self.lock:
             began = time.thread_time()
             if self._generation != self.backend.generation:
@@ -90,38 +90,38 @@ class Daemon:
                 self._reasons = Reasons(self._scheduler.roster.topology.tiers)
             scheduler = self._scheduler
             assert self._reasons is not None
-            turn = scheduler.turn()
-            self.turns += 1
-            self._reasons.learn(turn.decisions)
-            for row in turn.log:
+            result = scheduler.run_cycle()
+            self.cycles += 1
+            self._reasons.learn(result.decisions)
+            for row in result.log:
                 if row["job_id"] and row["kind"] not in ("submit", ACT):
                     self._reasons.forget(row["job_id"])
-            self.board = board_of(scheduler, self._reasons, turn, self.turns)
-            self._prune(scheduler, turn.now)
+            self.status = status_of(scheduler, self._reasons, result, self.cycles)
+            self._prune(scheduler, result.now)
             if not scheduler.orders.dry_run:
-                self.backend.tell(self.board, turn)
+                self.backend.tell(self.status, result)
             cpu_s = time.thread_time() - began
-        self._tell(turn, cpu_s)
-        return turn
+        self._tell(result, cpu_s)
+        return result
 
     def stop(self) -> None:
-        """After the present turn. Jobs run on."""
+        """After the present cycle. Jobs run on."""
         self._stop.set()
 
-    def _tell(self, turn: Turn, cpu_s: float) -> None:
+    def _tell(self, result: CycleResult, cpu_s: float) -> None:
         if self.failing:
             log.info("recovered", after=self.failing)
         self.failing = ""
-        for row in turn.log:
+        for row in result.log:
             if row["kind"] not in ("timer", "lease", "renew"):
                 facts = {name: row[name] for name in LOGGED if row[name]}
                 log.info(row["kind"], at_s=round(row["time_s"], 3), **facts)
-        for problem in turn.problems:
+        for problem in result.problems:
             if problem not in self._problems:  # those that last are told once
                 log.warning("problem", what=problem)
-        self._problems = frozenset(turn.problems)
+        self._problems = frozenset(result.problems)
         for watcher in self.watchers:
-            watcher(turn, cpu_s)
+            watcher(result, cpu_s)
 
     def _fails(self, what: str, why: str) -> None:
         self.failures[what] += 1

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from dally.live.config import Config
-from dally.live.scheduler import Turn
+from dally.live.scheduler import CycleResult
 from dally.live.wall_clock import WallClock
 
 DAY_S: Final = 86400.0
@@ -20,7 +20,7 @@ log = structlog.get_logger("dally")
 
 
 class DailyReport:
-    """Watches turns; when a day of the clock has passed, `dally shadow` writes about it in a process of its own."""
+    """Watches cycles; after each day of the clock `dally shadow` writes about it in a process of its own."""
 
     def __init__(self, config: Config, clock: WallClock) -> None:
         self._config = config
@@ -28,12 +28,12 @@ class DailyReport:
         self._next_s = (clock.now() // DAY_S + 1.0) * DAY_S
         self._writing: subprocess.Popen[bytes] | None = None
 
-    def __call__(self, turn: Turn, _cpu_s: float) -> None:
-        """After each turn."""
+    def __call__(self, result: CycleResult, _cpu_s: float) -> None:
+        """After each cycle."""
         if self._writing is not None and self._writing.poll() is not None:
             log.info("daily_report", code=self._writing.returncode)
             self._writing = None
-        if turn.now < self._next_s or self._writing is not None:
+        if result.now < self._next_s or self._writing is not None:
             return
         day = datetime.fromtimestamp(self._clock.wall_s(self._next_s - DAY_S)).date().isoformat()
         self._next_s += DAY_S

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from dally.engine.state import State
-from dally.live.operators_word import HOLD, Words
+from dally.live.overrides import HOLD, Overrides
 from dally.live.roster import Roster
 from dally.model import RUNNING, Job, Preempt
 
 
-def stop_held(roster: Roster, words: Words, now: float) -> list[str]:
+def stop_held(roster: Roster, overrides: Overrides, now: float) -> list[str]:
     """Have those stopped that run and are not to; who cannot be, a line each."""
-    held = words.of(HOLD)
+    held = overrides.of(HOLD)
     _let_run(roster, held)
     problems: list[str] = []
     for job_id in held:
@@ -35,11 +35,11 @@ def _let_run(roster: Roster, held: Container[str]) -> None:
             del roster.wanted[job.job_id]
 
 
-def note_stopped(state: State, roster: Roster, stopped: Iterable[Job], words: Words, now: float) -> None:
+def note_stopped(state: State, roster: Roster, stopped: Iterable[Job], overrides: Overrides, now: float) -> None:
     """The backend has stopped them: their GPUs are for others."""
     for job in stopped:
         roster.wanted.pop(job.job_id, None)
         if job.status == RUNNING:  # its machine has not failed at the same time
             state.apply(Preempt(job), now)
-        if job.job_id in words.of(HOLD):
+        if job.job_id in overrides.of(HOLD):
             state.hold(job, now)

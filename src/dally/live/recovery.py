@@ -1,4 +1,4 @@
-"""Going on after a restart: the books as they were last written. The next turn sets them right by the backend."""
+"""Going on after a restart: the books as they were last written. The next cycle sets them right by the backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dally.engine.rates import advance
 from dally.engine.state import State
 from dally.live.facts import job_of
 from dally.live.left_out import LeftOut
-from dally.live.operators_word import FIRST, Words
+from dally.live.overrides import FIRST, Overrides
 from dally.live.roster import Roster
 from dally.live.store import Store
 from dally.live.store.job_rows import restore_clocks, told_of
@@ -15,7 +15,7 @@ from dally.model import INFINITY, STATUS_NAMES, Allocation
 LEARNT = "learnt"  # the fact under which a policy's knowledge is kept
 
 
-def restore(store: Store, state: State, roster: Roster, words: Words, now: float) -> LeftOut:
+def restore(store: Store, state: State, roster: Roster, overrides: Overrides, now: float) -> LeftOut:
     """Take up every job that had not ended, with its clocks and leases, and what was wanted of it.
 
     Those that do not fit are returned.
@@ -39,8 +39,8 @@ def restore(store: Store, state: State, roster: Roster, words: Words, now: float
             left_out.add(job, told)
             continue
         lease_end_s = job.lease_end_s
-        job.first = job.job_id in words.of(FIRST)
-        job.patient_until_s = words.patient_until_s(job.job_id)
+        job.first = job.job_id in overrides.of(FIRST)
+        job.patient_until_s = overrides.patient_until_s(job.job_id)
         roster.enter(job, told)
         allocation = roster.allocation(row["placement"] or {})
         if row["status"] == "running" and allocation is not None and _is_free(state, allocation):

@@ -1,4 +1,4 @@
-"""One turn of the live scheduler: look, decide, write down, act."""
+"""One cycle of the live scheduler: look, decide, write down, act."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
 from dally.live.facts import placement_of
 from dally.live.holding import note_stopped, stop_held
-from dally.live.operators_word import FACT, FIRST, HOLD, PATIENCE, Words, read_words
 from dally.live.orders import DRY_RUN, Orders, carry_out
+from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
 from dally.live.roster import Roster
 from dally.live.setup import Setup, empty_state
 from dally.live.staying import note_staying
@@ -33,8 +33,8 @@ LEARN_EVERY_S = 60.0  # of the wall clock: what the policy knows is kept so ofte
 
 
 @dataclass
-class Turn:
-    """What came of one turn."""
+class CycleResult:
+    """What came of one cycle."""
 
     now: float
     next_s: float  # when the engine wants the next, if nothing happens before
@@ -67,81 +67,81 @@ class Scheduler:
         self.state = empty_state(setup, topology)
         self.withheld = Withheld(self.state, self.roster)
         self.orders = Orders(self.roster, self.withheld, dry_run)
-        self.words = read_words(store)
-        self._held = set(self.words.of(HOLD))  # as of the latest turn
+        self.overrides = read_overrides(store)
+        self._held = set(self.overrides.of(HOLD))  # as of the latest cycle
         self._timers_s: dict[int, float] = {}  # as the policy was told
         self._instructed: set[str] = set()  # jobs of which it was told something
         self._news: list[dict[str, Any]] = []  # what was said since
-        self._left_out = recovery.restore(store, self.state, self.roster, self.words, clock.now())
+        self._left_out = recovery.restore(store, self.state, self.roster, self.overrides, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._written = {wanted.job_id for wanted in store.wanted()}  # what is wanted, as the store knows it
         self._learnt_s = clock.now()
 
-    def hear(self, words: Words | None, said: dict[str, Any]) -> None:
+    def take_note(self, overrides: Overrides | None, said: dict[str, Any]) -> None:
         """Somebody has said something, which is in the store: what stands from now on (None: as before)."""
-        self.words = words or self.words
+        self.overrides = overrides or self.overrides
         self._news.append(said)
 
-    def turn(self) -> Turn:
+    def run_cycle(self) -> CycleResult:
         """Look at the backend, decide, write down what is to be done, do it."""
         found = self.backend.snapshot()
-        turn = self.decide(found)
+        result = self.decide(found)
         if not self.orders.dry_run:
-            turn.problems += self.backend.mend()
-            refused = carry_out(self.backend, self.roster, turn.now, self.clock.speed)
-            turn.problems += refused
-            turn.refused = len(refused)
-        return turn
+            result.problems += self.backend.mend()
+            refused = carry_out(self.backend, self.roster, result.now, self.clock.speed)
+            result.problems += refused
+            result.refused = len(refused)
+        return result
 
-    def decide(self, found: ClusterState) -> Turn:
+    def decide(self, found: ClusterState) -> CycleResult:
         """The engine's cycle on what the backend says; everything is on the disk when this returns."""
         now = self.clock.now()
         self.withheld.give_back()
-        seen = Comparison(self.state, self.roster, self.words.over(found), now, self.clock.speed)
+        seen = Comparison(self.state, self.roster, self.overrides.apply_to(found), now, self.clock.speed)
         self._instruct(now)
         note_staying(self.state, self.roster, now)
-        turn = Turn(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
-        turn.problems += found.problems
+        result = CycleResult(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        result.problems += found.problems
         if seen.stopped:
-            note_stopped(self.state, self.roster, seen.stopped, self.words, now)
-            turn.next_s = now  # their GPUs are for others
+            note_stopped(self.state, self.roster, seen.stopped, self.overrides, now)
+            result.next_s = now  # their GPUs are for others
         if not self.orders.dry_run:
-            turn.problems += stop_held(self.roster, self.words, now)
-        turn.problems += [f"the backend would not stop job {kept}" for kept in seen.kept]
-        turn.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
-        turn.problems += [f"job {job_id} asks for more GPUs than there are" for job_id in seen.too_large]
-        self._write(turn, seen)
-        turn.log, self._news = self._news + turn.log, []
+            result.problems += stop_held(self.roster, self.overrides, now)
+        result.problems += [f"the backend would not stop job {kept}" for kept in seen.kept]
+        result.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
+        result.problems += [f"job {job_id} asks for more GPUs than there are" for job_id in seen.too_large]
+        self._write(result, seen)
+        result.log, self._news = self._news + result.log, []
         for job_id in seen.ended:
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
-        return turn
+        return result
 
     def _instruct(self, now: float) -> None:
         """Have the policy do what was said of jobs and timers."""
-        words = self.words
-        said = {*words.of(FIRST), *words.of(PATIENCE)}
+        overrides = self.overrides
+        said = {*overrides.of(FIRST), *overrides.of(PATIENCE)}
         for job_id in sorted(said | self._instructed):
             job = self.roster.jobs.get(job_id)
             if job is not None:
-                self.state.instruct(job, job_id in words.of(FIRST), words.patient_until_s(job_id), now)
+                self.state.instruct(job, job_id in overrides.of(FIRST), overrides.patient_until_s(job_id), now)
         self._instructed = said
-        timers_s = words.timers_s()
+        timers_s = overrides.timers_s()
         for gpus in sorted(timers_s.keys() | self._timers_s.keys()):
             if timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER):
                 self.state.policy.set_timer(gpus, timers_s.get(gpus, NEVER))
         self._timers_s = timers_s
 
-    def _write(self, turn: Turn, seen: Comparison) -> None:
+    def _write(self, result: CycleResult, seen: Comparison) -> None:
         topology, log = self.roster.topology, self.state.log
-        turn.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
-        turn.log += [would_row(turn.now, job_id, what) for job_id, what in self.orders.news()]
-        by_word = self._held | set(self.words.of(HOLD))
-        for row in turn.log:
-            if row["kind"] in HOLDS and row["job_id"] in by_word:
+        result.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
+        result.log += [would_row(result.now, job_id, what) for job_id, what in self.orders.news()]
+        by_override = self._held | set(self.overrides.of(HOLD))
+        for row in result.log:
+            if row["kind"] in HOLDS and row["job_id"] in by_override:
                 row["reason"] = BY_WORD
-        turn.decisions = [*decision_rows(log, topology, self._name), *share_rows(self.state.policy)]
-        turn.loads = {
+        result.decisions = [*decision_rows(log, topology, self._name), *share_rows(self.state.policy)]
+        result.loads = {
             self.state.speed.link_name(int(link)): load
             for link, load in zip(log.link_numbers, log.link_loads, strict=True)
         }
@@ -150,23 +150,23 @@ class Scheduler:
         wanted = self.roster.wanted
         others, ends = self._left_out.look(self.roster, seen.now)
         rows += others
-        turn.log = ends + turn.log
-        words = self.words.outlive({*seen.ended, *(row["job_id"] for row in ends)})
+        result.log = ends + result.log
+        overrides = self.overrides.without_jobs({*seen.ended, *(row["job_id"] for row in ends)})
         with self.store.transaction() as connection:
             self.store.write_jobs(connection, rows)
             self.store.write_wanted(connection, wanted.values(), self._written - set(wanted))
-            self.store.write_log(connection, turn.log, turn.decisions)
-            self.store.keep(connection, LATEST, turn.now)
-            if words is not self.words:
-                self.store.keep(connection, FACT, words.plain())
+            self.store.write_log(connection, result.log, result.decisions)
+            self.store.keep(connection, LATEST, result.now)
+            if overrides is not self.overrides:
+                self.store.keep(connection, FACT, overrides.plain())
             ended = any(event.kind == FINISH for event in seen.events)
-            if ended or turn.now - self._learnt_s >= LEARN_EVERY_S * self.clock.speed:
+            if ended or result.now - self._learnt_s >= LEARN_EVERY_S * self.clock.speed:
                 policy = self.state.policy
                 learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
                 self.store.keep(connection, recovery.LEARNT, learnt)
-                self._learnt_s = turn.now
+                self._learnt_s = result.now
         self._written = set(wanted)
-        self.words, self._held = words, set(words.of(HOLD))
+        self.overrides, self._held = overrides, set(overrides.of(HOLD))
 
     def _touched(self, log: EventLog) -> Iterable[Job]:
         """Jobs of which something was logged or whose speed changed."""

@@ -1,4 +1,4 @@
-"""How the cluster fares, minute by minute: sampled after turns and kept in the store for a month."""
+"""How the cluster fares, minute by minute: sampled after cycles and kept in the store for a month."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dally.cluster.topology import Topology
-    from dally.live.board import Board
     from dally.live.daemon import Daemon
-    from dally.live.scheduler import Turn
+    from dally.live.scheduler import CycleResult
+    from dally.live.status import ClusterStatus
 
 KEEP_MINUTES: Final = 30 * 24 * 60
 PRUNE_EVERY: Final = 60  # minutes
@@ -38,7 +38,7 @@ log = structlog.get_logger("dally")
 
 
 class TrendSampler:
-    """Watches turns: one sample a minute of the wall clock, with what happened since the one before."""
+    """Watches cycles: one sample a minute of the wall clock, with what happened since the one before."""
 
     def __init__(self, store: Store, daemon: Daemon, topology: Callable[[], Topology]) -> None:
         self._store = store
@@ -47,23 +47,23 @@ class TrendSampler:
         self._minute = newest_minute(store)  # of the latest sample, before a restart too
         self._pruned = -PRUNE_EVERY
         self._preemptions = 0
-        self._turns_s: list[float] = []  # CPU time
-        self._latest: tuple[Board | None, Point] = (None, Point({}))
-        daemon.watchers.append(self.turned)
+        self._cycles_s: list[float] = []  # CPU time
+        self._latest: tuple[ClusterStatus | None, Point] = (None, Point({}))
+        daemon.watchers.append(self.on_cycle)
 
-    def turned(self, turn: Turn, cpu_s: float) -> None:
-        """After each turn. A sample that cannot be written is worth a line in the log and no more."""
-        self._preemptions += sum(row["kind"] == "preempt" for row in turn.log)
-        self._turns_s.append(cpu_s)
-        minute = int(self._daemon.board.wall_s // MINUTE_S)
+    def on_cycle(self, result: CycleResult, cpu_s: float) -> None:
+        """After each cycle. A sample that cannot be written is worth a line in the log and no more."""
+        self._preemptions += sum(row["kind"] == "preempt" for row in result.log)
+        self._cycles_s.append(cpu_s)
+        minute = int(self._daemon.status.wall_s // MINUTE_S)
         if minute == self._minute:
             return
         point = self.now()
         self._minute = minute
         try:
-            write_point(self._store, minute, turn.now, point)
+            write_point(self._store, minute, result.now, point)
             self._preemptions = 0
-            self._turns_s = []
+            self._cycles_s = []
             if minute - self._pruned >= PRUNE_EVERY:
                 self._pruned = minute
                 prune_points(self._store, minute - KEEP_MINUTES)
@@ -72,16 +72,16 @@ class TrendSampler:
 
     def now(self) -> Point:
         """How things stand, and what happened since the latest sample."""
-        board, point = self._latest
-        if board is not self._daemon.board:  # many browsers ask for the same
-            board = self._daemon.board
-            point = point_of(board, self._topology())
-            self._latest = (board, point)
-        turns_s = self._turns_s or [0.0]
+        status, point = self._latest
+        if status is not self._daemon.status:  # many browsers ask for the same
+            status = self._daemon.status
+            point = point_of(status, self._topology())
+            self._latest = (status, point)
+        cycles_s = self._cycles_s or [0.0]
         happened = {
             "preemptions": float(self._preemptions),
-            "turn_ms": 1000.0 * sum(turns_s) / len(turns_s),
-            "longest_turn_ms": 1000.0 * max(turns_s),
+            "turn_ms": 1000.0 * sum(cycles_s) / len(cycles_s),
+            "longest_turn_ms": 1000.0 * max(cycles_s),
         }
         return replace(point, values=point.values | happened)
 
@@ -92,36 +92,36 @@ class TrendSampler:
         return trends_of(at_s, wall_s, width * MINUTE_S, points, self._topology().tiers)
 
 
-def point_of(board: Board, topology: Topology) -> Point:
-    """How things stand on a board."""
-    placed = [line for line in board.jobs if line.tier]
+def point_of(status: ClusterStatus, topology: Topology) -> Point:
+    """How things stand on a status."""
+    placed = [line for line in status.jobs if line.tier]
     values = {
-        "gpus_up": float(sum(node.gpus for node in board.nodes if node.state != DOWN)),
+        "gpus_up": float(sum(node.gpus for node in status.nodes if node.state != DOWN)),
         "gpus_used": float(sum(line.gpus for line in placed)),
         "gpus_useful": sum(line.gpus / line.slowdown for line in placed if line.slowdown),
-        "fragmentation": 100.0 * fragmented_share(board.free[0], int(topology.largest[0])) if board.free else 0.0,
+        "fragmentation": 100.0 * fragmented_share(status.free[0], int(topology.largest[0])) if status.free else 0.0,
     }
     for gpus in SLOT_SIZES:
         tier = int(topology.closest_tier(gpus))
-        if tier >= 0 and board.free:
-            values[f"slots_{gpus}"] = float(slots_at(board.free, tier, gpus))
+        if tier >= 0 and status.free:
+            values[f"slots_{gpus}"] = float(slots_at(status.free, tier, gpus))
     jobs: Counter[str] = Counter()
     wanted: Counter[str] = Counter()
-    for line in board.jobs:
+    for line in status.jobs:
         if line.place is not None:
             jobs[size_class(line.gpus)] += 1
             wanted[size_class(line.gpus)] += line.gpus
     for name in SIZE_CLASSES:
         values[f"waiting_jobs_{name}"] = float(jobs[name])
         values[f"waiting_gpus_{name}"] = float(wanted[name])
-    return Point(values, _timers(board))
+    return Point(values, _timers(status))
 
 
-def _timers(board: Board) -> dict[int, tuple[float | None, ...]]:
+def _timers(status: ClusterStatus) -> dict[int, tuple[float | None, ...]]:
     """The tuner's where there is one, else what demands were last offered."""
-    found = dict(board.timers_s)
+    found = dict(status.timers_s)
     if not found:
-        found = {offer.gpus: offer.timers_s for offer in board.offers if not offer.job_id}
+        found = {offer.gpus: offer.timers_s for offer in status.offers if not offer.job_id}
     return {
         gpus: tuple(None if isinf(timer_s) else timer_s for timer_s in timers_s) for gpus, timers_s in found.items()
     }

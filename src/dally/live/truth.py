@@ -1,4 +1,4 @@
-"""What happened since the last turn: the backend's truth against the engine's books, as events."""
+"""What happened since the last cycle: the backend's truth against the engine's books, as events."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SetTimer(Patience):
 
 
 class Acted(Body):
-    """It is written down, and holds from the next turn on, or was asked of the cluster."""
+    """It is written down, and holds from the next cycle on, or was asked of the cluster."""
 
     job_id: Text
     machine: Text

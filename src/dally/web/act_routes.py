@@ -123,7 +123,7 @@ async def live_job(site: Site, caller: Caller, job_id: str) -> Job:
 
 def check_machine(site: Site, name: str) -> None:
     """404 unless there is such a machine."""
-    if all(node.name != name for node in site.board.nodes):
+    if all(node.name != name for node in site.status.nodes):
         raise HTTPException(404, f"machine {name!r}: there is no such machine")
 
 

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
 from dally.live.acts import ActRefused, Busy
-from dally.live.board import JobLine
+from dally.live.status import JobStatus
 from dally.web.bodies import Problem
 from dally.web.site import Site
 from dally.web.tokens import OPERATOR, Caller
@@ -74,7 +74,7 @@ AnyOperator = Annotated[Caller, Depends(operator_of)]
 
 
 async def between_turns(act: Callable[[], Found]) -> Found:
-    """What comes of something that is done between two turns, or why it is not."""
+    """What comes of something that is done between two cycles, or why it is not."""
     try:
         return await run_in_threadpool(act)
     except ActRefused as refused:
@@ -88,7 +88,7 @@ def json_of(content: bytes) -> Response:
     return Response(content, media_type="application/json")
 
 
-def visible(lines: tuple[JobLine, ...], caller: Caller) -> tuple[JobLine, ...]:
+def visible(lines: tuple[JobStatus, ...], caller: Caller) -> tuple[JobStatus, ...]:
     """The jobs that are the caller's business."""
     return lines if caller.sees("") else tuple(line for line in lines if caller.sees(line.user))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from dally import __version__
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, is_operator, json_of, scope_of, visible
 from dally.web.bodies import MOST_GPUS, Holding, Node, Nodes, Slots, Status, Timer, Timers
 from dally.web.tokens import Caller
@@ -20,12 +20,12 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[BEARER])
 @router.get("/nodes", response_model=Nodes, responses=answers())
 async def nodes(site: AnySite, caller: AnyCaller) -> Response:
     """All machines, and who runs there."""
-    board = site.board
-    return json_of(site.page(board, ("nodes", *scope_of(caller)), lambda: _nodes(board, caller)))
+    status = site.status
+    return json_of(site.page(status, ("nodes", *scope_of(caller)), lambda: _nodes(status, caller)))
 
 
-def _nodes(board: Board, caller: Caller) -> Nodes:
-    shown = {line.job_id for line in visible(board.jobs, caller)}
+def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
+    shown = {line.job_id for line in visible(status.jobs, caller)}
     found = [
         Node(
             name=node.name,
@@ -36,40 +36,40 @@ def _nodes(board: Board, caller: Caller) -> Nodes:
             reason=node.reason,
             jobs=[job_id for job_id in node.jobs if job_id in shown],
         )
-        for node in board.nodes
+        for node in status.nodes
     ]
-    return Nodes(at_s=board.wall_s, nodes=found)
+    return Nodes(at_s=status.wall_s, nodes=found)
 
 
 @router.get("/slots", response_model=Slots, responses=answers())
 async def slots(site: AnySite, caller: AnyCaller, gpus: Annotated[int, Query(ge=1, le=MOST_GPUS)] = 8) -> Slots:
     """How many gangs of that size could start now, each inside one domain of a tier."""
-    board = site.board
-    counts = {tier: sum(free // gpus for free in row) for tier, row in zip(board.tiers, board.free, strict=True)}
-    return Slots(at_s=board.wall_s, gpus=gpus, slots=counts)
+    status = site.status
+    counts = {tier: sum(free // gpus for free in row) for tier, row in zip(status.tiers, status.free, strict=True)}
+    return Slots(at_s=status.wall_s, gpus=gpus, slots=counts)
 
 
 @router.get("/timers", response_model=Timers, responses=answers())
 async def timers(site: AnySite, caller: AnyCaller) -> Response:
     """What each demand, or job, is offered, and until when it holds out for closer."""
-    board = site.board
-    return json_of(site.page(board, ("timers", *scope_of(caller)), lambda: _timers(board, caller)))
+    status = site.status
+    return json_of(site.page(status, ("timers", *scope_of(caller)), lambda: _timers(status, caller)))
 
 
-def _timers(board: Board, caller: Caller) -> Timers:
-    lines = visible(board.jobs, caller)
+def _timers(status: ClusterStatus, caller: Caller) -> Timers:
+    lines = visible(status.jobs, caller)
     shown = {line.job_id for line in lines} | {""}
     return Timers(
-        at_s=board.wall_s,
+        at_s=status.wall_s,
         offers=[
             Timer(
                 job_id=offer.job_id,
                 gpus=offer.gpus,
                 group=offer.group,
                 offered=offer.tier,
-                holds_out_s=_by_tier(board, offer.timers_s),
+                holds_out_s=_by_tier(status, offer.timers_s),
             )
-            for offer in board.offers
+            for offer in status.offers
             if offer.job_id in shown
         ],
         holding=[
@@ -77,19 +77,19 @@ def _timers(board: Board, caller: Caller) -> Timers:
             for line in lines
             if line.next_s is not None
         ],
-        tuned={gpus: _by_tier(board, row) for gpus, row in board.timers_s.items()},
+        tuned={gpus: _by_tier(status, row) for gpus, row in status.timers_s.items()},
     )
 
 
-def _by_tier(board: Board, timers_s: tuple[float, ...]) -> dict[str, float | None]:
-    pairs = zip(board.tiers[1:], timers_s, strict=False)
+def _by_tier(status: ClusterStatus, timers_s: tuple[float, ...]) -> dict[str, float | None]:
+    pairs = zip(status.tiers[1:], timers_s, strict=False)
     return {tier: None if isinf(timer_s) else timer_s for tier, timer_s in pairs}
 
 
 @router.get("/status", response_model=Status, responses=answers())
 async def status(site: AnySite, caller: AnyCaller) -> Status:
     """The scheduler: what it schedules, how, and whether it does."""
-    board, service = site.board, site.service
+    status, service = site.status, site.service
     return Status(
         version=__version__,
         backend=service.config.backend,
@@ -98,10 +98,10 @@ async def status(site: AnySite, caller: AnyCaller) -> Status:
         speed=service.config.speed,
         machines=service.topology.machine_count(),
         gpus=service.topology.total_gpus(),
-        free_gpus=board.free_gpus,
-        jobs=dict(sorted(Counter(line.state for line in visible(board.jobs, caller)).items())),
-        turn=board.turn,
-        at_s=board.wall_s,
+        free_gpus=status.free_gpus,
+        jobs=dict(sorted(Counter(line.state for line in visible(status.jobs, caller)).items())),
+        turn=status.cycle,
+        at_s=status.wall_s,
         failing=service.daemon.failing if is_operator(caller) else "",
-        problems=list(board.problems) if is_operator(caller) else [],
+        problems=list(status.problems) if is_operator(caller) else [],
     )

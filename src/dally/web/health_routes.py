@@ -23,9 +23,9 @@ async def healthz() -> Health:
 
 @router.get("/readyz", response_model=Health, responses=answers())
 async def readyz(site: AnySite) -> Health:
-    """A turn came about lately: the backend answered, and the store was written."""
+    """A cycle came about lately: the backend answered, and the store was written."""
     if not site.is_ready:
-        raise HTTPException(503, "no turn came about lately")
+        raise HTTPException(503, "no cycle came about lately")
     return Health(status="ready")
 
 

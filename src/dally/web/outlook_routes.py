@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 async def outlook(site: AnySite, caller: AnyCaller) -> Outlook:
     """When those who wait start, in their order; worked out once a minute."""
     found = dict(site.service.outlook.queue)
-    lines = [line for line in visible(site.board.jobs, caller) if line.job_id in found]
+    lines = [line for line in visible(site.status.jobs, caller) if line.job_id in found]
     return Outlook(etas=[eta_of(line.job_id, found[line.job_id], site.service.clock) for line in lines])
 
 

@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Acts
 from dally.live.backends.base import SubmitRequest
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.web.asking import (
     BEARER,
     AnyActor,
@@ -45,26 +45,28 @@ async def jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The queue in its order, then the jobs that run; or those that ended so, the latest first."""
-    board = site.board
+    status = site.status
     if state is not None and state in get_args(EndState):
         total, rows = await run_in_threadpool(
             ended_jobs, site.service.store, site.service.clock, site.service.topology.tiers, state,
             whose(caller, user), offset, limit,
         )  # fmt: skip
-        page = JobPage(at_s=board.wall_s, total=total, offset=offset, jobs=rows)
+        page = JobPage(at_s=status.wall_s, total=total, offset=offset, jobs=rows)
         return json_of(page.model_dump_json().encode())
     key = ("jobs", *scope_of(caller), state, user, offset, limit)
-    return json_of(site.page(board, key, lambda: _page(board, caller, state, user, offset, limit)))
+    return json_of(site.page(status, key, lambda: _page(status, caller, state, user, offset, limit)))
 
 
-def _page(board: Board, caller: Caller, state: str | None, user: str | None, offset: int, limit: int) -> JobPage:
+def _page(
+    status: ClusterStatus, caller: Caller, state: str | None, user: str | None, offset: int, limit: int
+) -> JobPage:
     lines = [
         line
-        for line in visible(board.jobs, caller)
+        for line in visible(status.jobs, caller)
         if (state is None or line.state == state) and (user is None or line.user == user)
     ]
     shown = [Job.model_validate(line) for line in lines[offset : offset + limit]]
-    return JobPage(at_s=board.wall_s, total=len(lines), offset=offset, jobs=shown)
+    return JobPage(at_s=status.wall_s, total=len(lines), offset=offset, jobs=shown)
 
 
 @router.get("/jobs/{job_id}", response_model=Job, responses=answers(404))
@@ -76,7 +78,7 @@ async def job(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
 
 async def find(site: Site, caller: Caller, job_id: str) -> Job:
     """The job, if there is one and the caller may see it; otherwise one answer for both."""
-    here = job_id in site.board.by_id  # the store is asked beside other requests
+    here = job_id in site.status.by_id  # the store is asked beside other requests
     found = site.job(caller, job_id) if here else await run_in_threadpool(site.job, caller, job_id)
     if found is None:
         raise HTTPException(404, f"job {job_id!r}: there is no such job")
@@ -92,7 +94,7 @@ async def submit(site: AnySite, caller: AnyActor, asked: Submission) -> Submitte
     job_id = await between_turns(lambda: Acts(site.service).submit(request))
     log.info("submitted", job_id=job_id, gpus=asked.gpus, by=caller.name or "anybody", user=request.user)
     until = time.monotonic() + ON_BOARD_WITHIN_S
-    while job_id not in site.board.by_id and time.monotonic() < until:
+    while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
     return Submitted(job_id=job_id)
 

@@ -26,7 +26,7 @@ from dally.web.keys import Keys
 STARTS_WITHIN_S: Final = 10.0
 STOPS_WITHIN_S: Final = 5.0
 MOST_AT_ONCE: Final = 500  # connections
-SWITCH_S: Final = 0.0005  # threads hand over after this: an answer must not wait for a turn or a story to end
+SWITCH_S: Final = 0.0005  # threads hand over after this: an answer must not wait for a cycle or a story to end
 
 
 class ApiServer:

@@ -1,4 +1,4 @@
-"""What the API answers from: the daemon's board, the store, and pages that are kept as long as a board stands."""
+"""What the API answers from: the daemon's status, the store, and pages that are kept as long as a status stands."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pydantic import BaseModel
 
 from dally.cluster.topology import Topology
 from dally.live.assembly import Service
-from dally.live.board import Board
 from dally.live.facts import known_model
 from dally.live.live_record import scenario_of
-from dally.live.scheduler import Turn
+from dally.live.scheduler import CycleResult
+from dally.live.status import ClusterStatus
 from dally.runs.assemble import tier_slowdowns
 from dally.web.bodies import Job
 from dally.web.ended import ended_job
 from dally.web.metrics import Metrics
 from dally.web.tokens import Caller
 
-MOST_PAGES: Final = 500  # kept of one board
-LATELY_S: Final = 30.0  # a turn within this means that all is well
+MOST_PAGES: Final = 500  # kept of one status
+LATELY_S: Final = 30.0  # a cycle within this means that all is well
 
 
 class Site:
@@ -30,29 +30,29 @@ class Site:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.turned_s = -float("inf")  # when the latest turn came about, of the machine's clock
-        self._pages: tuple[Board, dict[Hashable, bytes]] = (service.daemon.board, {})
+        self.cycle_s = -float("inf")  # when the latest cycle came about, of the machine's clock
+        self._pages: tuple[ClusterStatus, dict[Hashable, bytes]] = (service.daemon.status, {})
         self.metrics = Metrics(service)
         self.one_at_a_time = threading.Lock()  # of what takes its time
         self._slowdowns: tuple[Topology, dict[tuple[str, int], dict[str, float]]] = (service.topology, {})
-        service.daemon.watchers.append(self._turned)
+        service.daemon.watchers.append(self._on_cycle)
 
-    def _turned(self, _turn: Turn, _cpu_s: float) -> None:
-        self.turned_s = time.monotonic()
+    def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
+        self.cycle_s = time.monotonic()
 
     @property
-    def board(self) -> Board:
+    def status(self) -> ClusterStatus:
         """How things stand: take it once per request, as the next may come at any time."""
-        return self.service.daemon.board
+        return self.service.daemon.status
 
     @property
     def is_ready(self) -> bool:
-        """Whether a turn came about lately; each writes to the store, so that works too."""
-        return not self.service.daemon.failing and time.monotonic() - self.turned_s < LATELY_S
+        """Whether a cycle came about lately; each writes to the store, so that works too."""
+        return not self.service.daemon.failing and time.monotonic() - self.cycle_s < LATELY_S
 
     def job(self, caller: Caller, job_id: str) -> Job | None:
-        """A job that the caller may see, from the board or, if it has ended, from the store."""
-        line, service = self.board.by_id.get(job_id), self.service
+        """A job that the caller may see, from the status or, if it has ended, from the store."""
+        line, service = self.status.by_id.get(job_id), self.service
         if line is not None:
             found: Job | None = Job.model_validate(line)
         else:
@@ -73,12 +73,12 @@ class Site:
             kept[key] = {tier: value for tier, value in zip(topology.tiers, found, strict=False) if value > 0.0}
         return kept[key]
 
-    def page(self, board: Board, key: Hashable, made: Callable[[], BaseModel]) -> bytes:
-        """The page as JSON, made once per board."""
+    def page(self, status: ClusterStatus, key: Hashable, made: Callable[[], BaseModel]) -> bytes:
+        """The page as JSON, made once per status."""
         of, kept = self._pages
-        if of is not board:
+        if of is not status:
             kept = {}
-            self._pages = (board, kept)
+            self._pages = (status, kept)
         found = kept.get(key)
         if found is None:
             found = made().model_dump_json().encode()

@@ -22,11 +22,11 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
     """What happened to a job so far, why it waits, and how fast it would be where."""
     job = await find(site, caller, job_id)
-    board = site.board
+    status = site.status
 
     def made() -> bytes:
         with site.one_at_a_time:  # they take their time: others need not wait for several
-            return site.page(board, ("explanation", *scope_of(caller), job_id), lambda: explain(site, caller, job))
+            return site.page(status, ("explanation", *scope_of(caller), job_id), lambda: explain(site, caller, job))
 
     return json_of(await run_in_threadpool(made))
 

@@ -29,8 +29,8 @@ async def trends(
     to_s: Annotated[Moment | None, Query(description="Now if not given.")] = None,
     most: Annotated[int, Query(ge=2, le=10_000, description="Points; more become fewer.")] = MOST_POINTS,
 ) -> TrendPage:
-    """GPUs used and useful, waiting by size, slots, fragmentation, timers, preemptions, CPU time of turns."""
-    until_s = site.board.wall_s if to_s is None else to_s
+    """GPUs used and useful, waiting by size, slots, fragmentation, timers, preemptions, CPU time of cycles."""
+    until_s = site.status.wall_s if to_s is None else to_s
     return await run_in_threadpool(_between, site, until_s - DAY_S if from_s is None else from_s, until_s, most)
 
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.metrics.record import Record
 from dally.metrics.simulated import Simulated
 from dally.policies.registry import build
@@ -69,16 +69,16 @@ def run_of(case: Case, policy: str) -> Simulated:
     return Simulated(simulation, Scenario("", "", policy, network=case.network))
 
 
-def check(board: Board, run: Simulated, at_s: float) -> None:
-    """The board of a moment says what the log does."""
+def check(status: ClusterStatus, run: Simulated, at_s: float) -> None:
+    """The status of a moment says what the log does."""
     log = walked(run, at_s)
-    running = {line.job_id: line for line in board.jobs if line.state == "running"}
-    waiting = {line.job_id: line for line in board.jobs if line.state == "waiting"}
+    running = {line.job_id: line for line in status.jobs if line.state == "running"}
+    waiting = {line.job_id: line for line in status.jobs if line.state == "waiting"}
     assert {name: line.placement for name, line in running.items()} == log.placements
     assert {name: line.since_s for name, line in waiting.items()} == log.waiting
     assert sorted(line.place or 0 for line in waiting.values()) == list(range(1, len(waiting) + 1))
     assert all(line.why and line.reason for line in waiting.values())
-    for line in board.jobs:
+    for line in status.jobs:
         assert line.preemptions == log.preempted.get(line.job_id, 0)
         assert line.migrations == log.moved.get(line.job_id, 0)
         assert sum(line.placement.values()) == (line.gpus if line.state == "running" else 0)
@@ -86,13 +86,13 @@ def check(board: Board, run: Simulated, at_s: float) -> None:
     for placement in log.placements.values():
         for machine, gpus in placement.items():
             taken[machine] = taken.get(machine, 0) + gpus
-    for node in board.nodes:
+    for node in status.nodes:
         is_down = node.name in log.down
         assert node.state == ("down" if is_down else "up")
         assert node.free == (0 if is_down else node.gpus - taken.get(node.name, 0)) >= 0
         assert set(node.jobs) == {name for name, place in log.placements.items() if node.name in place}
-    assert board.free_gpus == sum(node.free for node in board.nodes)
-    assert all(sum(tier) == board.free_gpus for tier in board.free)
+    assert status.free_gpus == sum(node.free for node in status.nodes)
+    assert all(sum(tier) == status.free_gpus for tier in status.free)
 
 
 @settings(max_examples=40, deadline=None)

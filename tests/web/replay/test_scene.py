@@ -59,7 +59,7 @@ def test_waiting_jobs_are_in_the_order_that_explain_has(scene: ReplayScene, day:
     at_s = Stories(day).busiest_s()
     expected = [wait.job_id for wait in Stories(day).waiting(at_s)]
     assert len(expected) > 1
-    assert [line.job_id for line in scene.board(at_s).jobs if line.place is not None] == expected
+    assert [line.job_id for line in scene.status(at_s).jobs if line.place is not None] == expected
 
 
 def test_loads_are_those_last_logged(scene: ReplayScene, day: FolderRecord) -> None:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dally.cluster.topology import Topology
-    from dally.live.board import Board
-    from dally.live.scheduler import Turn
+    from dally.live.scheduler import CycleResult
+    from dally.live.status import ClusterStatus
 
 # ClusterJob.state
 QUEUED: Final = "queued"  # waits until it is started
@@ -161,7 +161,7 @@ class Backend(ABC):
         """Set right what orders left half done; what an operator should know of it, a line each."""
         return []
 
-    def tell(self, board: Board, turn: Turn) -> None:  # noqa: B027
+    def tell(self, status: ClusterStatus, result: CycleResult) -> None:  # noqa: B027
         """Let users of the cluster's own tools know how things stand."""
 
     def foresee(self, expected: Callable[[str], str]) -> None:  # noqa: B027

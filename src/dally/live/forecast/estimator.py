@@ -59,16 +59,16 @@ class Estimator:
         durations = self.durations(present, effort.most, rng, preview)
         wanted = list(asked) if preview is None else [*asked, present.next_number]
         found = {number: Fates() for number in wanted}
-        turn = 0
-        while turn < effort.most and clock.allows(turn):
-            durations_s = {number: drawn[turn] for number, drawn in durations.items()}
-            coming = self.coming(present, durations_s, Random(f"{effort.seed}/{turn}"), preview)
+        draw = 0
+        while draw < effort.most and clock.allows(draw):
+            durations_s = {number: drawn[draw] for number, drawn in durations.items()}
+            coming = self.coming(present, durations_s, Random(f"{effort.seed}/{draw}"), preview)
             world = present if self._copies else load_present(content)
-            run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(turn))
+            run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(draw))
             outcome = apart(run) if self._copies else run()
             for number, fates in found.items():
                 fates.add(number, outcome)
-            turn += 1
+            draw += 1
             if all(fates.start_s(1.0) <= present.now for fates in found.values()):
                 break  # what happens at once is the same in every future
         return found
@@ -118,13 +118,13 @@ class _Budget:
         self._effort = effort
         self._began_s = cpu_s()
 
-    def allows(self, turn: int) -> bool:
+    def allows(self, draw: int) -> bool:
         """Whether there is time for one more after so many."""
-        if turn < self._effort.fewest:
+        if draw < self._effort.fewest:
             return True
-        return (cpu_s() - self._began_s) * (turn + 1) / turn <= self._effort.cpu_s
+        return (cpu_s() - self._began_s) * (draw + 1) / draw <= self._effort.cpu_s
 
-    def allowed_s(self, turn: int) -> float:
+    def allowed_s(self, draw: int) -> float:
         """CPU seconds for the future that begins now."""
         left_s = max(0.0, self._effort.cpu_s - (cpu_s() - self._began_s))
-        return left_s / max(1, self._effort.fewest - turn)
+        return left_s / max(1, self._effort.fewest - draw)

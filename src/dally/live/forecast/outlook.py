@@ -22,7 +22,7 @@ from dally.live.forecast.past_jobs import PastJob, past_of
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.question import Answer, Question
 from dally.live.forecast.worker import Forecaster, WorkerForecaster
-from dally.live.scheduler import Scheduler, Turn
+from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store import Store
 from dally.live.store.database import StoreError
 from dally.live.store.job_rows import told_of
@@ -32,7 +32,7 @@ from dally.model import INFINITY, NEVER, WAITING
 EVERY_S: Final = 60.0  # of the wall clock, between two looks at the whole queue
 SOON_S: Final = 10.0  # the same if there are new ones
 RECENT_S: Final = 10.0  # for which an answer is as good as a new one
-WITHIN_S: Final = 10.0  # a question must have its turn
+WITHIN_S: Final = 10.0  # a question must have its time
 KEEP_EVERY_S: Final = 1800.0  # of the engine's clock, between two predictions for one job that are kept
 READ_BACK_S: Final = (DAYS + 3) * DAY_S  # jobs that ended before that are not asked what they teach
 
@@ -67,7 +67,7 @@ class Outlook:
 
     def begin(self) -> None:
         """From now on look at the whole queue every minute, and at what comes of it."""
-        self._daemon.watchers.append(self.turned)
+        self._daemon.watchers.append(self.on_cycle)
 
     def close(self) -> None:
         """No more questions."""
@@ -163,11 +163,11 @@ class Outlook:
 
     # What came.
 
-    def turned(self, turn: Turn, _cpu_s: float) -> None:
-        """After each turn: what was said of jobs that started is compared with that."""
+    def on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
+        """After each cycle: what was said of jobs that started is compared with that."""
         try:
             self._learnt()
-            for row in turn.log:
+            for row in result.log:
                 if row["job_id"] in self._open and row["kind"] in ("start", "cancel", "finish"):
                     self._came(row)
         except StoreError as error:
@@ -180,7 +180,7 @@ class Outlook:
 
     def _pause_s(self) -> float:
         """Between two looks: less if somebody waits of whom nothing was said yet, for ever if nobody waits."""
-        waiting = [line.job_id for line in self._daemon.board.jobs if line.state == "waiting"]
+        waiting = [line.job_id for line in self._daemon.status.jobs if line.state == "waiting"]
         if not waiting:
             return INFINITY
         return EVERY_S if all(job_id in self.queue for job_id in waiting) else SOON_S
@@ -238,7 +238,7 @@ def content_of(scheduler: Scheduler) -> bytes:
     with withheld.as_if_stopped():
         return dump_present(
             scheduler.state, list(roster), scheduler.clock.now(), roster.next_number,
-            timers_s=scheduler.words.timers_s(), draining=withheld.draining(),
+            timers_s=scheduler.overrides.timers_s(), draining=withheld.draining(),
         )  # fmt: skip
 
 

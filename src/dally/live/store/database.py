@@ -1,4 +1,4 @@
-"""The store: rows in, rows out. One transaction per turn of the daemon."""
+"""The store: rows in, rows out. One transaction per cycle of the daemon."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Store:
         """Keep a plain value under that name."""
         replace_rows(connection, FACTS, "name", [{"name": name, "value": value}])
 
-    # One turn of the daemon.
+    # One cycle of the daemon.
 
     def write_jobs(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """These jobs as they stand now."""
@@ -69,7 +69,7 @@ class Store:
     def write_log(
         self, connection: Connection, events: Sequence[dict[str, Any]], decisions: Sequence[dict[str, Any]]
     ) -> None:
-        """What happened in a turn, and why."""
+        """What happened in a cycle, and why."""
         if events:
             connection.execute(insert(EVENTS), events)
         if decisions:
@@ -136,7 +136,7 @@ def open_store(address: str, patience_s: float = 5.0) -> Store:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    """Readers do not stop the writer, and a turn that is written survives a crash of the daemon."""
+    """Readers do not stop the writer, and a cycle that is written survives a crash of the daemon."""
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
 

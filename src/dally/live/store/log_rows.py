@@ -1,4 +1,4 @@
-"""The engine's log of one turn as rows of the store."""
+"""The engine's log of one cycle as rows of the store."""
 
 from __future__ import annotations
 

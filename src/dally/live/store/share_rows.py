@@ -16,7 +16,7 @@ KINDS: Final = {Sample: SHARE, Reclaimed: RECLAIM, Stall: STALL}
 
 
 def share_rows(policy: Policy) -> list[dict[str, Any]]:
-    """What was noted since the last turn, as rows of the table `decisions`; [] without teams."""
+    """What was noted since the last cycle, as rows of the table `decisions`; [] without teams."""
     if not isinstance(policy, SharingPolicy):
         return []
     return [

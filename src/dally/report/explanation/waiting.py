@@ -74,7 +74,7 @@ class Reasons:
         self._stalls: dict[str, dict[str, Any]] = {}  # by queue, what its first job waits for
 
     def learn(self, decisions: list[dict[str, Any]]) -> None:
-        """Decisions of one turn, as the store keeps them."""
+        """Decisions of one cycle, as the store keeps them."""
         for row in decisions:
             told = row["told"]
             if row["kind"] == "offer":

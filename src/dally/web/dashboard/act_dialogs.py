@@ -64,7 +64,7 @@ async def _dialog(site: Site, caller: Caller, what: str, about: str, given: dict
     if what == "timer":
         found: Dialog | None = timer_dialog()
     elif what in ("drain", "resume"):
-        found = machine_dialog(what, about, site.board)
+        found = machine_dialog(what, about, site.status)
     else:
         job = await find(site, caller, about)
         first = given["first"] == "yes" if "first" in given else not job.first_by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.web.bodies import Job
 
 OF_USERS: Final = ("hold", "release", "cancel")  # of jobs that are their own
@@ -56,9 +56,9 @@ def _priority(job: Job, name: str, first: bool) -> Dialog:
     return Dialog(f"Put {name} first in line?", tells, "Put it first", first=True)
 
 
-def machine_dialog(what: str, name: str, board: Board) -> Dialog | None:
+def machine_dialog(what: str, name: str, status: ClusterStatus) -> Dialog | None:
     """What is asked of a machine; None: there is no such thing."""
-    node = next((node for node in board.nodes if node.name == name), None)
+    node = next((node for node in status.nodes if node.name == name), None)
     if node is None or what not in ("drain", "resume"):
         return None
     if what == "resume":

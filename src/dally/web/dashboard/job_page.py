@@ -18,14 +18,14 @@ router = APIRouter(include_in_schema=False)
 async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResponse:
     """The page; when htmx asks, what changes of it alone."""
     scene, at_s = scene_of(request), moment_of(request)
-    board = scene.board(at_s)
+    status = scene.status(at_s)
     job = await run_in_threadpool(scene.find, caller, job_id, at_s)
     if job is None:
         return _later(request, caller, job_id)
     told = await run_in_threadpool(scene.explanation, caller, job, at_s)
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
-        request, caller, template, board.turn, job=job, told=told, eta=scene.eta(job_id), board=board,
+        request, caller, template, status.cycle, job=job, told=told, eta=scene.eta(job_id), status=status,
         spent=told.spent, tab=tab_of(job),
     )  # fmt: skip
 
@@ -37,5 +37,5 @@ def _later(request: Request, caller: Caller, job_id: str) -> HTMLResponse:
     if submit_s is None:
         raise HTTPException(404, f"job {job_id!r}: there is no such job")
     template = "_job_later.html" if "hx-request" in request.headers else "job_later.html"
-    submitted = scene.moment(scene.board(submit_s).wall_s)
+    submitted = scene.moment(scene.status(submit_s).wall_s)
     return page(request, caller, template, job_id=job_id, submit_s=submit_s, submitted=submitted)

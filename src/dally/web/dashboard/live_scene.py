@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from dally.cluster.topology import Topology
-from dally.live.board import Board
-from dally.live.scheduler import Turn
+from dally.live.scheduler import CycleResult
+from dally.live.status import ClusterStatus
 from dally.metrics.trends import Point, Trends
 from dally.web.bodies import Eta, Explanation, Job
 from dally.web.ended import ended_jobs, whose
@@ -30,7 +30,7 @@ class LiveScene:
         self._site = site
         self._loads: dict[str, float] = {}
         self._told: list[Callable[[set[str]], None]] = []
-        site.service.daemon.watchers.append(self._turned)
+        site.service.daemon.watchers.append(self._on_cycle)
 
     @property
     def boot(self) -> str:
@@ -57,15 +57,15 @@ class LiveScene:
 
     def span(self) -> tuple[float, float]:
         """Now."""
-        now = self._site.board.at_s
+        now = self._site.status.at_s
         return now, now
 
-    def board(self, at_s: float | None) -> Board:
+    def status(self, at_s: float | None) -> ClusterStatus:
         """The daemon's."""
-        return self._site.board
+        return self._site.status
 
     def loads(self, at_s: float | None) -> dict[str, float]:
-        """As turns told of them."""
+        """As cycles told of them."""
         return self._loads
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
@@ -109,7 +109,7 @@ class LiveScene:
         return self._site.service.trends.trends(from_s, to_s, most)
 
     def point(self, at_s: float | None) -> Point:
-        """Of the board, and since the latest sample."""
+        """Of the status, and since the latest sample."""
         return self._site.service.trends.now()
 
     def moment(self, wall_s: float) -> str:
@@ -117,11 +117,11 @@ class LiveScene:
         return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def watch(self, told: Callable[[set[str]], None]) -> None:
-        """After every turn."""
+        """After every result."""
         self._told.append(told)
 
-    def _turned(self, turn: Turn, _cpu_s: float) -> None:
-        self._loads = {**self._loads, **turn.loads} if turn.loads else self._loads
-        touched = {row["job_id"] for row in turn.log if row["job_id"]}
+    def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
+        self._loads = {**self._loads, **result.loads} if result.loads else self._loads
+        touched = {row["job_id"] for row in result.log if row["job_id"]}
         for told in self._told:
             told(touched)

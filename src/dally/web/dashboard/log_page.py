@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.live.operators_word import FIRST, HOLD, PATIENCE, TIMER
+from dally.live.overrides import FIRST, HOLD, PATIENCE, TIMER
 from dally.report.time_text import span
 from dally.web.act_routes import action_page
 from dally.web.asking import AnyCaller, AnySite
@@ -55,8 +55,8 @@ def standing(site: Site, caller: Caller) -> list[Standing]:
     scheduler = site.service.daemon.scheduler
     if scheduler is None:
         return []
-    lines = site.board.by_id
-    words, clock = scheduler.words, site.service.clock
+    lines = site.status.by_id
+    overrides, clock = scheduler.overrides, site.service.clock
     told = {
         HOLD: "is on hold",
         FIRST: "is first in line",
@@ -64,13 +64,15 @@ def standing(site: Site, caller: Caller) -> list[Standing]:
     }
     found = []
     for kind, said in told.items():
-        for job_id, word in words.of(kind).items():
+        for job_id, override in overrides.of(kind).items():
             line = lines.get(job_id)
             if line is not None and caller.sees(line.user):
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
-                found.append(Standing(said, word.by(), clock.wall_s(word.at_s), job_id, back))
-    for gpus, word in words.of(TIMER).items() if caller.sees("") else ():
-        waits = f"hold out for a closer place for {span(word.value)}" if word.value > 0.0 else "take any place"
+                found.append(Standing(said, override.by(), clock.wall_s(override.at_s), job_id, back))
+    for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
+        waits = (
+            f"hold out for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
+        )
         said = f"Gangs of {gpus} GPUs {waits}"
-        found.append(Standing(said, word.by(), clock.wall_s(word.at_s), "", f"{BACK[TIMER]}/{gpus}"))
+        found.append(Standing(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dally.cluster.topology import Topology
-from dally.live.board import Board, JobLine
+from dally.live.status import ClusterStatus, JobStatus
 from dally.web.dashboard.scene import Scene
 from dally.web.tokens import Caller
 
@@ -52,25 +52,25 @@ def tree(scene: Scene) -> Row:
 
 def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapState:
     """The map of a moment, as the caller may see it."""
-    board, topology = scene.board(at_s), scene.topology
+    status, topology = scene.status(at_s), scene.topology
     numbers = {name: number for number, name in enumerate(topology.names[0])}
     machines: list[list[Any]] = [[STATES["down"], []] for _ in numbers]
-    for node in board.nodes:
+    for node in status.nodes:
         if node.name in numbers:
             machines[numbers[node.name]] = [STATES[node.state], [], *([node.reason] if node.reason else [])]
     jobs: dict[str, Row] = {}
-    for line in board.jobs:
+    for line in status.jobs:
         if not line.placement:
             continue
         shown = caller.sees(line.user)
         name = line.job_id if shown else stranger(line.job_id)
-        jobs[name] = _job(line, board, shown)
+        jobs[name] = _job(line, status, shown)
         for machine, gpus in line.placement.items():
             if machine in numbers:
                 machines[numbers[machine]][1] += [name, gpus]
     return MapState(
-        board.turn, board.at_s, board.wall_s, jobs, machines, _links(topology, scene.loads(at_s)),
-        _counts(board, caller),
+        status.cycle, status.at_s, status.wall_s, jobs, machines, _links(topology, scene.loads(at_s)),
+        _counts(status, caller),
     )  # fmt: skip
 
 
@@ -97,14 +97,14 @@ def change(before: MapState, after: MapState) -> Row:
     return {"jobs": jobs, "machines": machines, "links": links}
 
 
-def _job(line: JobLine, board: Board, shown: bool) -> Row:
+def _job(line: JobStatus, status: ClusterStatus, shown: bool) -> Row:
     return {
         "name": line.name if shown else "",
         "user": line.user if shown else "",
         "model": line.model if shown else "",
         "gpus": line.gpus,
         "state": line.state,
-        "tier": board.tiers.index(line.tier) if line.tier else -1,
+        "tier": status.tiers.index(line.tier) if line.tier else -1,
         "slowdown": None if line.slowdown is None else round(line.slowdown, 3),
         "since_s": round(line.since_s, 3),
     }
@@ -121,9 +121,9 @@ def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | Non
     return found
 
 
-def _counts(board: Board, caller: Caller) -> dict[str, int]:
-    found = {"gpus": board.gpus, "free": board.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
-    for line in board.jobs:
+def _counts(status: ClusterStatus, caller: Caller) -> dict[str, int]:
+    found = {"gpus": status.gpus, "free": status.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
+    for line in status.jobs:
         found["busy"] += line.gpus if line.placement else 0
         if caller.sees(line.user):
             kind = "running" if line.placement else line.state

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.live.board import Board, JobLine
+from dally.live.status import ClusterStatus, JobStatus
 from dally.web.asking import AnyCaller, visible
 from dally.web.bodies import Job
 from dally.web.dashboard.scene import Scene
@@ -41,7 +41,7 @@ class Filters:
         """How many come before the page."""
         return (self.page - 1) * ROWS
 
-    def fits(self, line: JobLine | Job) -> bool:
+    def fits(self, line: JobStatus | Job) -> bool:
         """Whether the job is to be shown."""
         least, most = SIZES[self.size]
         words = f"{line.job_id} {line.name} {line.user} {line.model} {line.account}".lower()
@@ -66,13 +66,13 @@ async def queue_page(
     scene, at_s = scene_of(request), moment_of(request)
     found = await run_in_threadpool(_rows, scene, caller, asked, at_s)
     template = "_queue_rows.html" if "hx-request" in request.headers else "queue.html"
-    turn = found["board"].turn
+    turn = found["status"].cycle
     return page(request, caller, template, turn, sizes=SIZES, tabs=TABS, **found)
 
 
 def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> dict[str, Any]:
-    board = scene.board(at_s)
-    lines = visible(board.jobs, caller)
+    status = scene.status(at_s)
+    lines = visible(status.jobs, caller)
     if asked.tab == "ended":
         total, jobs = _ended(scene, caller, asked, at_s)
         pages = pages_of(total)
@@ -84,11 +84,11 @@ def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> d
         fitting = [line for line in lines if tab_of(line) == asked.tab and asked.fits(line)]
         total, pages = len(fitting), pages_of(len(fitting))
         asked = replace(asked, page=min(asked.page, pages))
-        rows = [_row(scene, board, line) for line in fitting[asked.offset : asked.offset + ROWS]]
+        rows = [_row(scene, status, line) for line in fitting[asked.offset : asked.offset + ROWS]]
     tallies = {tab: sum(tab_of(line) == tab for line in lines) for tab in TABS if tab != "ended"}
     return {
         "filters": asked,
-        "board": board,
+        "status": status,
         "rows": rows,
         "total": total,
         "first": asked.offset + 1,
@@ -114,17 +114,17 @@ def pages_of(total: int) -> int:
     return max(1, -(-total // ROWS))
 
 
-def tab_of(line: JobLine | Job) -> str:
+def tab_of(line: JobStatus | Job) -> str:
     """Where the job is shown."""
     if line.placement or line.state in ("starting", "stopping"):
         return "running"
     return line.state if line.state in TABS else "ended"
 
 
-def _row(scene: Scene, board: Board, line: JobLine) -> dict[str, Any]:
+def _row(scene: Scene, status: ClusterStatus, line: JobStatus) -> dict[str, Any]:
     return {
         "job": line,
-        "waited_s": max(0.0, board.wall_s - line.since_s) * scene.speed,
+        "waited_s": max(0.0, status.wall_s - line.since_s) * scene.speed,
         "slowdowns": scene.slowdowns(line.model, line.gpus),
         "eta": scene.eta(line.job_id) if line.place is not None else None,
     }

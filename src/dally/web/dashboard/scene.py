@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dally.cluster.topology import Topology
-    from dally.live.board import Board
+    from dally.live.status import ClusterStatus
     from dally.metrics.trends import Point, Trends
     from dally.web.bodies import Eta, Explanation, Job
     from dally.web.tokens import Caller
@@ -38,7 +38,7 @@ class Scene(Protocol):
     def span(self) -> tuple[float, float]:
         """The moments that can be shown."""
 
-    def board(self, at_s: float | None) -> Board:
+    def status(self, at_s: float | None) -> ClusterStatus:
         """How things stand."""
 
     def loads(self, at_s: float | None) -> dict[str, float]:
@@ -75,7 +75,7 @@ class Scene(Protocol):
         """The newest point of these."""
 
     def moment(self, wall_s: float) -> str:
-        """A time of a board in words."""
+        """A time of a status in words."""
 
     def watch(self, told: Callable[[set[str]], None]) -> None:
-        """Be told of each turn, in whatever thread it comes about: of which jobs something was logged."""
+        """Be told of each cycle, in whatever thread it comes about: of which jobs something was logged."""

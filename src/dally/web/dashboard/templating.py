@@ -44,7 +44,7 @@ def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
 def page(request: Request, caller: Caller, template: str, turn: int | None = None, **values: Any) -> HTMLResponse:
     """A page, or a piece of one, as the caller may see it; it shows nothing that is older than that turn."""
     found, at_s = scene_of(request), moment_of(request)
-    turn = found.board(at_s).turn if turn is None else turn
+    turn = found.status(at_s).cycle if turn is None else turn
     text = environment().get_template(template).render(
         scene=found, caller=caller, may_act=found.is_live and caller.role == OPERATOR, at=at_s,
         path=request.url.path, turn=turn, signed_in=bool(caller.name), **values,

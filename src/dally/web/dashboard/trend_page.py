@@ -39,14 +39,14 @@ async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONRes
     scene, at_s = scene_of(request), moment_of(request)
     chosen = _chosen(scene, span)
     found, point = await run_in_threadpool(_found, scene, chosen, at_s)
-    board = scene.board(at_s)
+    status = scene.status(at_s)
     return JSONResponse(
         {
             "boot": scene.boot,
             "every_s": found.every_s,
             "span_s": SPANS.get(chosen),
             "wall_s": found.wall_s,
-            "now": {"wall_s": board.wall_s, **_now(point, found, scene)},
+            "now": {"wall_s": status.wall_s, **_now(point, found, scene)},
             "topics": [
                 {
                     "name": topic.name,
@@ -66,8 +66,8 @@ async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONRes
 async def now(request: Request, caller: AnyCaller) -> JSONResponse:
     """The newest point alone."""
     scene, at_s = scene_of(request), moment_of(request)
-    point, board = await run_in_threadpool(scene.point, at_s), scene.board(at_s)
-    return JSONResponse({"wall_s": board.wall_s, **_now(point, Trends([], [], 60.0), scene)})
+    point, status = await run_in_threadpool(scene.point, at_s), scene.status(at_s)
+    return JSONResponse({"wall_s": status.wall_s, **_now(point, Trends([], [], 60.0), scene)})
 
 
 def _now(point: Point, found: Trends, scene: Scene) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.web.asking import scope_of, visible
 from dally.web.dashboard.map_data import MapState, change, map_state
 from dally.web.dashboard.scene import Scene
@@ -47,13 +47,13 @@ class Channel:
             return self._news(scene, touched)
 
     def _news(self, scene: Scene, touched: set[str]) -> bytes | None:
-        board, before = scene.board(None), self.state
-        after, queue = map_state(scene, self.caller), waiting_lines(board, self.caller)
+        status, before = scene.status(None), self.state
+        after, queue = map_state(scene, self.caller), waiting_lines(status, self.caller)
         moved = queue != self.queue
         elsewhere = self.boot != scene.boot
         theirs, news = self._theirs, sorted(touched)
         if self.caller.user:
-            self._theirs = {line.job_id for line in visible(board.jobs, self.caller)}
+            self._theirs = {line.job_id for line in visible(status.jobs, self.caller)}
             news = sorted(touched & (theirs | self._theirs))  # one that has ended was there the last time
         self.state, self.queue, self.boot = after, queue, scene.boot
         if before is None or elsewhere:
@@ -83,7 +83,7 @@ class Streams:
         self._channels: dict[Hashable, Channel] = {}
         self._touched: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._turned: asyncio.Event | None = None
+        self._changed: asyncio.Event | None = None
         self._pump: asyncio.Task[None] | None = None
         self._closed = False
         scene.watch(self._watched)
@@ -95,8 +95,8 @@ class Streams:
 
     def _wake(self, touched: set[str]) -> None:
         self._touched |= touched
-        if self._turned is not None:
-            self._turned.set()
+        if self._changed is not None:
+            self._changed.set()
 
     async def listen(
         self, caller: Caller, known: Callable[[], Awaitable[Caller | None]]
@@ -127,19 +127,19 @@ class Streams:
         """With the first browser."""
         if self._pump is None:
             self._loop = asyncio.get_running_loop()
-            self._turned = asyncio.Event()
-            self._pump = asyncio.create_task(self._send_all(self._turned))
+            self._changed = asyncio.Event()
+            self._pump = asyncio.create_task(self._send_all(self._changed))
 
     def _leave(self, channel: Channel, inbox: asyncio.Queue[bytes]) -> None:
         channel.listeners.discard(inbox)
         if not channel.listeners:
             self._channels.pop(scope_of(channel.caller), None)
 
-    async def _send_all(self, turned: asyncio.Event) -> None:
+    async def _send_all(self, changed: asyncio.Event) -> None:
         """Turn after turn, each message made once per channel."""
         while True:
-            await turned.wait()
-            turned.clear()
+            await changed.wait()
+            changed.clear()
             touched, self._touched = self._touched, set()
             for channel in list(self._channels.values()):
                 try:
@@ -169,18 +169,18 @@ def empty(inbox: asyncio.Queue[bytes]) -> None:
         inbox.get_nowait()
 
 
-def waiting_lines(board: Board, caller: Caller) -> tuple[Any, ...]:
+def waiting_lines(status: ClusterStatus, caller: Caller) -> tuple[Any, ...]:
     """What the page of the queue shows of those who wait: another value, another page."""
     return tuple(
         (line.job_id, line.state, line.place, line.reason, line.next_s)
-        for line in visible(board.jobs, caller)
+        for line in visible(status.jobs, caller)
         if not line.placement
     )
 
 
 def hello(scene: Scene, state: MapState) -> bytes:
     """The first message: from which turn on the others tell."""
-    wall_s = scene.board(None).wall_s  # the state may be as old as the last change
+    wall_s = scene.status(None).wall_s  # the state may be as old as the last change
     return event("hello", {"boot": scene.boot, "turn": state.turn, "wall_s": wall_s, "counts": state.counts})
 
 

@@ -1,11 +1,11 @@
-"""A board for any moment of a finished run, as a daemon would have put it up then."""
+"""A status for any moment of a finished run, as a daemon would have put it up then."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dally.live.board import Board, JobLine, NodeLine
+from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
 from dally.model import NEVER
@@ -55,14 +55,14 @@ class Boards:
         self._gpus = [int(gpus) for gpus in self.topology.gpus[0]]
         levels = range(1, len(self._tiers) - 1)
         self._idle = [
-            NodeLine(name, tuple(self._domain(tier, number) for tier in levels), gpus, gpus, "up", "", ())
+            NodeStatus(name, tuple(self._domain(tier, number) for tier in levels), gpus, gpus, "up", "", ())
             for number, (name, gpus) in enumerate(zip(self._machines, self._gpus, strict=True))
         ]
 
     def _domain(self, tier: int, machine: int) -> str:
         return self.topology.names[tier][self.topology.domain_of(tier, machine)]
 
-    def at(self, at_s: float) -> Board:
+    def at(self, at_s: float) -> ClusterStatus:
         """How things stood once everything of that moment was over."""
         there = self.course.there(at_s)
         free, down, on = self._machines_at(there, at_s)
@@ -78,10 +78,10 @@ class Boards:
         lines += [
             self.line(there[job], at_s, None, nothing) for job in sorted(there) if not self._waits(there[job])
         ]
-        return Board(
+        return ClusterStatus(
             at_s=at_s,
             wall_s=self.wall_s(at_s),
-            turn=self.course.number_at(at_s),
+            cycle=self.course.number_at(at_s),
             jobs=tuple(lines),
             nodes=tuple(self._nodes(free, down, on)),
             tiers=tuple(self._tiers),
@@ -125,13 +125,13 @@ class Boards:
                 on.setdefault(machine, []).append(self.jobs[job].job_id)
         return free, down, on
 
-    def _nodes(self, free: list[int], down: set[int], on: dict[int, list[str]]) -> list[NodeLine]:
+    def _nodes(self, free: list[int], down: set[int], on: dict[int, list[str]]) -> list[NodeStatus]:
         found = list(self._idle)
         for machine in down | set(on):
             idle = self._idle[machine]
             state, why = ("down", "it has failed") if machine in down else ("up", "")
             jobs = tuple(on.get(machine, ()))
-            found[machine] = NodeLine(idle.name, idle.domains, idle.gpus, free[machine], state, why, jobs)
+            found[machine] = NodeStatus(idle.name, idle.domains, idle.gpus, free[machine], state, why, jobs)
         return found
 
     def _by_tier(self, free: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -144,12 +144,12 @@ class Boards:
             found.append(tuple(above))
         return tuple(found)
 
-    def line(self, act: int, at_s: float, place: int | None, why: Why) -> JobLine:
+    def line(self, act: int, at_s: float, place: int | None, why: Why) -> JobStatus:
         """A job whose last act that was."""
         course, job = self.course, self.course.jobs[act]
         facts, runs = self.jobs[job], course.makes[act] == RUNS
         state = "running" if runs else "held" if course.makes[act] == HELD else "waiting"
-        return JobLine(
+        return JobStatus(
             job_id=facts.job_id,
             name="",
             user=facts.user,

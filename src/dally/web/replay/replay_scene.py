@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from dally.cluster.topology import Topology
-from dally.live.board import Board
+from dally.live.status import ClusterStatus
 from dally.live.trend_sampler import point_of
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
@@ -45,7 +45,7 @@ class ReplayScene:
         self.boot = secrets.token_hex(8)
         self.topology: Topology = run.topology
         self.boards = Boards(run)
-        self._kept: OrderedDict[float, Board] = OrderedDict()
+        self._kept: OrderedDict[float, ClusterStatus] = OrderedDict()
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()  # of stories
         self._stories = Stories(run)
@@ -68,7 +68,7 @@ class ReplayScene:
         first_s, last_s = self.span()
         return last_s if at_s is None else min(max(at_s, first_s), last_s)
 
-    def board(self, at_s: float | None) -> Board:
+    def status(self, at_s: float | None) -> ClusterStatus:
         """How things stood then."""
         moment_s = self._moment(at_s)
         with self._lock:
@@ -85,9 +85,9 @@ class ReplayScene:
         return {name: loads[row] for name, row in rows if row != NONE}
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
-        """On the board, or ended by then; None: not submitted yet, or never."""
+        """On the status, or ended by then; None: not submitted yet, or never."""
         moment_s = self._moment(at_s)
-        line = self.board(moment_s).by_id.get(job_id)
+        line = self.status(moment_s).by_id.get(job_id)
         if line is not None:
             found = Job.model_validate(line)
         else:
@@ -176,7 +176,7 @@ class ReplayScene:
 
     def point(self, at_s: float | None) -> Point:
         """At a moment."""
-        return point_of(self.board(at_s), self.topology)
+        return point_of(self.status(at_s), self.topology)
 
     @cached_property
     def profile(self) -> list[float]:

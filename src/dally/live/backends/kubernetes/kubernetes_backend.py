@@ -42,8 +42,8 @@ from dally.live.facts import allocation_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dally.live.board import Board
-    from dally.live.scheduler import Turn
+    from dally.live.scheduler import CycleResult
+    from dally.live.status import ClusterStatus
 
 THREADS: Final = 8
 READY_WITHIN_S: Final = 3.0  # a watch that broke may stand again
@@ -262,10 +262,10 @@ class KubernetesBackend(Backend):
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return self._mender.mend(ours, tiers)
 
-    def tell(self, board: Board, turn: Turn) -> None:
+    def tell(self, status: ClusterStatus, result: CycleResult) -> None:
         """Events and conditions of pods, written by a thread of their own."""
         if self._teller is not None:
-            self._teller.tell(board, turn, self._gangs.pods)
+            self._teller.tell(status, result, self._gangs.pods)
 
     def foresee(self, expected: Callable[[str], str]) -> None:
         """For what is told of those who wait."""

@@ -26,7 +26,7 @@ OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
 
 
 class Mender:
-    """Looks at gangs once a turn."""
+    """Looks at gangs once a cycle."""
 
     def __init__(
         self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeBook, given_up: set[GangKey], force: bool

@@ -15,8 +15,8 @@ from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_words import Words, condition_patch, event_body
 
 if TYPE_CHECKING:
-    from dally.live.board import Board, JobLine
-    from dally.live.scheduler import Turn
+    from dally.live.scheduler import CycleResult
+    from dally.live.status import ClusterStatus, JobStatus
 
 WRITES_PER_S: Final = 50.0  # so that telling never gets in the way of binding
 MOST_DUE: Final = 20_000  # writes; what is more is told another time
@@ -39,26 +39,26 @@ class Teller:
         self._told: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the words
         self._thread: threading.Thread | None = None
 
-    def tell(self, board: Board, turn: Turn, pods_of: Callable[[str], list[PodRecord]]) -> None:
-        """Note what is new in this turn."""
+    def tell(self, status: ClusterStatus, result: CycleResult, pods_of: Callable[[str], list[PodRecord]]) -> None:
+        """Note what is new in this cycle."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="telling", daemon=True)
             self._thread.start()
-        for row in turn.log:
+        for row in result.log:
             job_id = row["job_id"] or ""
             if row["kind"] == "start":
                 self._told.pop(job_id, None)
                 self._note(pods_of(job_id), Words.placed(row["tier"] or "", row["placement"] or {}), first=True)
             elif row["kind"] in ("preempt", "migrate"):
                 bound = [pod for pod in pods_of(job_id) if pod.node]
-                self._note(bound, Words.preempted(_winner(board, turn, job_id)), first=True)
+                self._note(bound, Words.preempted(_winner(status, result, job_id)), first=True)
         now = time.monotonic()
-        for line in board.jobs:
+        for line in status.jobs:
             if line.managed and line.state in ("waiting", "held"):
                 self._waits(line, now, pods_of)
-        self._told = {job_id: told for job_id, told in self._told.items() if job_id in board.by_id}
+        self._told = {job_id: told for job_id, told in self._told.items() if job_id in status.by_id}
 
-    def _waits(self, line: JobLine, now: float, pods_of: Callable[[str], list[PodRecord]]) -> None:
+    def _waits(self, line: JobStatus, now: float, pods_of: Callable[[str], list[PodRecord]]) -> None:
         at_s, reason, before = self._told.get(line.job_id, (-AGAIN_S, "", ""))
         if now - at_s < (AGAIN_S if reason == line.reason else NEWS_S) or len(self._due) > MOST_DUE:
             return
@@ -115,11 +115,11 @@ class Teller:
             self._wake.notify()
 
 
-def _winner(board: Board, turn: Turn, victim: str) -> str:
+def _winner(status: ClusterStatus, result: CycleResult, victim: str) -> str:
     """The job that got the victim's GPUs, if it may be named: one of the same namespace."""
-    line = board.by_id.get(victim)
+    line = status.by_id.get(victim)
     held = set(line.placement) if line is not None else set()
-    for row in turn.log:
+    for row in result.log:
         if row["kind"] == "start" and row["job_id"] != victim and held & set(row["placement"] or {}):
             same = row["job_id"].split(".")[0] == victim.split(".")[0]
             return str(row["job_id"]) if same else "a job of another namespace"

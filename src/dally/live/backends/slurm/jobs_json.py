@@ -59,7 +59,7 @@ class JobRecord:
 
 @contextmanager
 def unusual(row: dict[str, Any], problems: list[str]) -> Iterator[None]:
-    """A job that waits and cannot be read is left out and told of; another costs the turn: it may hold GPUs."""
+    """A job that waits and cannot be read is left out and told of; another costs the cycle: it may hold GPUs."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

@@ -63,7 +63,7 @@ class Wanted:
 
 
 class WhatIfs:
-    """Takes questions; never touches what the daemon works with, beyond copying it between two turns."""
+    """Takes questions; never touches what the daemon works with, beyond copying it between two cycles."""
 
     def __init__(
         self, config: Config, daemon: Daemon, clock: Callable[[], WallClock],

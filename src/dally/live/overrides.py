@@ -14,9 +14,9 @@ from dally.live.backends.base import ClusterState
 from dally.live.store import Store
 from dally.model import NEVER
 
-FACT: Final = "operators_word"  # of the store
+FACT: Final = "overrides"  # of the store
 
-# Kinds of word.
+# Kinds of override.
 HOLD: Final = "hold"
 FIRST: Final = "priority"
 PATIENCE: Final = "patience"  # its value: from when on the job takes any place, on the engine's clock
@@ -25,7 +25,7 @@ OF_JOBS: Final = (HOLD, FIRST, PATIENCE)
 
 
 @dataclass(frozen=True)
-class Word:
+class Override:
     """Who said so, why, and when on the engine's clock."""
 
     who: str
@@ -40,29 +40,31 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Words:
-    """All that stands, by kind and then by whom it is about. Never changed: `saying` and `without` give others."""
+class Overrides:
+    """All that stands, by kind and then by whom it is about. Never changed: changes give others."""
 
-    said: dict[str, dict[str, Word]] = field(default_factory=dict)
+    by_kind: dict[str, dict[str, Override]] = field(default_factory=dict)
 
-    def of(self, kind: str) -> dict[str, Word]:
+    def of(self, kind: str) -> dict[str, Override]:
         """What stands of a kind."""
-        return self.said.get(kind, {})
+        return self.by_kind.get(kind, {})
 
-    def said_by(self, kind: str, about: str) -> str:
+    def author(self, kind: str, about: str) -> str:
         """Who said that; empty: nobody."""
-        word = self.of(kind).get(about)
-        return "" if word is None else word.who
+        override = self.of(kind).get(about)
+        return "" if override is None else override.who
 
-    def saying(self, kind: str, about: str, word: Word) -> Words:
+    def with_override(self, kind: str, about: str, override: Override) -> Overrides:
         """With this."""
-        return Words({**self.said, kind: {**self.of(kind), about: word}})
+        return Overrides({**self.by_kind, kind: {**self.of(kind), about: override}})
 
-    def without(self, kind: str, about: str) -> Words:
+    def without(self, kind: str, about: str) -> Overrides:
         """With that taken back."""
-        return Words({**self.said, kind: {name: word for name, word in self.of(kind).items() if name != about}})
+        return Overrides(
+            {**self.by_kind, kind: {name: override for name, override in self.of(kind).items() if name != about}}
+        )
 
-    def outlive(self, ended: Container[str]) -> Words:
+    def without_jobs(self, ended: Container[str]) -> Overrides:
         """Without what was said of jobs that ended; the same if nothing was."""
         found = self
         for kind in OF_JOBS:
@@ -70,7 +72,7 @@ class Words:
                 found = found.without(kind, job_id)
         return found
 
-    def over(self, found: ClusterState) -> ClusterState:
+    def apply_to(self, found: ClusterState) -> ClusterState:
         """What the backend tells, with our own holds: a job that waits is held if somebody said so."""
         held = self.of(HOLD)
         if not held:
@@ -83,19 +85,22 @@ class Words:
 
     def timers_s(self) -> dict[int, float]:
         """For how long gangs hold out, by their GPUs."""
-        return {int(gpus): word.value for gpus, word in self.of(TIMER).items()}
+        return {int(gpus): override.value for gpus, override in self.of(TIMER).items()}
 
     def patient_until_s(self, job_id: str) -> float:
         """From when on the job takes any place; NEVER: nobody said."""
-        word = self.of(PATIENCE).get(job_id)
-        return NEVER if word is None else word.value
+        override = self.of(PATIENCE).get(job_id)
+        return NEVER if override is None else override.value
 
     def plain(self) -> dict[str, Any]:
         """For the store."""
-        return {kind: {about: asdict(word) for about, word in rows.items()} for kind, rows in self.said.items()}
+        return {
+            kind: {about: asdict(override) for about, override in rows.items()}
+            for kind, rows in self.by_kind.items()
+        }
 
 
-def read_words(store: Store) -> Words:
+def read_overrides(store: Store) -> Overrides:
     """As the store knows them."""
     kept: dict[str, dict[str, Any]] = store.fact(FACT) or {}
-    return Words({kind: {about: Word(**row) for about, row in rows.items()} for kind, rows in kept.items()})
+    return Overrides({kind: {about: Override(**row) for about, row in rows.items()} for kind, rows in kept.items()})

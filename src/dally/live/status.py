@@ -1,4 +1,4 @@
-"""How things stand, as one plain value that the daemon puts up after each turn and everybody else reads."""
+"""How things stand, as one plain value that the daemon puts up after each cycle and everybody else reads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dally.engine.state import State
 from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.facts import placement_of
-from dally.live.operators_word import FIRST, HOLD, PATIENCE, Words
+from dally.live.overrides import FIRST, HOLD, PATIENCE, Overrides
 from dally.live.roster import Roster
-from dally.live.scheduler import Scheduler, Turn
+from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
@@ -19,7 +19,7 @@ from dally.report.explanation.waiting import Offer, Reasons, Why
 
 
 @dataclass(frozen=True)
-class JobLine:
+class JobStatus:
     """One job that has not ended. Times are seconds since 1970, lengths seconds of the engine's clock."""
 
     job_id: str
@@ -52,7 +52,7 @@ class JobLine:
 
 
 @dataclass(frozen=True)
-class NodeLine:
+class NodeStatus:
     """One machine."""
 
     name: str
@@ -65,43 +65,43 @@ class NodeLine:
 
 
 @dataclass(frozen=True)
-class Board:
-    """The cluster after one turn."""
+class ClusterStatus:
+    """The cluster after one cycle."""
 
     at_s: float = 0.0  # of the engine's clock
     wall_s: float = 0.0
-    turn: int = 0
-    jobs: tuple[JobLine, ...] = ()  # waiting ones in their order, then the rest
-    nodes: tuple[NodeLine, ...] = ()
+    cycle: int = 0
+    jobs: tuple[JobStatus, ...] = ()  # waiting ones in their order, then the rest
+    nodes: tuple[NodeStatus, ...] = ()
     tiers: tuple[str, ...] = ()
     gpus: int = 0
     free_gpus: int = 0
     free: tuple[tuple[int, ...], ...] = ()  # GPUs of every domain, by tier
     offers: tuple[Offer, ...] = ()
     timers_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of the tuner: by GPUs, then by tier
-    problems: tuple[str, ...] = ()  # of the latest turn
-    by_id: dict[str, JobLine] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()  # of the latest cycle
+    by_id: dict[str, JobStatus] = field(default_factory=dict)
 
 
-def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) -> Board:
-    """The board after a turn."""
-    state, roster, clock, now = scheduler.state, scheduler.roster, scheduler.clock, turn.now
+def status_of(scheduler: Scheduler, reasons: Reasons, result: CycleResult, number: int) -> ClusterStatus:
+    """The status after a cycle."""
+    state, roster, clock, now = scheduler.state, scheduler.roster, scheduler.clock, result.now
     order = sorted(
         (job for job in roster if job.status == WAITING),
         key=lambda job: (state.queue.key(job), state.queue.tie(job), job.index),
     )
     free = int(state.cluster.free_gpus)
-    words = scheduler.words
+    overrides = scheduler.overrides
     lines = [
-        _line(job, roster, clock, now, place, reasons, free, words, queue_of(state.policy, job))
+        _line(job, roster, clock, now, place, reasons, free, overrides, queue_of(state.policy, job))
         for place, job in enumerate(order, start=1)
     ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
-    lines += [_line(job, roster, clock, now, None, reasons, free, words) for job in others]
-    return Board(
+    lines += [_line(job, roster, clock, now, None, reasons, free, overrides) for job in others]
+    return ClusterStatus(
         at_s=now,
         wall_s=clock.wall_s(now),
-        turn=number,
+        cycle=number,
         jobs=tuple(lines),
         nodes=tuple(_nodes(state, roster)),
         tiers=tuple(roster.topology.tiers),
@@ -110,7 +110,7 @@ def board_of(scheduler: Scheduler, reasons: Reasons, turn: Turn, number: int) ->
         free=tuple(tuple(int(gpus) for gpus in tier) for tier in state.cluster.free),
         offers=tuple(reasons.offers()),
         timers_s=_timers(state, {line.gpus for line in lines}, now),
-        problems=tuple(turn.problems),
+        problems=tuple(result.problems),
         by_id={line.job_id: line for line in lines},
     )
 
@@ -134,17 +134,17 @@ def _line(
     place: int | None,
     reasons: Reasons,
     free: int,
-    words: Words,
+    overrides: Overrides,
     queue: str = "",
-) -> JobLine:
+) -> JobStatus:
     told = roster.told[job.job_id]
     running = job.status == RUNNING
-    held = words.of(HOLD).get(job.job_id)
+    held = overrides.of(HOLD).get(job.job_id)
     if held is not None:
         why = Why(f"held {held.by()}", "")
     else:
         why = reasons.why(job, place, free, now, queue) if place is not None else Why(told.reason, "")
-    return JobLine(
+    return JobStatus(
         job_id=job.job_id,
         name=told.name,
         user=told.user,
@@ -168,8 +168,8 @@ def _line(
         reason=why.reason,
         next_s=None if why.next_s is None else clock.wall_s(why.next_s),
         held_by="" if held is None else held.who,
-        first_by=words.said_by(FIRST, job.job_id),
-        patient_by=words.said_by(PATIENCE, job.job_id),
+        first_by=overrides.author(FIRST, job.job_id),
+        patient_by=overrides.author(PATIENCE, job.job_id),
         patient_until_s=clock.wall_s(job.patient_until_s) if job.patient_until_s >= 0.0 else None,
         stays=roster.stays.get(job.job_id, "") if running else "",
     )
@@ -183,7 +183,7 @@ def _promised(job: Job, roster: Roster) -> Placement:
 
 
 def _state(job: Job, told: str) -> str:
-    """The engine's word, unless the backend is on the way from one to the other."""
+    """The engine's name for it, unless the backend is on the way from one to the other."""
     if told in (base.STARTING, base.STOPPING):
         return told
     if job.status == RUNNING and told == base.QUEUED:
@@ -191,7 +191,7 @@ def _state(job: Job, told: str) -> str:
     return STATUS_NAMES[job.status]
 
 
-def _nodes(state: State, roster: Roster) -> list[NodeLine]:
+def _nodes(state: State, roster: Roster) -> list[NodeStatus]:
     topology, cluster = roster.topology, state.cluster
     found = []
     for machine in roster.latest.machines:
@@ -202,7 +202,7 @@ def _nodes(state: State, roster: Roster) -> list[NodeLine]:
             topology.names[tier][topology.domain_of(tier, number)] for tier in range(1, len(topology.tiers) - 1)
         ]
         found.append(
-            NodeLine(
+            NodeStatus(
                 machine.name,
                 tuple(above),
                 machine.gpus,
