@@ -57,7 +57,7 @@ HEADINGS: Final = [
 ]  # fmt: skip
 
 
-PAGE: Final = """# Where nothing was tuned
+PAGE: Final = """# Held-out evaluation
 
 Written by `{command}`: run it again rather than change the page.
 

@@ -61,7 +61,7 @@ HEADINGS: Final = [
 ]  # fmt: skip
 
 
-PAGE: Final = """# Disturbed
+PAGE: Final = """# Stress tests
 
 Written by `{command}`: run it again rather than change the page.
 
