@@ -20,11 +20,11 @@ from dally import is_compiled
 from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
+from dally.live.config import Setup
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.whatif.change import AskedChange, changed, today
 from dally.live.forecast.whatif.from_now import LookAhead, Looking
-from dally.live.setup import Setup, empty_state
 from dally.live.store import open_store
 from dally.live.store.schema import TRENDS
 from dally.live.store.trend_rows import read_points
@@ -71,7 +71,7 @@ def print_whatif(machines: int, count: int, cpu_s: float) -> None:
     """`fifo-backfill` and two racks more, instead of `dally`."""
     chance = random.Random(1)
     now = today(Setup("dally", network="slow"), grid(max(1, machines // RACK), min(machines, RACK), 8))
-    state = empty_state(now.setup, now.topology)
+    state = now.setup.world(now.topology).state()
     jobs = [
         Job(number, f"j{number}", 0.0, chance.choice(SIZES), NEVER, "resnet50", f"u{number % 50}")
         for number in range(count)

@@ -26,9 +26,8 @@ from typing import Any
 
 from benchmarks.serve import Clock, Cluster, fill, percentiles
 from dally.live.assembly import Service
-from dally.live.config import Config
+from dally.live.config import Config, Setup
 from dally.live.logs import prepare
-from dally.live.setup import Setup
 from dally.web.server import ApiServer
 
 RACK = 25

@@ -28,8 +28,8 @@ from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
+from dally.live.config import Setup
 from dally.live.scheduler import CycleResult, Scheduler
-from dally.live.setup import Setup
 from dally.live.status import status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock

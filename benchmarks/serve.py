@@ -26,9 +26,8 @@ from typing import Any
 
 from dally.live.assembly import Service
 from dally.live.backends.base import SubmitRequest
-from dally.live.config import Config
+from dally.live.config import Config, Setup
 from dally.live.logs import prepare
-from dally.live.setup import Setup
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
 from dally.web.server import ApiServer

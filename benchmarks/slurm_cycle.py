@@ -27,9 +27,8 @@ from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 from dally import is_compiled
 from dally.live.assembly import Service
 from dally.live.backends.slurm import SlurmBackend
-from dally.live.config import Config
+from dally.live.config import Config, Setup
 from dally.live.logs import prepare
-from dally.live.setup import Setup
 
 MACHINES: Final = 8  # of a rack
 GPUS: Final = 8  # of a machine

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import KubernetesBackend
+from dally.live.config import Setup
 from dally.live.scheduler import Scheduler
-from dally.live.setup import Setup
 from dally.live.store import open_store
 from dally.live.store.schema import EVENTS
 from dally.live.wall_clock import WallClock

@@ -14,8 +14,8 @@ from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ClusterState, Placement
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.config import Setup
 from dally.live.scheduler import Scheduler
-from dally.live.setup import Setup
 from dally.live.store import open_store
 from dally.live.store.schema import EVENTS
 from dally.live.wall_clock import WallClock

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from dally.cli.main import exit_code
 from dally.cli.serve import told_at_start
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError
-from dally.live.config import Config, read_config
-from dally.live.setup import Setup
+from dally.live.config import Config, Setup, read_config
 from dally.testing.fake_backend import FakeBackend
 
 
@@ -24,7 +24,7 @@ from dally.testing.fake_backend import FakeBackend
         ('policy = "las"\nspeed = "2"\n', "dally.toml:2: speed: '2': must be a number"),
         ("[settings]\n[policy]\nx = 1\n", "dally.toml:2: policy: {'x': 1}: must be a text"),
         ("[settings]\nx = 1\n[kuberntes]\n", "dally.toml:3: unknown field 'kuberntes'; did you mean 'kubernetes'?"),
-        ("restart_s = -1\n", "restart_s: -1: must be finite, and not negative"),
+        ("restart_s = -1\n", "restart_s: -1: must not be negative"),
     ],
 )
 def test_fields_that_are_wrong_are_told_with_their_line(tmp_path: Path, text: str, problem: str) -> None:
@@ -77,3 +77,25 @@ def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
     service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
     server = SimpleNamespace(url="http://x", keys=SimpleNamespace(open=True))
     assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in told_at_start(service, server)
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "settings", "kubernetes"),
+    [
+        (["--set", "floors=1,2"], "las", {"lease_s": "60", "floors": "1,2"}, {"preset": "nvidia"}),
+        (["--policy", "las", "--set", "lease_s=5"], "las", {"lease_s": "5"}, {"preset": "nvidia"}),
+        (["--policy", "fifo"], "fifo", {}, {"preset": "nvidia"}),
+        (["--set-backend", "context=lab"], "las", {"lease_s": "60"}, {"preset": "nvidia", "context": "lab"}),
+    ],
+)
+def test_options_merge_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], policy: str, settings: dict[str, str],
+    kubernetes: dict[str, str],
+) -> None:  # fmt: skip
+    path = tmp_path / "dally.toml"
+    path.write_text('policy = "las"\n[settings]\nlease_s = 60\n[kubernetes]\npreset = "nvidia"\n')
+    begun: list[Config] = []
+    monkeypatch.setattr("dally.cli.serve.run", lambda config, _: begun.append(config))
+    assert exit_code(["serve", "--config", str(path), *words]) in (None, 0)
+    (config,) = begun
+    assert (config.setup.policy, config.setup.settings, config.kubernetes) == (policy, settings, kubernetes)

@@ -19,10 +19,10 @@ from dally.errors import InputError, PolicyError
 from dally.live.backends import base
 from dally.live.backends.base import SubmitRequest
 from dally.live.backends.local import LocalBackend
+from dally.live.config import Setup
 from dally.live.daemon import Daemon
 from dally.live.lock import ClusterLock
 from dally.live.scheduler import Scheduler
-from dally.live.setup import Setup
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend

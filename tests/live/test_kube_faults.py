@@ -20,7 +20,7 @@ import pytest
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import RefusedError
-from dally.live.setup import Setup
+from dally.live.config import Setup
 from tests.live.kube_bench import KubeBench
 from tests.live.kube_cluster import JOBS, NODES, PODS, KubeCluster, condition, job, pod, until
 from tests.live.kube_recorder import Recorder

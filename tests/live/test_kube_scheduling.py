@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dally.live.setup import Setup
+from dally.live.config import Setup
 from dally.policies.registry import build
 from dally.testing import record_of
 from dally.testing.strategies import Case

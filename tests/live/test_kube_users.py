@@ -15,8 +15,7 @@ from sqlalchemy import select
 
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError, SubmitRequest
-from dally.live.config import Config
-from dally.live.setup import Setup
+from dally.live.config import Config, Setup
 from dally.live.store.schema import EVENTS
 from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
 

@@ -13,9 +13,9 @@ from dally.errors import InputError
 from dally.live.as_trace import history_csv
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.config import Setup
 from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
 from dally.live.scheduler import Scheduler
-from dally.live.setup import Setup
 from dally.live.store import Store, open_store
 from dally.live.store.log_rows import act_row
 from dally.live.wall_clock import WallClock

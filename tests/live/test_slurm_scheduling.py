@@ -16,8 +16,8 @@ from sqlalchemy import select
 from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.config import Setup
 from dally.live.overrides import HOLD, Override
-from dally.live.setup import Setup
 from dally.live.store.log_rows import act_row
 from dally.live.store.schema import JOBS
 from dally.policies.registry import build

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dally.errors import InputError
-from dally.sweep.parameters import changed, convert, full_name
+from dally.sweep.parameters import convert, full_name
 from dally.sweep.plan import Plan, read_plan
 from dally.sweep.sampling import Range, draw, read_range
 
@@ -74,17 +74,6 @@ def test_values_become_what_the_parameter_takes(name: str, value: Any, expected:
 def test_values_of_another_type_are_refused(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=name):
         convert(name, value)
-
-
-def test_a_scenario_with_values() -> None:
-    base = Plan(base={"trace": "t", "cluster": "1x8"}).base
-    from dally.runs.scenario import Scenario
-
-    found = changed(
-        Scenario("", "", "fifo", settings={"lease_s": "1"}), {**base, "set.tuner": "off", "network.nic_gbps": "5"}
-    )
-    assert (found.trace, found.settings) == ("t", {"lease_s": "1", "tuner": "off"})
-    assert found.network_settings == {"nic_gbps": "5"}
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ import pytest
 
 from dally.live.assembly import Service
 from dally.live.backends.base import SubmitRequest
-from dally.live.config import Config
-from dally.live.setup import Setup
+from dally.live.config import Config, Setup
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
 from dally.web import queue_routes

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
-from dally.live.setup import Setup
+from dally.live.config import Setup
 from dally.live.store.database import StoreError
 from dally.live.store.schema import ACTIONS
 from tests.web.conftest import Desk

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dally.live.backends import base
-from dally.live.setup import Setup
+from dally.live.config import Setup
 from dally.policies.sharing.sharing_policy import SharingPolicy
 from tests.web.conftest import Desk
 

@@ -12,6 +12,7 @@ import typer
 
 from dally.cli.runs.scenario_options import option
 from dally.cluster.network_spec import read_settings
+from dally.runs.world import merge, setting_values
 
 EXAMPLES = """Examples:
 
@@ -62,18 +63,23 @@ def serve(
         need(package, "serve")
     from dally.live.config import Config, read_config
 
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "backend": backend, "cluster": cluster, "folder": folder, "store": store, "listen": listen,
         "tls_certificate": tls_certificate, "tls_key": tls_key, "partitions": tuple(partitions), "speed": speed,
-        "dry_run": dry_run, "kubernetes": read_settings("--set-backend", backend_settings),
+        "dry_run": dry_run,
     }  # fmt: skip
     scheduling: dict[str, Any] = {
-        "network": network, "network_settings": read_settings("--set-network", network_settings),
-        "policy": policy, "settings": read_settings("--set", settings), "queues": queues,
+        "network": network, "policy": policy, "queues": queues,
+        **setting_values(read_settings("--set", settings), read_settings("--set-network", network_settings)),
     }  # fmt: skip
     base = read_config(config) if config is not None else Config()
-    setup = replace(base.setup, **{name: value for name, value in scheduling.items() if value})
-    run(replace(base, **{name: value for name, value in told.items() if value}, setup=setup).checked(), json_logs)
+    chosen = replace(
+        base,
+        **{name: value for name, value in options.items() if value},
+        kubernetes={**base.kubernetes, **read_settings("--set-backend", backend_settings)},
+        setup=merge(base.setup, {name: value for name, value in scheduling.items() if value}),
+    )
+    run(chosen.checked(), json_logs)
 
 
 def run(config: Any, json_logs: bool) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.runs.scenario_options import flag_of
 from dally.errors import InputError
+from dally.runs.world import WorldConfig
 from dally.whole_file import write_whole
 
 EXAMPLES = """Examples:
@@ -45,7 +47,7 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     """The jobs and the cluster as files, and the question to ask of them."""
     from dally.live.as_trace import history_csv
     from dally.live.assembly import CLUSTER, SETUP
-    from dally.live.config import Config, usual_folder
+    from dally.live.config import Config, Setup, usual_folder
     from dally.live.scheduler import LATEST
     from dally.live.store import open_store
 
@@ -64,9 +66,18 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     write_whole(out / "jobs.csv", text.encode())
     write_whole(out / "cluster.toml", cluster.encode())
     words = ["whatif", "--trace", str(out / "jobs.csv"), "--topology", str(out / "cluster.toml")]
-    words += ["--policy", setup["policy"], "--out", str(out / "answer")]
-    for key, value in setup["settings"].items():
-        words += ["--set", f"{key}={value}"]
-    if setup["network"]:
-        words += ["--network", setup["network"]]
+    return [*words, "--out", str(out / "answer"), *options_of(Setup(**setup))]
+
+
+def options_of(setup: WorldConfig) -> list[str]:
+    """The daemon's set-up on the new side; what is true of the cluster whoever schedules it, on both."""
+    usual = WorldConfig().world_values()
+    words = ["--policy", setup.policy]
+    for name, value in setup.world_values().items():
+        if name in ("settings", "network_settings"):
+            words += [word for key, text in value.items() for word in (flag_of(name), f"{key}={text}")]
+        elif name == "queues" and value:
+            words += ["--new-queues", value]
+        elif name != "policy" and value != usual[name]:
+            words += [flag_of(name), str(value)]
     return words

@@ -21,7 +21,6 @@ from dally.live.forecast.start_message import start_words
 from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.lock import OF_ALL, ClusterLock
 from dally.live.scheduler import LATEST, Scheduler
-from dally.live.setup import empty_state
 from dally.live.store import Store, open_store
 from dally.live.trend_sampler import TrendSampler
 from dally.live.wall_clock import WallClock
@@ -46,7 +45,7 @@ class Service:
         self._claims = _claims(config, self.backend)
         try:
             self.topology = _topology(config, self.backend)
-            empty_state(config.setup, self.topology)  # says what is wrong before anything is kept or told
+            config.setup.world(self.topology).state()  # says what is wrong before anything is kept or told
         except InputError:
             self._release()
             raise

@@ -8,14 +8,32 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dally.cluster.topology import Topology
 from dally.errors import InputError, at, unknown
 from dally.input_file import read_text, shown
-from dally.live.setup import Setup
 from dally.parsed_text import parse_toml
+from dally.runs.world import World, WorldConfig
 
 BACKENDS = ("local", "slurm", "kubernetes")
 USUAL_CLUSTER = "4x4x8"  # of the local backend
 USUAL_LISTEN = "127.0.0.1:8642"
+
+
+@dataclass
+class Setup(WorldConfig):
+    """How a daemon's cluster is scheduled."""
+
+    usual_model: str = "resnet50"  # stands in where a job names no model: the commonest and a mild one
+
+    def world(self, topology: Topology) -> World:
+        """What it schedules with; InputError if the model that stands in is none: no job could do without."""
+        world = World(self, topology)
+        if world.network is not None:
+            try:
+                world.profiles(self.usual_model, 1)
+            except InputError as error:
+                raise InputError(f"gpu and usual_model: {error}") from None
+        return world
 
 
 @dataclass(frozen=True)
@@ -47,9 +65,7 @@ class Config:
         self.address()
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
-        for name in ("restart_s", "restart_per_gpu_s", "checkpoint_every_s"):
-            if not 0.0 <= getattr(self.setup, name) < float("inf"):
-                raise InputError(f"{name}: {getattr(self.setup, name):g}: must be finite, and not negative")
+        self.setup.check_costs(lambda name: f"{name}:")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise InputError("--tls-certificate and --tls-key: give both, or none")
         return self

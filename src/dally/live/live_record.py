@@ -11,8 +11,8 @@ from sqlalchemy import or_, select
 
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.live.config import Setup
 from dally.live.facts import job_of, known_model
-from dally.live.setup import Setup
 from dally.live.store import Store
 from dally.live.store.job_rows import UNKNOWN, tier_of, told_of
 from dally.live.store.log_rows import WOULD
@@ -218,10 +218,7 @@ class LiveRecord(Record):
 
 def scenario_of(setup: Setup) -> Scenario:
     """A daemon's set-up as far as it is one of a run."""
-    return Scenario(
-        "", "", setup.policy, setup.settings, network=setup.network, network_settings=setup.network_settings,
-        congestion=setup.congestion, gpu=setup.gpu, profiles=setup.profiles,
-    )  # fmt: skip
+    return Scenario("", "", **setup.world_values())
 
 
 def _frame(rows: list[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:

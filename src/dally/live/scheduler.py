@@ -11,12 +11,12 @@ from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
 from dally.live import recovery
 from dally.live.backends.base import Backend, ClusterState
+from dally.live.config import Setup
 from dally.live.facts import placement_of
 from dally.live.holding import note_stopped, stop_held
 from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
 from dally.live.roster import Roster
-from dally.live.setup import Setup, empty_state
 from dally.live.staying import note_staying
 from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
@@ -64,7 +64,7 @@ class Scheduler:
         self.clock = clock
         self.store = store
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
-        self.state = empty_state(setup, topology)
+        self.state = setup.world(topology).state()
         self.withheld = Withheld(self.state, self.roster)
         self.orders = Orders(self.roster, self.withheld, dry_run)
         self.overrides = read_overrides(store)

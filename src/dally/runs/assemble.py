@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from dally.cluster.capacity import Cluster
-from dally.cluster.links import Network
 from dally.cluster.network_spec import connect_topology, quiet, read_shares
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
@@ -15,23 +12,19 @@ from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
-from dally.model import Costs, Job, Profile
-from dally.perf.base import SpeedModel
+from dally.model import Job
 from dally.perf.closest import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
-from dally.perf.profiles import Steps, load_profiles
-from dally.policies.registry import Built
 from dally.runs.clock import check_clock
 from dally.runs.endless import check_end
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario
-from dally.runs.team_setup import idle_quotas, on_types, policy_for, possible
+from dally.runs.team_setup import possible
+from dally.runs.world import Profiles, World, profiles_of
 from dally.traces import Trace, read_outages, read_trace
 from dally.traces.mixes import assign_models
-
-Profiles = Callable[[str, int], Profile]  # by model and GPUs
 
 
 def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
@@ -44,74 +37,53 @@ def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
 
 
 def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
-    built = Built(scenario.policy, scenario.settings)
-    sample = built()
-    sharing = sample.sharing()
     topology = read_topology(scenario.cluster)
+    world = World(scenario, topology)
     failures = _failures(scenario, topology)
-    network = connect_topology(topology, scenario.network, scenario.network_settings, scenario.congestion)
     shares = read_shares(scenario.network_at)
-    if shares and network is None:
+    connected = world.network is not None
+    if shares and not connected:
         raise InputError(f"--network-at {scenario.network_at}: the cluster states no links; give --network too")
     trace = read_trace(
         Path(scenario.trace), topology.total_gpus(), scenario.skip_impossible, scenario.trace_format,
         scenario.strict, scenario.zone,
     )  # fmt: skip
-    costs = Costs(
-        scenario.restart_s, scenario.restart_per_gpu_s, scenario.checkpoint_every_s, scenario.jitter, scenario.seed
-    )
+    costs = world.costs._replace(jitter=scenario.jitter, seed=scenario.seed)
     trace = possible(
         trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues,
-        lambda job: sample.suspend_s(job, costs.gang_restart_s(int(job.gpus))),
+        lambda job: world.sample.suspend_s(job, costs.gang_restart_s(int(job.gpus))),
     )  # fmt: skip
-    profiles = profiles_of(scenario)
-    speed = SpeedModel()
-    speed.profiles = profiles
-    if network is not None or trace.stated:
+    if connected or trace.stated:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
-        if network is not None:
-            speed = _network_model(scenario, topology, network, profiles, sharing)
-        _work_out(scenario.trace, trace, profiles, speed, network is not None)
-    if scenario.durations == "recorded" and network is not None and not trace.stated:
-        trace.notes.update(take_out(scenario, trace.jobs, topology, speed))
-    speed, notes = on_types(speed, topology, scenario.gpu_speeds, scenario.profiles, scenario.gpu, trace.jobs)
-    trace.notes.update(notes | idle_quotas(scenario.queues, trace.jobs, topology))
-    cluster = Cluster(topology, network)
-    policy = policy_for(built, scenario.queues, trace.jobs, topology, network)
-    simulation = Simulation(trace.jobs, cluster, policy, speed, costs, failures, shares=shares)
+        _work_out(scenario.trace, trace, world, grouped=connected)
+    if scenario.durations == "recorded" and connected and not trace.stated:
+        trace.notes.update(take_out(scenario, trace.jobs, topology, world.speed))
+    trace.notes.update(world.on_types(trace.jobs))
+    policy = world.policy(trace.jobs)
+    simulation = Simulation(trace.jobs, world.cluster(), policy, world.speed, costs, failures, shares=shares)
     if scenario.past:
-        policy.teach(_past_jobs(scenario, topology, profiles, speed, trace.jobs[0].submit_s))
+        policy.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))
     return simulation, trace
 
 
-def _past_jobs(
-    scenario: Scenario, topology: Topology, profiles: Profiles, speed: SpeedModel, first_s: float
-) -> list[Job]:
+def _past_jobs(scenario: Scenario, world: World, first_s: float) -> list[Job]:
     """Earlier jobs, the last submitted when the run's first is: the clocks of the two files need not agree."""
-    past = read_trace(Path(scenario.past), topology.total_gpus(), skip_impossible=True, zone=scenario.zone)
-    if past.stated or isinstance(speed, NetworkModel):  # as with the run's own
+    past = read_trace(Path(scenario.past), world.topology.total_gpus(), skip_impossible=True, zone=scenario.zone)
+    if past.stated or isinstance(world.speed, NetworkModel):  # as with the run's own
         assign_models(past.jobs, scenario.mix, scenario.seed)
     if past.stated:
-        _work_out(scenario.past, past, profiles, speed, grouped=False)
+        _work_out(scenario.past, past, world, grouped=False)
     ahead_s = past.jobs[-1].submit_s - first_s
     for job in past.jobs:
         job.submit_s -= ahead_s
     return past.jobs
 
 
-def _network_model(
-    scenario: Scenario, topology: Topology, network: Network, profiles: Profiles, sharing: str
-) -> NetworkModel:
-    quiet_network = quiet(topology, scenario.network, scenario.network_settings)
-    assert quiet_network is not None
-    return NetworkModel(network, quiet_network, profiles, sharing)
-
-
-def _work_out(name: str, trace: Trace, profiles: Profiles, speed: SpeedModel, grouped: bool) -> None:
+def _work_out(name: str, trace: Trace, world: World, grouped: bool) -> None:
     """Give jobs what follows from their models: GPUs that must share a machine, and durations not stated."""
     for place, job in enumerate(trace.jobs):
         try:
-            profile = profiles(job.model, int(job.gpus))
+            profile = world.profiles(job.model, int(job.gpus))
         except InputError as error:
             raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
         if grouped:
@@ -120,12 +92,7 @@ def _work_out(name: str, trace: Trace, profiles: Profiles, speed: SpeedModel, gr
             compute_s = trace.stated[place]
             if trace.length == "iterations":
                 compute_s *= profile.compute_s()
-            job.duration_s = speed.closest_s(job, compute_s)
-
-
-def profiles_of(inputs: Inputs) -> Profiles:
-    """(model, GPUs) to profile, each worked out once."""
-    return Steps(inputs.gpu, load_profiles(Path(inputs.profiles)) if inputs.profiles else None)
+            job.duration_s = world.speed.closest_s(job, compute_s)
 
 
 def _failures(scenario: Scenario, topology: Topology) -> Failures:

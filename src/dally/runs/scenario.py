@@ -14,6 +14,7 @@ from dally.input_file import read_text, regular, shown
 from dally.parsed_text import parse_toml, whole_64
 from dally.perf.catalogue import names_file
 from dally.policies.registry import policy_file, setting_files
+from dally.runs.world import WorldConfig
 from dally.traces import companions
 from dally.traces.mixes import find_mix
 
@@ -22,36 +23,28 @@ DURATIONS = ("closest", "recorded")
 
 
 @dataclass
-class Scenario:
-    """The inputs of one run, as scenario.toml holds them. Files are named by absolute path and digest."""
-
+class _Inputs:
     trace: str
     cluster: str
-    policy: str
-    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Scenario(WorldConfig, _Inputs):
+    """The inputs of one run, as scenario.toml holds them. Files are named by absolute path and digest."""
+
     seed: int = 1
     until_s: float = float("inf")
     skip_impossible: bool = False
-    restart_s: float = 0.0
-    restart_per_gpu_s: float = 1.0
-    checkpoint_every_s: float = 0.0
     jitter: int = 0  # number of the replication: restarts differ by up to 1 µs; 0: by nothing
     failures: str = ""
     failure_rate: float = 0.0  # per machine and day
     repair_s: float = 3600.0
-    network: str = ""  # a preset; without it, and without links in the cluster file, all places are equal
-    network_settings: dict[str, str] = field(default_factory=dict)
-    congestion: str = ""
     network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
-    gpu: str = "a100"
-    profiles: str = ""  # a catalogue of the user's own
     trace_format: str = "auto"  # told by the trace's content
     strict: bool = False  # rows of the trace that cannot be used are errors
     zone: str = "UTC"  # of local times in the trace
     durations: str = "closest"  # what the trace's durations hold: one of DURATIONS
-    queues: str = ""  # a file of queues and quotas: docs/queues.md
-    gpu_speeds: str = ""  # TYPE=SPEED,…: of GPU types against an A100, where profiles do not say
     past: str = ""  # a trace of an earlier time, for policies that predict
     snapshot: str = ""  # a saved run of this scenario, from where it goes on; its policy may be another
     digests: dict[str, str] = field(default_factory=dict)  # sha256 by file name
@@ -66,14 +59,14 @@ class Scenario:
         find_mix(self.mix)
         if self.durations not in DURATIONS:
             raise unknown("way to read durations", self.durations, DURATIONS)
-        for name in ("until_s", "restart_s", "restart_per_gpu_s", "checkpoint_every_s", "jitter", "failure_rate"):
+        self.check_costs(_option)
+        for name in ("until_s", "jitter", "failure_rate"):
             if not getattr(self, name) >= 0.0:
                 raise InputError(f"{_option(name)} {getattr(self, name):g}: must not be negative")
         if not 0.0 < self.repair_s < float("inf"):
             raise InputError(f"{_option('repair_s')} {self.repair_s:g}: must be more than 0 and finite")
-        for name in ("restart_s", "restart_per_gpu_s", "failure_rate"):
-            if getattr(self, name) == float("inf"):
-                raise InputError(f"{_option(name)} inf: must be finite")
+        if self.failure_rate == float("inf"):
+            raise InputError(f"{_option('failure_rate')} inf: must be finite")
         for name, digest in self.digests.items():
             if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")

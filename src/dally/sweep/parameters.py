@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from dally.cluster.links import Links
@@ -11,14 +10,10 @@ from dally.errors import InputError, unknown
 from dally.input_file import shown
 from dally.policies.registry import POLICIES
 from dally.runs.scenario import Scenario
+from dally.runs.world import TABLES
 from dally.switch import ACCEPTED, is_on
 
-FIELDS = {
-    item.name: str(item.type)
-    for item in fields(Scenario)
-    if item.name not in ("settings", "network_settings", "digests")
-}
-TABLES = {"set": "settings", "network": "network_settings"}
+FIELDS = {item.name: str(item.type) for item in fields(Scenario) if item.name not in (*TABLES.values(), "digests")}
 
 
 def full_name(name: str) -> str:
@@ -57,14 +52,3 @@ def convert(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def changed(base: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values, each under its full name; another policy leaves the settings behind."""
-    if values.get("policy", base.policy) != base.policy:
-        base = replace(base, settings={})
-    plain = {name: value for name, value in values.items() if name in FIELDS}
-    for table, field in TABLES.items():
-        given = {name.partition(".")[2]: text for name, text in values.items() if name.startswith(f"{table}.")}
-        plain[field] = {**getattr(base, field), **given}
-    return replace(base, **plain)

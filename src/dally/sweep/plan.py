@@ -17,7 +17,8 @@ from dally.parsed_text import parse_toml
 from dally.perf.catalogue import names_file
 from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
-from dally.sweep.parameters import changed, convert, full_name
+from dally.runs.world import merge
+from dally.sweep.parameters import convert, full_name
 from dally.sweep.run import Run, check_count, make_run
 from dally.sweep.sampling import NUMBER, Range, draw, read_range
 
@@ -69,7 +70,7 @@ class Plan:
         check_count(math.prod(map(len, self.grid.values())) * (self.samples if self.random else 1))
         digests: dict[str, str] = {}
         return [
-            self._run(changed(self.start, {**self.base, **values}), values, digests)
+            self._run(merge(self.start, {**self.base, **values}), values, digests)
             for values in self._combinations()
         ]
 

@@ -10,6 +10,7 @@ from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
+from dally.live.config import Setup
 from dally.live.forecast.conformal import Margins
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.fates import Fates
@@ -19,7 +20,6 @@ from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present, load_present
 from dally.live.forecast.question import Answer, Question, answer
 from dally.live.forecast.worker import WorkerForecaster
-from dally.live.setup import Setup, empty_state
 from dally.model import INFINITY, NEVER, SUBMIT, WAITING, Event, Job
 
 SURE = Effort(fewest=1, most=10, cpu_s=INFINITY)
@@ -29,7 +29,7 @@ class World:
     """Two machines of eight GPUs, and jobs that all come at once."""
 
     def __init__(self, policy: str, *asked: tuple[int, float], network: str = "") -> None:
-        self.state: State = empty_state(Setup(policy, network=network), grid(1, 2, 8))
+        self.state: State = Setup(policy, network=network).world(grid(1, 2, 8)).state()
         self.jobs = [
             Job(number, str(number), 0.0, gpus, stated_s, "resnet50", f"u{number}")
             for number, (gpus, stated_s) in enumerate(asked)

@@ -14,12 +14,12 @@ from dally.engine.executor import Executor
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
+from dally.live.config import Setup
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.whatif.answer import WhatIfAnswer
 from dally.live.forecast.whatif.change import AskedChange, changed, check_sizes, today
 from dally.live.forecast.whatif.from_now import LookAhead, Looking
-from dally.live.setup import Setup, empty_state
 from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
@@ -44,7 +44,7 @@ class Now:
 
     def __init__(self, setup: Setup, asked: list[tuple[int, float]], racks: int = 1) -> None:
         self.stage = today(setup, grid(racks, 2, 8))
-        self.state = empty_state(setup, self.stage.topology)
+        self.state = setup.world(self.stage.topology).state()
         self.jobs = [
             Job(number, f"j{number}", 0.0, gpus, stated_s, "vgg16", f"u{number % 4}")
             for number, (gpus, stated_s) in enumerate(asked)

@@ -16,7 +16,7 @@ from dally.errors import InputError
 from dally.policies.registry import USUAL_POLICY
 from dally.runs.going_on import saved_scenario
 from dally.runs.scenario import Scenario, read_scenario
-from dally.sweep.parameters import changed
+from dally.runs.world import merge
 
 Command = Callable[..., None]
 GIVEN = "given"  # the parameter that the options of a scenario take the place of
@@ -52,7 +52,7 @@ class Given:
 
 def with_values(base: Scenario, values: Mapping[str, Any]) -> Scenario:
     """The scenario with these values; digests of files that it no longer reads are dropped."""
-    chosen = changed(base, values)
+    chosen = merge(base, values)
     if not base.digests:
         return chosen  # its files are looked at when it is run
     named = chosen.files()

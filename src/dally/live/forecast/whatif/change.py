@@ -12,7 +12,7 @@ from dally.cluster.network_spec import connect_topology
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import Topology
 from dally.errors import InputError, unknown
-from dally.live.setup import Setup
+from dally.live.config import Setup
 from dally.policies.registry import all_policies, build, find
 from dally.sweep.policy_list import Chosen
 

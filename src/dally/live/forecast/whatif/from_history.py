@@ -12,7 +12,6 @@ from dally.cluster.links import has_links
 from dally.errors import InputError
 from dally.live.forecast.whatif.answer import SECONDS, Affected, Figure, WhatIfAnswer
 from dally.live.forecast.whatif.change import AskedChange, Stage
-from dally.live.setup import Setup
 from dally.metrics.row import Row
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Headway, carry_out
@@ -53,7 +52,8 @@ class LookBack:
         """What comes of it for these jobs, as `history_csv` writes them; files go into the folder."""
         write_whole(folder / "jobs.csv", history.encode())
         write_whole(folder / "today.toml", to_toml(self.before.topology).encode())
-        base = scenario(self.before.setup, folder / "jobs.csv", folder / "today.toml")
+        today = self.before.setup.world_values()
+        base = Scenario(str(folder / "jobs.csv"), str(folder / "today.toml"), **today, durations="recorded")
         jobs = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
         posed = pose(self._asked(base), jobs)
 
@@ -76,16 +76,6 @@ class LookBack:
         stated = has_links(self.before.topology) or base.network_settings
         network = base.network or ("" if stated else NO_NETWORK)
         return Asked(base, True, network, Chosen(later.policy, later.settings), SEEDS, new)
-
-
-def scenario(setup: Setup, trace: Path, cluster: Path) -> Scenario:
-    """How these jobs are scheduled today."""
-    return Scenario(
-        str(trace), str(cluster), setup.policy, setup.settings, restart_s=setup.restart_s,
-        restart_per_gpu_s=setup.restart_per_gpu_s, checkpoint_every_s=setup.checkpoint_every_s,
-        network=setup.network, network_settings=setup.network_settings, congestion=setup.congestion, gpu=setup.gpu,
-        profiles=setup.profiles, queues=setup.queues, gpu_speeds=setup.gpu_speeds, durations="recorded",
-    )  # fmt: skip
 
 
 def answer_of(values: dict[str, Any]) -> WhatIfAnswer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dally.engine.state import State
 from dally.live.forecast.present import Present
 from dally.live.forecast.whatif.change import Stage
-from dally.live.setup import empty_state
 from dally.model import EVICT, HELD, INFINITY, RUNNING, WAITING, Allocation, Event, Job, make_allocation
 from dally.perf.base import SpeedModel
 
@@ -22,7 +21,7 @@ def restaged(present: Present, stage: Stage) -> State:
     places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
         old.happen(Event(EVICT, job), now)
-    found = empty_state(stage.setup, stage.topology)
+    found = stage.setup.world(stage.topology).state()
     same = type(found.policy).__qualname__ == type(old.policy).__qualname__
     if same:
         found.policy.load(old.policy.save())
