@@ -38,6 +38,8 @@ COMPILED = [
     "policies/queue.py",
     "policies/sharing/lines.py",
     "policies/reasons.py",
+    "policies/events.py",
+    "policies/delay_overrides.py",
     "policies/base.py",
     "policies/prediction/base.py",
     "policies/prediction/oracle.py",

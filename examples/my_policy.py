@@ -18,11 +18,10 @@ class Patient(Policy):
 
     def __init__(self, patience_s: float = 600.0) -> None:
         self.patience_s = patience_s
-        self._wakeup_s = INFINITY
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        self._wakeup_s = INFINITY
-        for job in queue:  # best rank first; the rank is the submit time unless `key` says otherwise
+        self.wakeup_s = INFINITY
+        for job in queue:  # best rank first; the rank is the submit time unless `self.order` is another
             if job.gpus > cluster.free_gpus:
                 continue
             patience_ends_s = job.lost_s + self.patience_s
@@ -36,7 +35,4 @@ class Patient(Policy):
                     break
             else:
                 if now < patience_ends_s:
-                    self._wakeup_s = min(self._wakeup_s, patience_ends_s)
-
-    def next_wakeup(self, now: float) -> float:
-        return self._wakeup_s
+                    self.wakeup_s = min(self.wakeup_s, patience_ends_s)

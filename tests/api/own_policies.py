@@ -32,6 +32,7 @@ class Waiting(Policy):
         self.starts = 0
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        self.wakeup_s = self.until_s if now < self.until_s else INFINITY
         for job in queue:
             for tier in range(cluster.root + 1 if now >= self.until_s else 1):
                 allocation = best_fit(cluster, tier, job.gpus, job.group)
@@ -39,9 +40,6 @@ class Waiting(Policy):
                     self.starts += 1
                     yield Start(job, allocation)
                     break
-
-    def next_wakeup(self, now: float) -> float:
-        return self.until_s if now < self.until_s else INFINITY
 
 
 class Broken(Policy):

@@ -30,20 +30,17 @@ class Patient(Policy):
     """Starts a job 5 s after it came, at the very instant its timer asks for."""
 
     def __init__(self) -> None:
-        self._wakeup_s = float("inf")
+        self.wakeup_s = float("inf")
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        self._wakeup_s = float("inf")
+        self.wakeup_s = float("inf")
         for job in queue:
             if now < job.lost_s + 5.0:
-                self._wakeup_s = min(self._wakeup_s, job.lost_s + 5.0)
+                self.wakeup_s = min(self.wakeup_s, job.lost_s + 5.0)
                 continue
             allocation = BestFit().place(job, now, cluster)
             if allocation is not None:
                 yield Start(job, allocation)
-
-    def next_wakeup(self, now: float) -> float:
-        return self._wakeup_s
 
 
 def test_timers_wake_the_policy_at_the_right_instant() -> None:

@@ -59,7 +59,7 @@ def run(
     speed.profiles = Steps()
     still = quiet(topology, network, {}) if links is not None else None
     if links is not None and still is not None:
-        speed = NetworkModel(links, still, Steps(), chosen.sharing())
+        speed = NetworkModel(links, still, Steps(), chosen.link_sharing)
     jobs = [
         Job(index, f"j{index}", ask.submit_s, ask.gpus, ask.duration_s, ask.model) for index, ask in enumerate(asks)
     ]

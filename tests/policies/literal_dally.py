@@ -12,7 +12,9 @@ from math import ceil, inf, nextafter, sqrt
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Topology
 from dally.model import Action, Job, Preempt, Start, make_allocation
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
 from dally.policies.queue import Queue
 
 Parts = list[tuple[int, int]]  # (machine, GPUs)
@@ -22,40 +24,31 @@ class LiteralDally(Policy):
     """Sections of the rules: delay scheduling, auto-tuner, network-sensitive preemption."""
 
     def __init__(self, lease_s: float, floors: tuple[float, ...], tuner: bool, history: float = 24.0) -> None:
-        self.lease = lease_s
+        self.lease = self.lease_s = lease_s
         self.floors = floors
         self.tuner = tuner
         self.history = history
         self.waiting: list[Job] = []
         self.ended: list[Job] = []  # leases that ended and whose fate is open
         self.samples: list[tuple[int, int, float, float]] = []  # tier, GPUs, when, wait in leases
-        self.wakeup = inf
 
     # What the engine tells.
 
-    def lease_s(self) -> float:
-        return self.lease
-
-    def next_wakeup(self, now: float) -> float:
-        return self.wakeup
-
-    def queued(self, job: Job, now: float) -> None:
-        self.waiting.append(job)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self.waiting = [other for other in self.waiting if other is not job]
-
-    def started(self, job: Job, now: float) -> None:
-        self.withdrawn(job, now)
-        wait_s = now - job.lost_s
-        if wait_s >= self.lease:
-            self.samples.append((int(job.tier), int(job.gpus), now, wait_s / self.lease))
-
-    def stopped(self, job: Job, now: float) -> None:
-        self.ended = [other for other in self.ended if other is not job]
-
-    def lease_ended(self, job: Job, now: float) -> None:
-        self.ended.append(job)
+    def on(self, event: PolicyEvent) -> None:
+        job, now = event.job, event.now
+        if job is None:
+            return
+        if event.kind == events.QUEUED:
+            self.waiting.append(job)
+        elif event.kind in (events.WITHDRAWN, events.STARTED):
+            self.waiting = [other for other in self.waiting if other is not job]
+            wait_s = now - job.lost_s
+            if event.kind == events.STARTED and wait_s >= self.lease:
+                self.samples.append((int(job.tier), int(job.gpus), now, wait_s / self.lease))
+        elif event.kind == events.STOPPED:
+            self.ended = [other for other in self.ended if other is not job]
+        elif event.kind == events.LEASE_ENDED:
+            self.ended.append(job)
 
     # Timers.
 
@@ -112,7 +105,7 @@ class LiteralDally(Policy):
                     yield from actions
                     found = True
                     break
-        self.wakeup = self.next_timer_s(now, cluster)
+        self.wakeup_s = self.next_timer_s(now, cluster)
 
     def decide(self, job: Job, now: float, cluster: Cluster) -> list[Action] | None:
         """What the job does with what is on offer to it; None: it declines."""

@@ -253,7 +253,7 @@ def test_nobody_waits_who_would_take_what_is_free(case: Case, name: str) -> None
     while simulation.state.finished < len(simulation.jobs) and simulation.step(case.until_s):
         waiting = [job for job in simulation.jobs if job.status == WAITING]
         cluster = simulation.state.cluster
-        wakeup_s = policy.next_wakeup(simulation.now)
+        wakeup_s = policy.wakeup_s
         moments = [simulation.now]
         if wakeup_s < INFINITY:
             moments.append((simulation.now + wakeup_s) / 2.0)

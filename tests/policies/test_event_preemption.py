@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from dally.cluster.capacity import Cluster
-from dally.model import Action, Job, Preempt, Start
+from dally.model import Action, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.remaining import RemainingOrder, ShortestRemaining, SmallestRemaining
 from dally.policies.placement.best_fit import BestFit
@@ -23,33 +25,26 @@ from tests.examples import many
 
 class Obvious(Policy):
     def __init__(self, order: Order) -> None:
-        self._order = order
+        self.order = order
+        self.predictor = order.predictor
 
-    def predict_s(self, job: Job, now: float) -> float:
-        return self._order.predict_s(job, now)
-
-    def started(self, job: Job, now: float) -> None:
-        self._order.started(job, now)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self._order.rerated(job, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self._order.stopped(job, now)
-
-    def finished(self, job: Job, now: float) -> None:
-        self._order.finished(job, now)
-
-    def next_wakeup(self, now: float) -> float:
-        return self._order.wakeup_s()
-
-    def key(self, job: Job, now: float) -> float:
-        return self._order.key(job, now)
+    def on(self, event: PolicyEvent) -> None:
+        job, now = event.job, event.now
+        if job is None:
+            self.wakeup_s = self.order.wakeup_s()
+        elif event.kind == events.STARTED:
+            self.order.started(job, now)
+        elif event.kind == events.RERATED:
+            self.order.rerated(job, now)
+        elif event.kind == events.STOPPED:
+            self.order.stopped(job, now)
+        elif event.kind == events.FINISHED:
+            self.order.finished(job, now)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        self._order.changed(now, cluster)
+        self.order.changed(now, cluster)
         # Running jobs come before waiting ones of the same key.
-        everyone = [(self._order.key(job, now), 0, int(job.index), job) for job in cluster.running.values()]
+        everyone = [(self.order.key(job, now), 0, int(job.index), job) for job in cluster.running.values()]
         everyone += [(queue.key(job), 1, int(job.index), job) for job in queue]
         room = cluster.topology.total_gpus() - sum(
             int(cluster.topology.gpus[0][m]) for m in range(len(cluster.down)) if cluster.down[m]

@@ -77,7 +77,7 @@ def on_shared_nics(policy: str) -> list[Placed]:
     assert network is not None
     profile = Profile(compute_s=1.0, nbytes=1e9, overlap=0.0)
     chosen = build(policy, {"kappa": "2"})
-    speed = NetworkModel(network, network, lambda model, gpus: profile, chosen.sharing())
+    speed = NetworkModel(network, network, lambda model, gpus: profile, chosen.link_sharing)
     jobs = [Job(0, "a", 0.0, 2, 100.0, "m"), Job(1, "b", 0.0, 2, 100.0, "m"), Job(2, "c", 1.0, 2, 50.0, "m")]
     simulation = Simulation(jobs, cluster, chosen, speed, FREE, Failures())
     simulation.run()

@@ -290,18 +290,18 @@ def test_state_can_be_saved_and_restored() -> None:
     taught = build("dally-paper", {"order": "fifo", "lease_s": "10", "floors": "0,0"})
     simulation = Case([(("a",), 4), (("b",), 2)], jobs, costs=FREE).run(taught)
     assert isinstance(taught, PaperDally)
-    rows = taught.placement.timers.samples()
+    rows = taught.timers.samples()
     assert rows
     assert all(leases >= 1.0 for _, _, _, leases in rows)
     new = build("dally-paper", {"order": "fifo", "lease_s": "10", "floors": "0,0"})
     assert isinstance(new, PaperDally)
-    new.placement.timers.restore(rows)
-    assert new.placement.timers.samples() == rows
+    new.timers.restore(rows)
+    assert new.timers.samples() == rows
     for now in (simulation.now, simulation.now + 100.0, simulation.now + 1000.0):
         for tier in (1, 2):
-            expected = taught.placement.timers.timer_s(tier, 2, 4, now)
-            assert new.placement.timers.timer_s(tier, 2, 4, now) == expected
-    assert pickle.loads(pickle.dumps(new)).placement.timers.samples() == new.placement.timers.samples()
+            expected = taught.timers.timer_s(tier, 2, 4, now)
+            assert new.timers.timer_s(tier, 2, 4, now) == expected
+    assert pickle.loads(pickle.dumps(new)).timers.samples() == new.timers.samples()
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name.startswith("dally-paper")])

@@ -37,6 +37,13 @@ def say(simulation: Simulation, job: Job, first: bool, patient_until_s: float = 
     simulation.happen([], simulation.now)
 
 
+def set_delay(simulation: Simulation, gpus: int, delay_s: float) -> None:
+    """An operator says for how long gangs of that size decline farther places."""
+    overrides = simulation.state.policy.delay_overrides
+    assert overrides is not None
+    overrides.set_s(gpus, delay_s)
+
+
 def overtaken(simulation: Simulation, first: Job, from_s: float) -> list[str]:
     """Jobs that ask for the same as the first in line and got GPUs while it waited, from a moment on."""
     starts = [row for row in record_of(simulation).events if row.kind == "start" and row.time_s >= from_s]
@@ -103,7 +110,7 @@ def scattered(policy: str) -> tuple[Simulation, list[Job]]:
     """A gang of 4 that could start on two machines of different racks, and would rather have one machine."""
     jobs = [*(job(n, 3, 100_000.0) for n in range(4)), job(4, 4, 500.0, 10.0)]
     simulation = crowd(policy, jobs)
-    simulation.state.policy.set_timer(4, 150.0)
+    set_delay(simulation, 4, 150.0)
     simulation.go_on(20.0)
     assert jobs[4].status == WAITING
     return simulation, jobs
@@ -119,7 +126,7 @@ def test_any_place_from_now_on_or_from_a_moment_on(policy: str) -> None:
     simulation.go_on(2000.0)
     assert jobs[4].start_s == 200.0
     simulation, jobs = scattered(policy)
-    simulation.state.policy.set_timer(4, 30.0)
+    set_delay(simulation, 4, 30.0)
     simulation.happen([], simulation.now)
     simulation.go_on(2000.0)
     assert jobs[4].start_s == 40.0
@@ -140,6 +147,6 @@ def test_who_is_told_to_hold_out_does_not_do_so_for_ever_where_nobody_runs(polic
 
 
 def test_who_has_timers() -> None:
-    assert [name for name in POLICIES if build(name).has_timers()] == [
+    assert [name for name in POLICIES if build(name).delay_overrides is not None] == [
         "dally", "dally-paper", "dally-paper-manual", "dally-paper-nowait", "dally-paper-consolidated",
     ]  # fmt: skip

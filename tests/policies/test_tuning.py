@@ -267,7 +267,7 @@ def test_a_step_in_load_moves_the_timers_of_a_run() -> None:
     simulation = Case([(("a",), 4), (("b",), 1)], jobs, costs=FREE).simulation(policy)
     seen: dict[float, float] = {}
     while simulation.step():
-        seen[simulation.now] = policy.placement.timers.timer_s(1, 2, 4, simulation.now) / 10.0
+        seen[simulation.now] = policy.timers.timer_s(1, 2, 4, simulation.now) / 10.0
     assert all(job.tier == 0 for job in simulation.jobs)
     assert [seen[now] for now in (0.0, 45.0, 100.0, 105.0)] == [1.0, 1.0, 1.0, 1.0]
     # Waits 1.0 and 1.5: mean 1.25, std 0.25: ⌈1.75⌉.
@@ -287,6 +287,6 @@ def test_a_run_goes_on_with_what_was_learnt() -> None:
     for rows in ([], [(0, 4, -5.0, 3.0)]):
         policy = build("dally-paper", {"order": "fifo", "lease_s": "10", "floors": "0,6"})
         assert isinstance(policy, PaperDally)
-        policy.placement.timers.restore(rows)
+        policy.timers.restore(rows)
         starts.append(case.run(policy).jobs[2].start_s)
     assert starts == [11.0, 31.0]

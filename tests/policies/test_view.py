@@ -11,7 +11,9 @@ from dally.cluster.links import Network
 from dally.model import Allocation, Costs, Job, Profile, make_allocation
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
+from dally.policies import events
 from dally.policies.composed import ComposedPolicy
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.submit import SubmitOrder
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.preemption.base import NoPreemption
@@ -150,14 +152,16 @@ class Checked(ComposedPolicy):
     def __init__(self, sharing: str = "fair") -> None:
         self.asking = Asking()
         self.off: list[float] = []
-        self._sharing = sharing
+        self.link_sharing = sharing
         super().__init__(SubmitOrder(), self.asking, NoPreemption())
 
-    def sharing(self) -> str:
-        return self._sharing
+    def on(self, event: PolicyEvent) -> None:
+        super().on(event)
+        job = event.job
+        if event.kind == events.STARTED and job is not None:
+            self._check(job)
 
-    def started(self, job: Job, now: float) -> None:
-        super().started(job, now)
+    def _check(self, job: Job) -> None:
         own = self.asking.expected[int(job.index)]
         assert isinstance(self.asking.speed, NetworkModel)
         contention = self.asking.speed._contention

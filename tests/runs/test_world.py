@@ -53,4 +53,4 @@ def test_a_daemon_and_a_run_have_the_same_world() -> None:
     place = make_allocation(1, [(0, 8), (1, 8)])
     assert daemon.speed.slowdown(job, place) == run.speed.slowdown(job, place) > (1.0, 0.0)
     assert type(daemon.policy()) is type(run.policy())
-    assert daemon.policy().lease_s() == run.policy().lease_s() == 60.0
+    assert daemon.policy().lease_s == run.policy().lease_s == 60.0

@@ -110,16 +110,10 @@ class Counts(Greedy):
 class Punctual(Oversleeps):
     """The same with a wake-up."""
 
-    def __init__(self) -> None:
-        self.next_s = float("inf")
-
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         waiting = [job.submit_s + 5.0 for job in queue if job.submit_s + 5.0 > now]
-        self.next_s = min(waiting, default=float("inf"))
+        self.wakeup_s = min(waiting, default=float("inf"))
         return super().schedule(now, queue, cluster)
-
-    def next_wakeup(self, now: float) -> float:
-        return self.next_s
 
 
 def test_a_policy_that_asks_for_its_wakeups_passes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dally.cluster.capacity import Cluster
 from dally.engine.state import State
 from dally.model import HELD, WAITING, Job
+from dally.policies import events
 from dally.policies.base import Policy
 
 
@@ -15,7 +16,7 @@ def handed_over(state: State, jobs: list[Job], policy: Policy, now: float) -> St
     """
     state.catch_up(now)
     cluster = Cluster(state.cluster.topology, state.cluster.network)
-    found = State(cluster, policy, state.speed.anew(policy.sharing()), state.costs, state.sample_every_s)
+    found = State(cluster, policy, state.speed.anew(policy.link_sharing), state.costs, state.sample_every_s)
     found.log = state.log
     found.finished = state.finished
     found.sample_from_s = state.sample_from_s
@@ -23,7 +24,7 @@ def handed_over(state: State, jobs: list[Job], policy: Policy, now: float) -> St
     for machine in range(len(state.cluster.down)):
         if state.cluster.down[machine]:
             cluster.fail(machine)
-            policy.machine_failed(machine, now)
+            found.notify(events.MACHINE_FAILED, now, machine)
     for job in list(state.cluster.running.values()):
         found.adopt(job, now, job.allocation)
     for job in jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -52,7 +52,12 @@ from dally.model import (
     Start,
 )
 from dally.perf.base import Speed, SpeedModel
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
+from dally.policies.ordering.base import Order
+from dally.policies.placement.base import Placement
+from dally.policies.prediction.base import Predictor
 from dally.policies.queue import Queue
 from dally.policies.view import View
 
@@ -68,9 +73,9 @@ class State:
     """
 
     __slots__ = (
-        "changed", "checkpoint_every_s", "cluster", "costs", "ended", "finished", "lease_s", "leases", "log",
-        "policy", "queue", "refused", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed",
-        "view", "wakeup_s",
+        "_event", "_order", "_placement", "_predictor", "_suspend_s", "changed", "checkpoint_every_s", "cluster",
+        "costs", "ended", "finished", "lease_s", "leases", "log", "policy", "queue", "refused", "sample_due_s",
+        "sample_every_s", "sample_from_s", "sample_sizes", "speed", "view", "wakeup_s",
     )  # fmt: skip
 
     def __init__(
@@ -87,8 +92,6 @@ class State:
         self.speed: SpeedModel = speed
         self.costs: Costs = costs
         self.checkpoint_every_s: float = costs.checkpoint_every_s
-        self.lease_s: float = policy.lease_s()
-        self.queue: Queue = policy.make_queue()
         self.log: EventLog = EventLog()
         self.leases: IndexedHeap = IndexedHeap()  # lease ends, by job index
         self.wakeup_s: float = INFINITY  # when the policy asked to be called, at the latest
@@ -102,6 +105,14 @@ class State:
         self.sample_sizes: list[int] = gang_sizes(cluster)
         self.view: View = View(speed, costs)
         policy.begin(self.view)
+        own: Any = policy  # a class in plain Python may state these in its body, which only plain Python sees
+        self.queue: Queue = own.queue if own.queue is not None else Queue()
+        self.lease_s: float = own.lease_s
+        self._suspend_s: float = own.suspend_s
+        self._order: Order = own.order
+        self._placement: Placement = own.placement
+        self._predictor: Predictor = own.predictor
+        self._event: PolicyEvent = PolicyEvent()
 
     # What happens to us.
 
@@ -125,12 +136,12 @@ class State:
                 self._fail(event.machine, now)
             elif kind == REPAIR:
                 self.cluster.repair(event.machine)
-                self.policy.machine_repaired(event.machine, now)
+                self.notify(events.MACHINE_REPAIRED, now, event.machine)
                 self.log.add(now, REPAIR, -1, event.machine, None)
             elif kind == NETWORK:
                 self.log.add(now, NETWORK, -1, -1, None)
                 self._rerate(self.speed.rescaled(event.share), now)
-                self.policy.network_changed(now)
+                self.notify(events.NETWORK_CHANGED, now)
             else:
                 self.log.add(now, TIMER, -1, -1, None)
         elif kind == SUBMIT:
@@ -141,7 +152,7 @@ class State:
         elif kind == LEASE:
             if job.status == RUNNING:
                 self.ended.append(job)
-                self.policy.lease_ended(job, now)
+                self._tell(events.LEASE_ENDED, job, now)
         elif kind == CANCEL:
             self._cancel(job, now)
         elif kind == HOLD:
@@ -163,8 +174,8 @@ class State:
         if job.status == CANCELLED:
             return  # before it came
         assert job.status == PENDING
-        job.kind = self.policy.kind(job)
-        job.predicted_s = self.policy.predict_s(job, now)
+        job.kind = self._placement.kind(job)
+        job.predicted_s = self._predictor.predict_s(job, now)
         self._enqueue(job, SUBMIT, now)
 
     def _finish(self, job: Job, now: float) -> None:
@@ -174,7 +185,7 @@ class State:
         job.work_s = job.duration_s
         job.finish_s = now
         self._leave(job, FINISHED, FINISH, now)
-        self.policy.finished(job, now)
+        self._tell(events.FINISHED, job, now)
 
     def _leave(self, job: Job, status: i64, kind: i64, now: float) -> None:
         """The job will not come back."""
@@ -188,7 +199,7 @@ class State:
         for job in list(self.cluster.jobs_on[machine]):
             self._evict(job, now)
         self.cluster.fail(machine)
-        self.policy.machine_failed(machine, now)
+        self.notify(events.MACHINE_FAILED, now, machine)
 
     def _evict(self, job: Job, now: float, reason: str = "") -> None:
         """The job lost its GPUs, and what it did since its latest checkpoint; it waits again."""
@@ -210,7 +221,7 @@ class State:
             self.queue.remove(job)
         self._leave(job, CANCELLED, CANCEL, now)
         if before != PENDING:
-            self.policy.withdrawn(job, now)
+            self._tell(events.WITHDRAWN, job, now)
 
     def hold(self, job: Job, now: float) -> None:
         """A waiting job is not offered GPUs; how long it has waited goes on counting."""
@@ -218,7 +229,7 @@ class State:
             self.queue.remove(job)
             job.status = HELD
             self.log.add(now, HOLD, job.index, -1, None)
-            self.policy.withdrawn(job, now)
+            self._tell(events.WITHDRAWN, job, now)
 
     def instruct(self, job: Job, first: bool, patient_until_s: float, now: float) -> None:
         """What an operator says of the job: whether it is first in line, and how long it holds out."""
@@ -227,16 +238,16 @@ class State:
         job.first = first
         job.patient_until_s = patient_until_s
         if job.status == WAITING:
-            self.queue.rerank(job, self.policy.key(job, now), self.policy.tie(job))
+            self.queue.rerank(job, self._order.key(job, now), self._order.tie(job))
         if job.status != PENDING:
-            self.policy.instructed(job, now)
+            self._tell(events.OVERRIDDEN, job, now)
 
     def let_stay(self, job: Job, stays: bool, now: float) -> None:
         """Whether nobody can stop the job while it runs, as far as is known from now on."""
         if stays != job.stays:
             job.stays = stays
             if job.status == RUNNING:
-                self.policy.stays_changed(job, now)
+                self._tell(events.PREEMPTIBILITY, job, now)
 
     def _start_failed(self, job: Job, reason: str, now: float) -> None:
         """A start that seemed to succeed did not: as if it had never been, but for the time the GPUs were taken."""
@@ -257,12 +268,12 @@ class State:
 
         What it has done so far is what the job says. The policy is told of it as of any other.
         """
-        job.kind = self.policy.kind(job)
-        job.predicted_s = self.policy.predict_s(job, now)
+        job.kind = self._placement.kind(job)
+        job.predicted_s = self._predictor.predict_s(job, now)
         job.slot = -1
         job.status = WAITING
-        self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
-        self.policy.queued(job, now)
+        self.queue.add(job, self._order.key(job, now), self._order.tie(job))
+        self._tell(events.QUEUED, job, now)
         if allocation is None:
             self.log.add(now, ADOPT, job.index, -1, None)
             return
@@ -305,12 +316,12 @@ class State:
         save(job)
         if isinstance(action, Migrate):
             job.migrations += 1
-            job.restart_due_s = self._suspend_s(job)
+            job.restart_due_s = min(self._suspend_s, self._restart_s(job))
             self._place(job, action.allocation, MIGRATE, now)
         else:
             assert isinstance(action, Preempt)
             job.preemptions += 1
-            self._lose(job, PREEMPT, self._suspend_s(job), now)
+            self._lose(job, PREEMPT, min(self._suspend_s, self._restart_s(job)), now)
 
     def refuse(self, action: Action, reason: str, now: float) -> None:
         """Take note that an action failed: a job that was to start waits, one that was to stop goes on."""
@@ -321,7 +332,7 @@ class State:
         else:
             kind = MIGRATE_FAILED if isinstance(action, Migrate) else PREEMPT_FAILED
             self.log.add_failure(now, kind, job.index, reason)
-            self.policy.kept(job, now)
+            self._tell(events.PREEMPTION_FAILED, job, now)
 
     def renew(self, now: float) -> None:
         """Jobs whose lease ended and who still hold their GPUs go on: no checkpoint, no restart."""
@@ -339,12 +350,13 @@ class State:
         for job in self.refused:
             if job.status == WAITING:
                 if not self.queue.holds(job):
-                    self.queue.add(job, self.policy.key(job, now), self.policy.tie(job))
-                self.policy.queued(job, now)
+                    self.queue.add(job, self._order.key(job, now), self._order.tie(job))
+                self._tell(events.QUEUED, job, now)
 
     def next_wakeup(self, now: float) -> float:
         """When the next cycle is due: the policy asked, a lease ends, or a failed start is worth another try."""
-        self.wakeup_s = self.policy.next_wakeup(now)
+        self.notify(events.PASS_ENDED, now)
+        self.wakeup_s = self.policy.wakeup_s
         if self.wakeup_s <= now:
             self.wakeup_s = INFINITY  # it had its say at this very instant
         if self.refused:
@@ -363,7 +375,7 @@ class State:
         """Log the policy's reasons."""
         for job in self.queue.reranked():
             self.log.decisions.add_rank(now, RANK, job, self.queue.key(job), self.queue.tie(job))
-        for decision in self.policy.decisions():
+        for decision in self.policy.reasons.collect():
             self.log.decisions.add(now, decision)
 
     def note_slots(self, now: float) -> None:
@@ -389,16 +401,34 @@ class State:
 
     # The small steps these are made of.
 
+    def _tell(self, kind: i64, job: Job, now: float) -> None:
+        """Tell the policy what happened to a job."""
+        event = self._event
+        event.kind = kind
+        event.job = job
+        event.now = now
+        self.policy.on(event)
+
+    def notify(self, kind: i64, now: float, machine: i64 = -1, gpus: i64 = 0) -> None:
+        """Tell the policy what happened to a machine, to the network, or in general."""
+        event = self._event
+        event.kind = kind
+        event.job = None
+        event.now = now
+        event.machine = machine
+        event.gpus = gpus
+        self.policy.on(event)
+
     def _enqueue(self, job: Job, kind: i64, now: float) -> None:
         job.status = WAITING
         self.log.add(now, kind, job.index, -1, None)
-        key = self.policy.key(job, now)
-        tie = self.policy.tie(job)
+        key = self._order.key(job, now)
+        tie = self._order.tie(job)
         self.queue.add(job, key, tie)
         if job.first:
             key, tie = self.queue.key(job), self.queue.tie(job)
         self.log.decisions.add_rank(now, WAITS, job, key, tie)
-        self.policy.queued(job, now)
+        self._tell(events.QUEUED, job, now)
 
     def _lose(self, job: Job, kind: i64, restart_s: float, now: float) -> None:
         job.lost_s = now
@@ -408,7 +438,7 @@ class State:
     def _set_aside(self, job: Job, now: float) -> None:
         """The job waits, but is not to be started in this pass."""
         self.queue.remove(job)
-        self.policy.withdrawn(job, now)
+        self._tell(events.WITHDRAWN, job, now)
         self.refused.append(job)
 
     def _restart_s(self, job: Job) -> float:
@@ -417,9 +447,6 @@ class State:
         if costs.jitter == 0:
             return restart_s
         return max(0.0, restart_s + jitter_s(costs.seed, costs.jitter, job.index))
-
-    def _suspend_s(self, job: Job) -> float:
-        return self.policy.suspend_s(job, self._restart_s(job))
 
     def _place(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self._seat(job, allocation, kind, now)
@@ -443,7 +470,7 @@ class State:
             self.leases.put(job.index, job.lease_end_s, 0.0)
         self.changed.append(job)
         self._rerate(self.speed.placed(job), now)
-        self.policy.started(job, now)
+        self._tell(events.STARTED, job, now)
 
     def _release(self, job: Job, now: float) -> None:
         advance(job, now, self.checkpoint_every_s)
@@ -454,7 +481,7 @@ class State:
         self.cluster.give_back(job, allocation)
         self.changed.append(job)
         self._rerate(self.speed.removed(job), now)
-        self.policy.stopped(job, now)
+        self._tell(events.STOPPED, job, now)
         job.allocation = None
         job.lease_end_s = INFINITY
 
@@ -465,4 +492,4 @@ class State:
             job.rate = change.rate
             job.comm_rate = change.comm_rate
             self.changed.append(job)
-            self.policy.rerated(job, now)
+            self._tell(events.RERATED, job, now)

@@ -166,7 +166,7 @@ class Acts:
         return self._say(scheduler, act, overrides.with_override(TIMER, str(gpus), self._override(act, seconds)))
 
     def _check_timers(self, scheduler: Scheduler) -> None:
-        if not scheduler.state.policy.has_timers():
+        if scheduler.state.policy.delay_overrides is None:
             name = self._service.config.setup.policy
             raise ActRefused(f"policy {name} has no timers: its jobs do not hold out for closer places")
 

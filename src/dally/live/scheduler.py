@@ -128,8 +128,9 @@ class Scheduler:
         self._instructed = said
         timers_s = overrides.timers_s()
         for gpus in sorted(timers_s.keys() | self._timers_s.keys()):
-            if timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER):
-                self.state.policy.set_timer(gpus, timers_s.get(gpus, NEVER))
+            changed = timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER)
+            if changed and self.state.policy.delay_overrides is not None:
+                self.state.policy.delay_overrides.set_s(gpus, timers_s.get(gpus, NEVER))
         self._timers_s = timers_s
 
     def _write(self, result: CycleResult, seen: Comparison) -> None:

@@ -14,6 +14,7 @@ from dally.live.backends import base
 from dally.live.backends.base import ClusterJob
 from dally.live.roster import Roster
 from dally.model import RUNNING
+from dally.policies import events
 
 
 class Withheld:
@@ -24,6 +25,7 @@ class Withheld:
         self._roster = roster
         self._gpus: dict[int, int] = {}  # by machine
         self._before: dict[int, int] = {}  # as of the latest pass
+        self._now = 0.0  # when that was
 
     def draining(self) -> list[int]:
         """Machines that drain and are not empty yet."""
@@ -40,6 +42,7 @@ class Withheld:
 
     def withhold(self, now: float) -> None:
         """Once the books are right, before the policy is asked."""
+        self._now = now
         cluster = self._state.cluster
         free = cluster.free[0]
         found = {machine: min(gpus, int(free[machine])) for machine, gpus in self._held().items()}
@@ -49,7 +52,7 @@ class Withheld:
             self._change(machine, -gpus)
         less = (machine for machine, gpus in self._before.items() if gpus > self._gpus.get(machine, 0))
         if any(not cluster.down[machine] for machine in less):
-            self._state.policy.others_moved(now)  # there is more to be had
+            self._state.notify(events.CAPACITY_CHANGED, now)  # there is more to be had
 
     @contextmanager
     def as_if_stopped(self) -> Iterator[None]:
@@ -83,4 +86,4 @@ class Withheld:
 
     def _change(self, machine: int, gpus: int) -> None:
         self._state.cluster.change(machine, gpus)
-        self._state.policy.withheld(machine, -gpus)
+        self._state.notify(events.UNSCHEDULABLE, self._now, machine, -gpus)

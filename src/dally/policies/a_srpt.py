@@ -9,8 +9,11 @@ from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import CANCELLED, INFINITY, WAITING, Action, Job, Start
+from dally.policies import events
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NamedPolicy
+from dally.policies.events import PolicyEvent
+from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.placement.closest_tier import TIER, at_tier
 from dally.policies.placement.heavy_edge import HeavyEdge
@@ -24,6 +27,25 @@ from dally.policies.virtual_machine import VirtualMachine
 
 LEFT = 0.0  # keys: jobs that left the virtual machine come before
 SERVED = 1.0  # those it still works on
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class VirtualOrder(Order):
+    """Jobs that left the virtual machine as they did; then the others, least GPU-seconds left there first."""
+
+    def __init__(self) -> None:
+        self.machine: VirtualMachine = VirtualMachine()
+        self.places: dict[int, float] = {}  # in the order of leaving it, of jobs that have not finished
+
+    def key(self, job: Job, now: float) -> float:
+        return LEFT if int(job.index) in self.places else SERVED
+
+    def tie(self, job: Job) -> float:
+        if int(job.index) in self.places:
+            return self.places[int(job.index)]
+        if self.machine.holds(job.index):
+            return self.machine.left_gpu_s(job.index)
+        return float(job.gpus) * max(job.predicted_s, 0.0)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -45,77 +67,65 @@ class AdaptiveSrpt(Policy):
     """
 
     def __init__(self, predictor: Predictor, placement: Placement, early: bool) -> None:
-        self._predictor: Predictor = predictor
-        self._placement: Placement = placement
+        ranks = VirtualOrder()
+        self.predictor = predictor
+        self.placement = placement
+        self.order = ranks
         self._early: bool = early
-        self._machine: VirtualMachine = VirtualMachine()
+        self._ranks: VirtualOrder = ranks
+        self._machine: VirtualMachine = ranks.machine
         self._jobs: dict[int, Job] = {}  # on the virtual machine
         self._arrived: list[Job] = []
-        self._places: dict[int, float] = {}  # in the order of leaving it, of jobs that have not finished
         self._gone: float = 0.0  # jobs that left it
 
     def begin(self, view: View) -> None:
         super().begin(view)
-        self._placement.begin(view)
+        self.placement.begin(view)
 
-    def kind(self, job: Job) -> int:
-        return self._placement.kind(job)
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        kind = event.kind
+        if kind == events.PASS_ENDED:
+            # Early starters leave no GPUs for jobs that leave the virtual machine later.
+            leaves_s = INFINITY if self._early else self._machine.next_done_s()
+            self.wakeup_s = min(leaves_s, self.placement.wakeup_s())
+        elif job is None:
+            return
+        elif kind == events.QUEUED:
+            self._queued(job)
+        elif kind == events.FINISHED:
+            self.predictor.learn(job, event.now)
+            self._ranks.places.pop(int(job.index), 0.0)
+            self._jobs.pop(int(job.index), None)  # the virtual machine goes on with it
+        elif kind == events.WITHDRAWN and job.status != WAITING:
+            self._withdrawn(job)  # one that still waits could not be started: it is back after this pass
 
-    def predict_s(self, job: Job, now: float) -> float:
-        return self._predictor.predict_s(job, now)
-
-    def teach(self, past: list[Job]) -> None:
-        self._predictor.teach(past)
-
-    def key(self, job: Job, now: float) -> float:
-        return LEFT if int(job.index) in self._places else SERVED
-
-    def tie(self, job: Job) -> float:
-        """Its place among those that left the virtual machine, or the GPU-seconds it has left there."""
-        if int(job.index) in self._places:
-            return self._places[int(job.index)]
-        if self._machine.holds(job.index):
-            return self._machine.left_gpu_s(job.index)
-        return float(job.gpus) * max(job.predicted_s, 0.0)
-
-    def queued(self, job: Job, now: float) -> None:
-        if int(job.index) not in self._jobs and int(job.index) not in self._places:
+    def _queued(self, job: Job) -> None:
+        if int(job.index) not in self._jobs and int(job.index) not in self._ranks.places:
             self._arrived.append(job)
             if not self._early:
                 self.reasons.deferred(job)
 
-    def finished(self, job: Job, now: float) -> None:
-        self._predictor.learn(job, now)
-        self._places.pop(int(job.index), 0.0)
-        self._jobs.pop(int(job.index), None)  # the virtual machine goes on with it
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        if job.status == WAITING:
-            return  # its start failed: it is back after this pass
+    def _withdrawn(self, job: Job) -> None:
         self._machine.remove(job.index)
         self._jobs.pop(int(job.index), None)
         self._arrived = [other for other in self._arrived if other is not job]
         if job.status == CANCELLED:
-            self._places.pop(int(job.index), 0.0)
+            self._ranks.places.pop(int(job.index), 0.0)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._advance(now, queue, float(cluster.topology.total_gpus()))
-        self._placement.begin_pass()
+        self.placement.begin_pass()
         if len(queue) == 0:
             return []
         return self._offer(now, queue, cluster)
-
-    def next_wakeup(self, now: float) -> float:
-        # Early starters leave no GPUs for those who leave the virtual machine later.
-        leaves_s = INFINITY if self._early else self._machine.next_done_s()
-        return min(leaves_s, self._placement.wakeup_s())
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         while True:
             job = queue.best(float(cluster.free_gpus))
             if job is None or (not self._early and queue.key(job) == SERVED):
                 return
-            allocation = self._placement.place(job, now, cluster)
+            allocation = self.placement.place(job, now, cluster)
             if allocation is None:
                 queue.close(job)
             else:
@@ -129,7 +139,7 @@ class AdaptiveSrpt(Policy):
             self._rank(self._jobs[int(served)], queue)  # before others come: one of them may be served next
         for job in self._arrived:
             self._jobs[int(job.index)] = job
-            self._machine.add(job.index, self.tie(job))
+            self._machine.add(job.index, self._ranks.tie(job))
         self._arrived.clear()
         self._leave(self._machine.advance(now, gpus), queue)  # jobs without a prediction, at once
 
@@ -138,14 +148,14 @@ class AdaptiveSrpt(Policy):
             job = self._jobs.pop(index, None)
             self._gone += 1.0
             if job is not None:
-                self._places[index] = self._gone
+                self._ranks.places[index] = self._gone
                 if not self._early:
                     self.reasons.admitted(job)
                 self._rank(job, queue)
 
     def _rank(self, job: Job, queue: Queue) -> None:
         if job.status == WAITING:
-            queue.rerank(job, self.key(job, 0.0), self.tie(job))
+            queue.rerank(job, self._ranks.key(job, 0.0), self._ranks.tie(job))
 
 
 def _a_srpt(settings: Settings) -> Policy:

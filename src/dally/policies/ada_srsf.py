@@ -32,8 +32,7 @@ class AdaSrsf(ComposedPolicy):
     event-by-event AdaDUAL is tested; we could not follow single transfers in runs of weeks.
     """
 
-    def sharing(self) -> str:
-        return "adadual"
+    link_sharing = "adadual"
 
 
 def _ada_srsf(settings: Settings) -> Policy:

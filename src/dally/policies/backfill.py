@@ -12,9 +12,11 @@ from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, Action, Job, Start
 from dally.pickles import picklable
+from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.consolidating import gpus_in
 from dally.policies.declaration import BEST_FIT, DURATIONS, NamedPolicy
+from dally.policies.events import PolicyEvent
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import TIER, at_tier
@@ -86,8 +88,9 @@ class EasyBackfill(Policy):
     """
 
     def __init__(self, placement: Placement, predictor: Predictor | None = None) -> None:
-        self._placement: Placement = placement
-        self._guesses: Guesses = Guesses(predictor if predictor is not None else Oracle())
+        self.placement = placement
+        self.predictor = predictor if predictor is not None else Oracle()
+        self._guesses: Guesses = Guesses(self.predictor)
         self._lengths: dict[int, LengthTree] = {}  # by demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
@@ -95,45 +98,41 @@ class EasyBackfill(Policy):
 
     def begin(self, view: View) -> None:
         super().begin(view)
-        self._placement.begin(view)
+        self.placement.begin(view)
 
-    def predict_s(self, job: Job, now: float) -> float:
-        return self._guesses.predictor.predict_s(job, now)
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is not None:
+            self._on_job(event.kind, job, event.now)
+        elif event.kind == events.PASS_ENDED:
+            # A job that outlasts its prediction moves the reservation, and with it who may start before that.
+            idle = self._guesses.exact or not self._waiting or len(self._ends) == 0
+            self.wakeup_s = INFINITY if idle else self._ends.key(self._ends.first())
 
-    def teach(self, past: list[Job]) -> None:
-        self._guesses.predictor.teach(past)
-
-    def queued(self, job: Job, now: float) -> None:
-        tree = self._lengths.setdefault(demand(job), LengthTree())
-        tree.set(job.slot, self._length_s(job))
-
-    def started(self, job: Job, now: float) -> None:
-        self._lengths[demand(job)].set(job.slot, INFINITY)
-        self._running[int(job.index)] = job
-        self._ends.put(job.index, self._guesses.end_s(job), 0.0)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self._ends.put(job.index, self._guesses.end_s(job), 0.0)
-
-    def stopped(self, job: Job, now: float) -> None:
-        if not self._guesses.exact and self._ends.key(job.index) <= now:
-            self._guesses.double(job, now)
-        self._ends.remove(job.index)
-        del self._running[int(job.index)]
-
-    def finished(self, job: Job, now: float) -> None:
-        self._guesses.finished(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self._lengths[demand(job)].set(job.slot, INFINITY)
-        if job.status == CANCELLED:
-            self._guesses.forget(job)
-
-    def next_wakeup(self, now: float) -> float:
-        # A job that outlasts its prediction moves the reservation, and with it who may start before that.
-        if self._guesses.exact or not self._waiting or len(self._ends) == 0:
-            return INFINITY
-        return self._ends.key(self._ends.first())
+    def _on_job(self, kind: i64, job: Job, now: float) -> None:
+        if kind == events.RERATED:
+            self._ends.put(job.index, self._guesses.end_s(job), 0.0)
+        elif kind == events.QUEUED:
+            tree = self._lengths.setdefault(demand(job), LengthTree())
+            tree.set(job.slot, self._length_s(job))
+        elif kind == events.STARTED:
+            self._lengths[demand(job)].set(job.slot, INFINITY)
+            self._running[int(job.index)] = job
+            self._ends.put(job.index, self._guesses.end_s(job), 0.0)
+        elif kind == events.STOPPED:
+            if not self._guesses.exact and self._ends.key(job.index) <= now:
+                self._guesses.double(job, now)
+            self._ends.remove(job.index)
+            del self._running[int(job.index)]
+        elif kind == events.FINISHED:
+            self._guesses.finished(job, now)
+        elif kind == events.WITHDRAWN:
+            self._lengths[demand(job)].set(job.slot, INFINITY)
+            if job.status == CANCELLED:
+                self._guesses.forget(job)
+        elif kind == events.PREEMPTION_FAILED:
+            self._on_job(events.STOPPED, job, now)
+            self._on_job(events.STARTED, job, now)
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._waiting = len(queue) > 0
@@ -150,7 +149,7 @@ class EasyBackfill(Policy):
                 self.reasons.reserved(None, INFINITY)
                 self._waiting = False
                 return
-            allocation = self._placement.place(head, now, cluster)
+            allocation = self.placement.place(head, now, cluster)
             if allocation is None:
                 break
             yield Start(head, allocation)
@@ -160,7 +159,7 @@ class EasyBackfill(Policy):
             job = self._candidate(queue, head, cluster.free_gpus, stands, now)
             if job is None:
                 return
-            allocation = self._placement.place(job, now, cluster)
+            allocation = self.placement.place(job, now, cluster)
             if allocation is None:
                 queue.close(job)
                 continue
@@ -181,7 +180,7 @@ class EasyBackfill(Policy):
 
     def _reserve(self, head: Job, cluster: Cluster) -> Reservation:
         """For the domain that will first have enough GPUs for the head."""
-        found = Reservation(self._placement.widest(head, cluster), cluster)
+        found = Reservation(self.placement.widest(head, cluster), cluster)
         room = vec[i64]([0] * len(cluster.free[found.tier]))
         for domain in range(len(room)):
             room[domain] = cluster.free[found.tier][domain]

@@ -9,7 +9,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.preemption.base import Preemption
@@ -24,8 +26,10 @@ class ComposedPolicy(Policy):
     def __init__(
         self, order: Order, placement: Placement, preemption: Preemption, head_blocks: bool = False
     ) -> None:
-        self.order: Order = order
-        self.placement: Placement = placement
+        self.order = order
+        self.placement = placement
+        self.predictor = order.predictor
+        self.lease_s = preemption.lease_s
         self.preemption: Preemption = preemption
         self.head_blocks: bool = head_blocks
         self._spared: list[Job] = []  # in this pass: who stays, and whom an operator put first
@@ -37,55 +41,43 @@ class ComposedPolicy(Policy):
         self.placement.begin(view)
         self.preemption.begin(view)
 
-    def predict_s(self, job: Job, now: float) -> float:
-        return self.order.predict_s(job, now)
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is not None:
+            self._on_job(event.kind, job, event.now)
+        elif event.kind == events.PASS_ENDED:
+            self._set_wakeup(event.now)
 
-    def teach(self, past: list[Job]) -> None:
-        self.order.teach(past)
+    def _on_job(self, kind: i64, job: Job, now: float) -> None:
+        """Hand on what happened to the parts that it concerns."""
+        if kind == events.RERATED:
+            self.order.rerated(job, now)
+        elif kind == events.QUEUED:
+            self.order.queued(job, now)
+            self.preemption.queued(job, now)
+        elif kind == events.STARTED:
+            self.order.started(job, now)
+            self.preemption.started(job, self.order, now)
+        elif kind == events.STOPPED:
+            self.order.stopped(job, now)
+            self.preemption.stopped(job)
+        elif kind == events.FINISHED:
+            self.order.finished(job, now)
+        elif kind == events.LEASE_ENDED:
+            self.preemption.lease_ended(job)
+        elif kind == events.WITHDRAWN:
+            self.order.withdrawn(job, now)
+        elif kind == events.PREEMPTION_FAILED:
+            self._on_job(events.STOPPED, job, now)
+            self._on_job(events.STARTED, job, now)
 
-    def key(self, job: Job, now: float) -> float:
-        return self.order.key(job, now)
-
-    def tie(self, job: Job) -> float:
-        return self.order.tie(job)
-
-    def kind(self, job: Job) -> int:
-        return self.placement.kind(job)
-
-    def lease_s(self) -> float:
-        return self.preemption.lease_s()
-
-    def next_wakeup(self, now: float) -> float:
+    def _set_wakeup(self, now: float) -> None:
         by_rank = self.order.wakeup_s()
         by_offer = self.placement.wakeup_s()
-        by_turn = self.preemption.wakeup_s(now, self._waiting)
-        if by_turn < INFINITY:
-            self.reasons.next_round(by_turn)
-        return min(by_rank, min(by_offer, by_turn))
-
-    def queued(self, job: Job, now: float) -> None:
-        self.order.queued(job, now)
-        self.preemption.queued(job, now)
-
-    def started(self, job: Job, now: float) -> None:
-        self.order.started(job, now)
-        self.preemption.started(job, self.order, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self.order.stopped(job, now)
-        self.preemption.stopped(job)
-
-    def finished(self, job: Job, now: float) -> None:
-        self.order.finished(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self.order.withdrawn(job, now)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self.order.rerated(job, now)
-
-    def lease_ended(self, job: Job, now: float) -> None:
-        self.preemption.lease_ended(job)
+        by_round = self.preemption.wakeup_s(now, self._waiting)
+        if by_round < INFINITY:
+            self.reasons.next_round(by_round)
+        self.wakeup_s = min(by_rank, min(by_offer, by_round))
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         for job in self.order.changed(now, cluster):

@@ -9,9 +9,11 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import Action, Allocation, Job, Migrate
+from dally.policies import events
 from dally.policies.base import Param, Policy
 from dally.policies.consolidating import ConsolidatingPolicy
 from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.round_robin import RoundRobin
 from dally.policies.placement.affinity import AffinityPlacement
@@ -44,30 +46,25 @@ class GandivaPolicy(ConsolidatingPolicy):
 
     def __init__(self, order: Order, placement: Placement, preemption: Preemption, suspend_s: float) -> None:
         super().__init__(order, placement, preemption)
-        self._suspend_s: float = suspend_s
+        self.suspend_s = suspend_s
         self._spread: dict[int, Job] = {}  # running on several machines: maybe farther than their closest tier
         self._freed: bool = False  # GPUs have come back since the latest pass
 
-    def suspend_s(self, job: Job, usual_s: float) -> float:
-        return min(self._suspend_s, usual_s)
-
-    def started(self, job: Job, now: float) -> None:
-        super().started(job, now)
-        if job.tier > 0:
-            self._spread[int(job.index)] = job
-
-    def stopped(self, job: Job, now: float) -> None:
-        super().stopped(job, now)
-        if job.tier > 0:
-            self._spread.pop(int(job.index), None)
-        self._freed = True
-
-    def machine_repaired(self, machine: i64, now: float) -> None:
-        self._freed = True
-
-    def stays_changed(self, job: Job, now: float) -> None:
-        if not job.stays:
-            self._freed = True  # it may move from now on
+    def on(self, event: PolicyEvent) -> None:
+        super().on(event)
+        kind = event.kind
+        job = event.job
+        if job is None:
+            self._freed = self._freed or kind == events.MACHINE_REPAIRED
+        elif kind == events.PREEMPTIBILITY:
+            self._freed = self._freed or not job.stays  # it may move from now on
+        else:
+            if kind in (events.STOPPED, events.PREEMPTION_FAILED):
+                self._freed = True
+                if job.tier > 0:
+                    self._spread.pop(int(job.index), None)
+            if kind in (events.STARTED, events.PREEMPTION_FAILED) and job.tier > 0:
+                self._spread[int(job.index)] = job
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         return self._offer_then_move(super().schedule(now, queue, cluster), cluster)

@@ -12,9 +12,11 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Param, Policy
 from dally.policies.consolidating import emptied, needed
 from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.events import PolicyEvent
 from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
@@ -46,7 +48,7 @@ class GavelPolicy(Policy):
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:
-        self.placement: Placement = placement
+        self.placement = placement
         self._closest: ClosestTier = ClosestTier(BestFit())
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
@@ -60,28 +62,31 @@ class GavelPolicy(Policy):
         self.placement.begin(view)
         self._closest.begin(view)
 
-    def queued(self, job: Job, now: float) -> None:
-        if int(job.index) not in self._present:
-            self._present[int(job.index)] = True
-            self._sizes[int(job.gpus)] = self._sizes.get(int(job.gpus), 0) + 1
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is not None:
+            self._on_job(event.kind, job, event.now)
+        elif event.kind == events.PASS_ENDED:
+            self.wakeup_s = self._next_s if self._present else INFINITY
 
-    def started(self, job: Job, now: float) -> None:
-        self._running[int(job.index)] = job
-        self._works_from_s[int(job.index)] = job.since_s
-
-    def stopped(self, job: Job, now: float) -> None:
-        del self._running[int(job.index)]
-
-    def finished(self, job: Job, now: float) -> None:
-        self.withdrawn(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self._works_from_s.pop(int(job.index), None)
-        if self._present.pop(int(job.index), None) is not None:  # it may have been on hold
-            self._sizes[int(job.gpus)] -= 1
-
-    def next_wakeup(self, now: float) -> float:
-        return self._next_s if self._present else INFINITY
+    def _on_job(self, kind: i64, job: Job, now: float) -> None:
+        index = int(job.index)
+        if kind == events.QUEUED:
+            if index not in self._present:
+                self._present[index] = True
+                self._sizes[int(job.gpus)] = self._sizes.get(int(job.gpus), 0) + 1
+        elif kind == events.STARTED:
+            self._running[index] = job
+            self._works_from_s[index] = job.since_s
+        elif kind == events.STOPPED:
+            del self._running[index]
+        elif kind in (events.FINISHED, events.WITHDRAWN):
+            self._works_from_s.pop(index, None)
+            if self._present.pop(index, None) is not None:  # it may have been on hold
+                self._sizes[int(job.gpus)] -= 1
+        elif kind == events.PREEMPTION_FAILED:
+            self._on_job(events.STOPPED, job, now)
+            self._on_job(events.STARTED, job, now)
 
     def fractions(self, gpus: int) -> dict[int, float]:
         """The fraction of time due to a job of each size."""

@@ -10,7 +10,9 @@ from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
 from dally.perf.gpu_types import accepted
+from dally.policies import events
 from dally.policies.effective_shares import Alike, Pools, effective_shares
+from dally.policies.events import PolicyEvent
 from dally.policies.gavel import GavelPolicy
 from dally.policies.placement.base import Placement
 from dally.policies.queue import Queue
@@ -71,7 +73,36 @@ class GavelOfTypes(GavelPolicy):
 
     # Books.
 
-    def queued(self, job: Job, now: float) -> None:
+    def on(self, event: PolicyEvent) -> None:
+        kind, machine = event.kind, int(event.machine)
+        if kind == events.MACHINE_FAILED:
+            for pool in self._pools:
+                pool.fail(machine)
+        elif kind == events.MACHINE_REPAIRED:
+            for pool in self._pools:
+                pool.repair(machine)
+        elif kind == events.UNSCHEDULABLE:
+            for pool in self._pools:
+                pool.withhold(machine, int(event.gpus))
+        else:
+            super().on(event)
+
+    def _on_job(self, kind: int, job: Job, now: float) -> None:
+        if kind == events.QUEUED:
+            self._enter(job)
+        elif kind == events.STARTED:
+            assert job.allocation is not None
+            for pool in self._pools:
+                pool.take(job, job.allocation)
+            if int(job.index) not in self._kinds:  # it ran when we came
+                self._on_job(events.QUEUED, job, now)
+        elif kind == events.STOPPED:
+            self._stopped(job, now)
+        elif kind in (events.FINISHED, events.WITHDRAWN):
+            self._leave(job)
+        super()._on_job(kind, job, now)
+
+    def _enter(self, job: Job) -> None:
         index = int(job.index)
         if index not in self._kinds:
             kind = self._kind(job)
@@ -79,7 +110,22 @@ class GavelOfTypes(GavelPolicy):
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._had_s[index] = [0.0] * len(self._pools)
             self._due = {}
-        super().queued(job, now)
+
+    def _stopped(self, job: Job, now: float) -> None:
+        assert job.allocation is not None
+        worked_s = now - self._works_from_s[int(job.index)]
+        self._had_s[int(job.index)][self._pool(job).number] += max(0.0, worked_s)
+        for pool in self._pools:
+            pool.give_back(job, job.allocation)
+
+    def _leave(self, job: Job) -> None:
+        kind = self._kinds.pop(int(job.index), None)
+        if kind is not None:
+            self._counts[kind] -= 1
+            if self._counts[kind] == 0:
+                del self._counts[kind]
+            del self._had_s[int(job.index)]
+            self._due = {}
 
     def _kind(self, job: Job) -> Kind:
         names = accepted(job, self._types)
@@ -88,44 +134,6 @@ class GavelOfTypes(GavelPolicy):
             fits = pool.name in names and pool.cluster.topology.total_gpus() >= job.gpus
             found.append((1.0 / view.best(job) if self._aware else 1.0) if fits else 0.0)
         return Kind(int(job.gpus), tuple(found))
-
-    def started(self, job: Job, now: float) -> None:
-        assert job.allocation is not None
-        for pool in self._pools:
-            pool.take(job, job.allocation)
-        if int(job.index) not in self._kinds:  # it ran when we came
-            self.queued(job, now)
-        super().started(job, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        assert job.allocation is not None
-        worked_s = now - self._works_from_s[int(job.index)]
-        self._had_s[int(job.index)][self._pool(job).number] += max(0.0, worked_s)
-        for pool in self._pools:
-            pool.give_back(job, job.allocation)
-        super().stopped(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        kind = self._kinds.pop(int(job.index), None)
-        if kind is not None:
-            self._counts[kind] -= 1
-            if self._counts[kind] == 0:
-                del self._counts[kind]
-            del self._had_s[int(job.index)]
-            self._due = {}
-        super().withdrawn(job, now)
-
-    def machine_failed(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.fail(machine)
-
-    def machine_repaired(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.repair(machine)
-
-    def withheld(self, machine: int, gpus: int) -> None:
-        for pool in self._pools:
-            pool.withhold(machine, gpus)
 
     def _pool(self, job: Job) -> Pool:
         """Where a running job runs."""

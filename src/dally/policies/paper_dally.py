@@ -11,12 +11,33 @@ from mypy_extensions import i64, mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.cluster.trial import Trial
 from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Policy, ahead
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.queue import DemandClass, Queue
+from dally.policies.tuning import Timers
 from dally.policies.view import View
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LongestWaitFirst(Order):
+    """Another order, in which of equals the one goes first that has waited longest."""
+
+    def __init__(self, inner: Order) -> None:
+        self._inner: Order = inner
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._inner.begin(view)
+
+    def key(self, job: Job, now: float) -> float:
+        return self._inner.key(job, now)
+
+    def tie(self, job: Job) -> float:
+        return job.lost_s
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -32,12 +53,14 @@ class PaperDally(Policy):
     """
 
     def __init__(self, order: Order, placement: DelayPlacement, lease_s: float) -> None:
-        self.order: Order = order
-        self.placement: DelayPlacement = placement
-        self._lease_s: float = lease_s
+        self.order = LongestWaitFirst(order)
+        self.placement = placement
+        self.lease_s = lease_s
+        self.delay_overrides = placement.timers
+        self.timers: Timers = placement.timers
+        self._delay: DelayPlacement = placement
         self._root: i64 = 0  # the last tier, known from the first pass on
         self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
-        self._wakeup_s: float = INFINITY
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -45,46 +68,32 @@ class PaperDally(Policy):
         self.placement.begin(view)
 
     def save(self) -> dict[str, Any]:
-        return {"waits": self.placement.timers.samples()}
+        return {"waits": self.timers.samples()}
 
     def load(self, saved: dict[str, Any]) -> None:
-        self.placement.timers.restore([(row[0], row[1], row[2], row[3]) for row in saved["waits"]])
+        self.timers.restore([(row[0], row[1], row[2], row[3]) for row in saved["waits"]])
 
-    def key(self, job: Job, now: float) -> float:
-        return self.order.key(job, now)
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is None:
+            return
+        kind = event.kind
+        if kind == events.LEASE_ENDED:
+            if not job.stays:
+                self._ended[int(job.index)] = job
+        elif kind in (events.STOPPED, events.PREEMPTION_FAILED):
+            self._ended.pop(int(job.index), None)
+        elif kind == events.STARTED:
+            self._note_wait(job, event.now)
 
-    def tie(self, job: Job) -> float:
-        return job.lost_s
-
-    def has_timers(self) -> bool:
-        return True
-
-    def set_timer(self, gpus: int, wait_s: float) -> None:
-        self.placement.timers.set_s(gpus, wait_s)
-
-    def lease_s(self) -> float:
-        return self._lease_s
-
-    def next_wakeup(self, now: float) -> float:
-        return self._wakeup_s
-
-    # Keeping books.
-
-    def started(self, job: Job, now: float) -> None:
-        if job.placed_s == now and job.tier < self._root:  # it waited: it was neither adopted nor kept
-            self.placement.timers.note(job.tier, job.gpus, now, now - job.lost_s)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self._ended.pop(int(job.index), None)
-
-    def lease_ended(self, job: Job, now: float) -> None:
-        if not job.stays:
-            self._ended[int(job.index)] = job
+    def _note_wait(self, job: Job, now: float) -> None:
+        if job.placed_s == now and job.tier < self._root:  # it waited: it was not adopted
+            self.timers.note(job.tier, job.gpus, now, now - job.lost_s)
 
     # The pass.
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        self._wakeup_s = INFINITY
+        self.wakeup_s = INFINITY
         self._root = cluster.root
         if len(queue) == 0 and self._all_at_closest(cluster):
             self._ended.clear()
@@ -108,7 +117,7 @@ class PaperDally(Policy):
                 self.reasons.gave_up(job)
                 yield Preempt(job)
                 continue
-            if self.placement.offered(cluster, job.gpus, job.group) == tier:
+            if self._delay.offered(cluster, job.gpus, job.group) == tier:
                 allocation = best_fit(cluster, tier, job.gpus, job.group)
             else:
                 allocation = self._disturbing_least(cluster, tier, job, contenders)
@@ -137,7 +146,7 @@ class PaperDally(Policy):
 
     def _patience_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         """How long the job must have waited to take that tier, as an operator or its timers have it."""
-        patience_s = self.placement.patience_s(cluster, tier, job.gpus, job.group, now)
+        patience_s = self._delay.patience_s(cluster, tier, job.gpus, job.group, now)
         if patience_s > 0.0 and job.patient_until_s >= 0.0:
             return max(0.0, job.patient_until_s - job.lost_s) if job.patient_until_s > now else 0.0
         return patience_s
@@ -170,7 +179,7 @@ class PaperDally(Policy):
     def _can_get_closer(self, job: Job, cluster: Cluster) -> bool:
         if job.tier <= cluster.topology.closest_tier(job.gpus, job.group):
             return False
-        return self.placement.offered(cluster, job.gpus, job.group) < job.tier
+        return self._delay.offered(cluster, job.gpus, job.group) < job.tier
 
     def _without_ended(self, cluster: Cluster) -> Trial | None:
         """As if all ended leases were released."""
@@ -193,7 +202,7 @@ class PaperDally(Policy):
             if int(other.index) not in self._ended or held is None:
                 continue
             trial.take(held)
-            if self.placement.offered(cluster, job.gpus, job.group) != tier:
+            if self._delay.offered(cluster, job.gpus, job.group) != tier:
                 trial.release(held)
         allocation = best_fit(cluster, tier, job.gpus, job.group)
         trial.undo()
@@ -208,10 +217,10 @@ class PaperDally(Policy):
                 break
             if len(group.heap) == 0:
                 continue
-            tier = self.placement.offered(cluster, group.gpus, group.group)
+            tier = self._delay.offered(cluster, group.gpus, group.group)
             if tier < 0:
                 continue
-            patience_s = self.placement.patience_s(cluster, tier, group.gpus, group.group, now)
+            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now)
             job = queue.ripeness_of(group).first(patience_s, now)
             if job is None:
                 continue
@@ -240,23 +249,23 @@ class PaperDally(Policy):
         for group in queue.classes:
             if len(group.heap) == 0:
                 continue
-            tier = self.placement.offered(cluster, group.gpus, group.group)
+            tier = self._delay.offered(cluster, group.gpus, group.group)
             self._tell(group, tier, now, cluster)
             if tier <= cluster.topology.closest_tier(group.gpus, group.group):
                 continue
-            patience_s = self.placement.patience_s(cluster, tier, group.gpus, group.group, now)
+            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now)
             for moment_s in (
                 queue.ripeness_of(group).oldest_s() + patience_s,
                 queue.ripeness_of(group).next_apart_s(now),
-                self.placement.timers.changes_s(tier, cluster.root, group.gpus, now),
+                self.timers.changes_s(tier, cluster.root, group.gpus, now),
             ):
-                if now < moment_s < self._wakeup_s:
-                    self._wakeup_s = moment_s
+                if now < moment_s < self.wakeup_s:
+                    self.wakeup_s = moment_s
 
     def _tell(self, group: DemandClass, tier: i64, now: float, cluster: Cluster) -> None:
         timers_s: vec[float] = vec[float]()
         for above in range(1, cluster.root + 1):
-            timers_s = append(timers_s, self.placement.patience_s(cluster, above, group.gpus, group.group, now))
+            timers_s = append(timers_s, self._delay.patience_s(cluster, above, group.gpus, group.group, now))
         self.reasons.offered(group, 0, tier, timers_s)
 
 

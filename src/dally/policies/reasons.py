@@ -45,6 +45,10 @@ class Reasons:
             self._rows = []
         return found
 
+    def extend(self, rows: list[Decision]) -> None:
+        """What others recorded, too."""
+        self._rows += rows
+
     def accepted(self, job: Job, tier: i64, patience_s: float) -> None:
         """The job takes that tier, for which it had to wait so long."""
         told = Decision(ACCEPT, job)

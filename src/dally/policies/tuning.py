@@ -8,23 +8,17 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.model import INFINITY
 from dally.pickles import picklable
-from dally.policies.part import Part
+from dally.policies.delay_overrides import DelayOverrides
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Timers(Part):
+class Timers(DelayOverrides):
     """Fixed timers, in leases by tier above the machine; further tiers double the last one."""
 
     def __init__(self, lease_s: float, floors: list[float]) -> None:
+        super().__init__()
         self.lease_s: float = lease_s
         self.floors: list[float] = floors
-        self._set_s: dict[int, float] = {}  # by GPUs, where an operator said so
-
-    def set_s(self, gpus: int, wait_s: float) -> None:
-        """Gangs of that size wait so long before they take any tier; below 0: as long as the timers say."""
-        self._set_s.pop(gpus, None)
-        if wait_s >= 0.0:
-            self._set_s[gpus] = wait_s
 
     def floor(self, tier: i64) -> float:
         """The least timer of a tier (1 is the first above the machine), in leases."""
@@ -38,10 +32,10 @@ class Timers(Part):
 
         No tier is refused by one who would take a farther one.
         """
-        if self._set_s:
-            said_s = self._set_s.get(int(gpus), -1.0)
-            if said_s >= 0.0:
-                return said_s
+        if self.sizes:
+            override_s = self.sizes.get(int(gpus), -1.0)
+            if override_s >= 0.0:
+                return override_s
         least = INFINITY
         for farther in range(tier, last + 1):
             timer_s = self.timer_s(farther, last, gpus, now)

@@ -51,7 +51,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     costs = world.costs._replace(jitter=scenario.jitter, seed=scenario.seed)
     trace = possible(
         trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues,
-        lambda job: world.sample.suspend_s(job, costs.gang_restart_s(int(job.gpus))),
+        lambda job: min(world.sample.suspend_s, costs.gang_restart_s(int(job.gpus))),
     )  # fmt: skip
     if connected or trace.stated:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
@@ -62,7 +62,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     policy = world.policy(trace.jobs)
     simulation = Simulation(trace.jobs, world.cluster(), policy, world.speed, costs, failures, shares=shares)
     if scenario.past:
-        policy.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))
+        policy.predictor.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))
     return simulation, trace
 
 

@@ -18,7 +18,7 @@ def check_clock(simulation: Simulation, scenario: Scenario) -> None:
     """InputError for a lease, a slice or a repair so short that `t + lease == t` before the run is over."""
     step_s = ulp(_end_s(simulation, scenario))
     periods = {f"--set {key}": value for key, value in periods_s(scenario.policy, scenario.settings).items()}
-    periods.setdefault("--set lease_s", simulation.state.policy.lease_s())  # of a policy that states none
+    periods.setdefault("--set lease_s", simulation.state.policy.lease_s)  # of a policy that states none
     if scenario.failure_rate:
         periods["--repair-s"] = scenario.repair_s
     for option, value in periods.items():

@@ -104,7 +104,7 @@ class World:
         if self.network is not None:
             still = quiet(topology, config.network, config.network_settings)
             assert still is not None
-            self.speed = NetworkModel(self.network, still, self.profiles, self.sample.sharing())
+            self.speed = NetworkModel(self.network, still, self.profiles, self.sample.link_sharing)
 
     def on_types(self, jobs: list[Job]) -> dict[str, int]:
         """Let speeds differ by type of GPU, for these jobs and any that come; notes on what had to be assumed."""

@@ -94,7 +94,7 @@ def check_idle(case: Case, make: Callable[[], Policy], events: list[EventRow]) -
         simulation.happen([Event(TIMER)], moment_s)
     simulation.run(case.until_s)
     if _outcome(_events(simulation)) != _outcome(events):
-        raise InvariantError("idle", "asked when nothing happened, it decides otherwise: next_wakeup must say when")
+        raise InvariantError("idle", "asked when nothing happened, it decides otherwise: wakeup_s must say when")
 
 
 def idle_moments(events: list[EventRow]) -> list[float]:

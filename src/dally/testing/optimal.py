@@ -8,7 +8,9 @@ from itertools import combinations
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, RUNNING, WAITING, Action, Job, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.queue import Queue
 
@@ -27,19 +29,16 @@ class OptimalTiny(Policy):
     def __init__(self, jobs: list[Ask], gpus: int) -> None:
         assert len(jobs) <= MOST_JOBS, f"{len(jobs)} jobs: too many to try every schedule"
         self._sets = best_schedule(jobs, gpus)  # who runs in each second
-        self._wakeup_s = INFINITY
         self._known: dict[int, Job] = {}
         self._placement = BestFit()
 
-    def queued(self, job: Job, now: float) -> None:
-        self._known[int(job.index)] = job
-
-    def next_wakeup(self, now: float) -> float:
-        return self._wakeup_s
+    def on(self, event: PolicyEvent) -> None:
+        if event.kind == events.QUEUED and event.job is not None:
+            self._known[int(event.job.index)] = event.job
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         second = int(now)
-        self._wakeup_s = now + 1.0 if second + 1 < len(self._sets) else INFINITY
+        self.wakeup_s = now + 1.0 if second + 1 < len(self._sets) else INFINITY
         return self._act(self._sets[second] if second < len(self._sets) else (), now, cluster)
 
     def _act(self, chosen: tuple[int, ...], now: float, cluster: Cluster) -> Iterator[Action]:

@@ -103,4 +103,4 @@ def record_of(simulation: Simulation) -> RunRows:
 
 def _least_restart_s(state: State, job: Job) -> float:
     usual_s = state.costs.gang_restart_s(int(job.gpus))
-    return min(usual_s, state.policy.suspend_s(job, usual_s))
+    return min(usual_s, state.policy.suspend_s)

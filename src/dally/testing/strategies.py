@@ -48,7 +48,7 @@ class Case:
         quiet_network = quiet(topology, self.network, {}) if network is not None else None
         if network is not None and quiet_network is not None:
             assign_models(jobs, "benchmark", seed=1)
-            speed = NetworkModel(network, quiet_network, Steps(), policy.sharing())
+            speed = NetworkModel(network, quiet_network, Steps(), policy.link_sharing)
         cluster = Cluster(topology, network)
         failures = ListedFailures(self.outages)
         return Simulation(jobs, cluster, policy, speed, self.costs, failures, shares=self.shares)

@@ -186,7 +186,8 @@ def test_what_drains_takes_no_other_job(tmp_path: Path, queues: str) -> None:
 def test_timers_set_by_hand_hold_in_futures(policy: str, given: dict[str, str]) -> None:
     now = Now(Setup(policy, given, network="slow"), [(5, 100_000.0)] * 4, racks=2)
     late = Job(4, "late", 0.0, 6, 500.0, "vgg16")
-    now.state.policy.set_timer(6, 9000.0)
+    assert now.state.policy.delay_overrides is not None
+    now.state.policy.delay_overrides.set_s(6, 9000.0)
     cycle(now.state, [Event(SUBMIT, late)], 0.0, Executor())
     starts = []
     for timers_s in ({6: 0.0}, {6: 3000.0}):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.model import Action, Preempt
+from dally.policies import events
 
 
 class ClosedMachines(Executor):
@@ -24,7 +25,7 @@ class ClosedMachines(Executor):
             free = int(cluster.free[0][machine])
             if free > 0:
                 cluster.change(machine, -free)
-                self._state.policy.withheld(machine, free)
+                self._state.notify(events.UNSCHEDULABLE, now, machine, free)
 
     def apply(self, action: Action, now: float) -> str:
         """No start there; whoever has no GPUs but those stays, see staying.py."""

@@ -22,6 +22,7 @@ from dally.model import (
     Start,
 )
 from dally.perf.base import SpeedModel
+from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
@@ -39,6 +40,7 @@ from dally.policies.dally.pricing import Prices
 from dally.policies.dally.rescue import keep_domain, tier_with_room
 from dally.policies.dally.retries import Retries
 from dally.policies.dally.told_by_hand import Told
+from dally.policies.events import PolicyEvent
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
 from dally.policies.queue import Queue
@@ -58,7 +60,8 @@ class Dally(Policy):
     """
 
     def __init__(self, order: GittinsOrder, limits: Limits) -> None:
-        self.order: GittinsOrder = order
+        self.order = order
+        self.ranks: GittinsOrder = order
         self.limits: Limits = limits
         self._prices: Prices = Prices(View(SpeedModel(), Costs()), limits)  # until a run begins
         self._books: Books = Books()
@@ -69,50 +72,77 @@ class Dally(Policy):
         self._churn: Churn = Churn(limits)
         self._movable: Movable = Movable(self._churn, self._books)
         self._patience: Patience = Patience(limits)
-        self._told_by_hand: Told = Told()
+        told = Told()
+        self.delay_overrides = told
+        self.migrates = limits.migration
+        self._told_by_hand: Told = told
         self._kept: Kept = Kept()
         self._look_for_moves: bool = False  # GPUs came back, or the network is another one
         self._told: bool = False  # whether anything happened since the latest pass
-        self._due_s: float = INFINITY  # when the next pass is due even if nothing happens
         self._shown: float = INFINITY  # which jobs the latest pass saw: under queues not always all
         self._scatters: bool = limits.scatter  # in this pass
 
     def begin(self, view: View) -> None:
         super().begin(view)
         self._prices = Prices(view, self.limits)
-        self.order.begin(view)
+        self.ranks.begin(view)
 
     def save(self) -> dict[str, Any]:
-        return self.order.table.saved()
+        return self.ranks.table.saved()
 
     def load(self, saved: dict[str, Any]) -> None:
-        self.order.table.restore(saved)
-
-    def key(self, job: Job, now: float) -> float:
-        return self.order.key(job, now)
-
-    def next_wakeup(self, now: float) -> float:
-        return self._due_s
-
-    def has_timers(self) -> bool:
-        return True
-
-    def set_timer(self, gpus: int, wait_s: float) -> None:
-        self._told = True
-        self._told_by_hand.set_timer(gpus, wait_s)
-
-    def migrates(self) -> bool:
-        return self.limits.migration
+        self.ranks.table.restore(saved)
 
     # Keeping books.
 
-    def queued(self, job: Job, now: float) -> None:
-        self._told = True
-        self.order.queued(job, now)
-        self._patience.waits(job)
-        self._told_by_hand.waits(job)
+    def on(self, event: PolicyEvent) -> None:
+        kind = event.kind
+        job = event.job
+        if job is not None:
+            self._on_job(kind, job, event.now)
+        elif kind != events.PASS_ENDED and kind != events.UNSCHEDULABLE:
+            self._told = True
+            if kind == events.CAPACITY_CHANGED:
+                self._others_moved()
+            elif kind == events.MACHINE_REPAIRED:
+                self._look_for_moves = True
+            elif kind == events.NETWORK_CHANGED:
+                self._look_for_moves = True
+                self.ranks.forget_ranks()
+                self._losses.look_again(self._prices)
 
-    def instructed(self, job: Job, now: float) -> None:
+    def _on_job(self, kind: i64, job: Job, now: float) -> None:
+        if kind == events.RERATED:
+            self.ranks.rerated(job, now)
+            self._losses.note(job, self._prices)
+        elif kind == events.QUEUED:
+            self._told = True
+            self.ranks.queued(job, now)
+            self._patience.waits(job)
+            self._told_by_hand.waits(job)
+        elif kind == events.STARTED:
+            self._started(job, now)
+        elif kind == events.STOPPED:
+            self._stopped(job, now)
+        elif kind == events.FINISHED:
+            self.ranks.finished(job, now)
+            self._patience.forget(job)
+            self._churn.forget(job)
+        elif kind == events.WITHDRAWN:
+            self._withdrawn(job, now)
+        elif kind == events.OVERRIDDEN:
+            self._overridden(job, now)
+        elif kind == events.PREEMPTIBILITY:
+            self._books.remove(job)
+            self._enter(job, now)
+            self._retries.forget(job)
+            self._told = True
+            self._others_moved()  # others may gain or lose by it
+        elif kind == events.PREEMPTION_FAILED:
+            self._stopped(job, now)
+            self._started(job, now)
+
+    def _overridden(self, job: Job, now: float) -> None:
         self._told = True
         self._retries.forget(job)
         if job.status == WAITING:
@@ -123,11 +153,11 @@ class Dally(Policy):
 
     def _rank(self, job: Job, now: float) -> float:
         """Against others; nobody takes from one whom an operator put first."""
-        return -INFINITY if job.first else self.order.key(job, now)
+        return -INFINITY if job.first else self.ranks.key(job, now)
 
-    def started(self, job: Job, now: float) -> None:
+    def _started(self, job: Job, now: float) -> None:
         self._told = True
-        self.order.started(job, now)
+        self.ranks.started(job, now)
         self._patience.leaves(job)
         self._told_by_hand.leaves(job)
         self._enter(job, now)
@@ -143,66 +173,38 @@ class Dally(Policy):
             until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
             self._books.add(job, self._rank(job, now), until_s)
 
-    def stays_changed(self, job: Job, now: float) -> None:
-        self._books.remove(job)
-        self._enter(job, now)
-        self._retries.forget(job)
-        self.others_moved(now)  # others may gain or lose by it
-
-    def stopped(self, job: Job, now: float) -> None:
+    def _stopped(self, job: Job, now: float) -> None:
         self._told = True
         self._look_for_moves = True
-        self.order.stopped(job, now)
+        self.ranks.stopped(job, now)
         self._books.remove(job)
         self._losses.remove(job)
         self._movable.forget()
         self._retries.forget(job)
         self._retries.changed()
 
-    def withdrawn(self, job: Job, now: float) -> None:
+    def _withdrawn(self, job: Job, now: float) -> None:
         self._told = True
         self._retries.forget(job)
-        self.order.withdrawn(job, now)
+        self.ranks.withdrawn(job, now)
         self._patience.leaves(job)
         self._told_by_hand.leaves(job)
         if job.status == CANCELLED:
             self._patience.forget(job)
             self._churn.forget(job)
 
-    def finished(self, job: Job, now: float) -> None:
-        self.order.finished(job, now)
-        self._patience.forget(job)
-        self._churn.forget(job)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self.order.rerated(job, now)
-        self._losses.note(job, self._prices)
-
-    def others_moved(self, now: float) -> None:
-        self._told = True
+    def _others_moved(self) -> None:
         self._look_for_moves = True
         self._movable.forget()
         self._retries.changed()
 
-    def machine_failed(self, machine: i64, now: float) -> None:
-        self._told = True
-
-    def machine_repaired(self, machine: i64, now: float) -> None:
-        self._told = True
-        self._look_for_moves = True
-
-    def network_changed(self, now: float) -> None:
-        self._told = True
-        self._look_for_moves = True
-        self.order.forget_ranks()
-        self._losses.look_again(self._prices)
-
     # The pass.
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if not self._told and now < self._due_s and queue.shown == self._shown:
+        changed = self._told or self._told_by_hand.changed
+        if not changed and now < self.wakeup_s and queue.shown == self._shown:
             return []  # nothing happened: what was decided stands
-        for moved in self.order.moved(now):
+        for moved in self.ranks.moved(now):
             job = moved.job
             if job.status == RUNNING:
                 self._books.rerank(job, -INFINITY if job.first else moved.rank)
@@ -244,28 +246,28 @@ class Dally(Policy):
             if job.status != RUNNING:
                 self._retries.failed(job, now)
         self._tried.clear()
-        self._told = False
+        self._told = self._told_by_hand.changed = False
         self._shown = queue.shown
-        self._due_s = INFINITY
+        self.wakeup_s = INFINITY
         if len(queue) > 0 and len(cluster.running) > 0:
             patience_s = self._patience.next_s()
-            self._due_s = now + self.limits.wake_s
-            if now < patience_s < self._due_s:
-                self._due_s = patience_s
+            self.wakeup_s = now + self.limits.wake_s
+            if now < patience_s < self.wakeup_s:
+                self.wakeup_s = patience_s
             if self._has_made_most():
-                self._due_s = min(self._due_s, now + SOON_S)
+                self.wakeup_s = min(self.wakeup_s, now + SOON_S)
         if self._told_by_hand.anything():  # where nobody runs, too: who was told to hold out takes no other place
-            self._due_s = min(self._due_s, self._told_by_hand.next_s(queue, now))
+            self.wakeup_s = min(self.wakeup_s, self._told_by_hand.next_s(queue, now))
 
     def _migrate(self, now: float, cluster: Cluster) -> Iterator[Action]:
         """Running gangs go to faster places."""
         limits = self.limits
-        for job in by_what_they_lose(self._losses.slow, now, limits, self._prices, self.order, self._retries):
+        for job in by_what_they_lose(self._losses.slow, now, limits, self._prices, self.ranks, self._retries):
             if self._prices.spent() or not self._churn.allows():
                 break
             if not self._churn.may_move(job, now):
                 continue
-            move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.order)
+            move = better_place(job, now, cluster, self._kept, self.limits, self._prices, self.ranks)
             if move is None:
                 self._retries.failed(job, now)
             else:
@@ -281,7 +283,7 @@ class Dally(Policy):
         restart_s = self._prices.restart_s(loser)
         at_risk_s = self._prices.at_risk_s(loser, now)
         self._churn.spend(loser, restart_s + at_risk_s)
-        ranks = (self.order.key(winner, now), self.order.key(loser, now))
+        ranks = (self.ranks.key(winner, now), self.ranks.key(loser, now))
         self.reasons.lost_at(loser, winner, ranks[0], ranks[1], restart_s, at_risk_s)
         return Preempt(loser)
 
@@ -386,7 +388,7 @@ class Dally(Policy):
     def _clear(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """Others moved out of the job's way, and its start."""
         found = cheapest_clearing(job, near, now, cluster, self._kept, self.limits, self._prices, self._movable)
-        gain_gpu_s = float(job.gpus) * self.order.left_s(job)
+        gain_gpu_s = float(job.gpus) * self.ranks.left_s(job)
         if found is None or self.limits.clear_worth * found.cost_gpu_s > gain_gpu_s:
             return []
         actions: list[Action] = [self._moved(move, job, now) for move in found.moves]
@@ -415,7 +417,7 @@ class Dally(Policy):
 
     def _evict(self, job: Job, near: i64, rooms: dict[int, Room], now: float, cluster: Cluster) -> list[Action]:
         """Others preempted for the job, and its start."""
-        found = cheapest_eviction(job, near, rooms, now, cluster, self._kept, self.order, self._prices)
+        found = cheapest_eviction(job, near, rooms, now, cluster, self._kept, self.ranks, self._prices)
         if found is None:
             return []
         actions: list[Action] = [self._stopped_for(loser, job, now) for loser in found.losers]
@@ -426,7 +428,7 @@ class Dally(Policy):
         """Some moved, some preempted for the job, and its start."""
         found = cheapest_opening(
             job, near, rooms, now,
-            cluster, self._kept, self.limits, self.order, self._prices, self._movable,
+            cluster, self._kept, self.limits, self.ranks, self._prices, self._movable,
         )  # fmt: skip
         if found is None:
             return []
@@ -470,7 +472,7 @@ class Dally(Policy):
             return None
         near = cluster.topology.closest_tier(job.gpus, job.group)
         limits = self.limits
-        left_s = self.order.left_s(job) * self._prices.best(job)
+        left_s = self.ranks.left_s(job) * self._prices.best(job)
         alone = len(cluster.running) == 0
         found: Allocation | None = None
         trial = self._kept.trial(cluster)

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from dally.model import INFINITY, NEVER, WAITING, Job
-from dally.pickles import picklable
+from dally.policies.delay_overrides import DelayOverrides
 from dally.policies.queue import Queue
 
 
-class Told:
+class Told(DelayOverrides):
     """By job, or by size for gangs of which nothing else was said. For the rest the policy has its own limits."""
 
-    __slots__ = ("_jobs", "_sizes")
-
     def __init__(self) -> None:
+        super().__init__()
         self._jobs: dict[int, Job] = {}  # that wait
-        self._sizes: dict[int, float] = {}  # seconds, by GPUs
 
     def anything(self) -> bool:
         """Whether anything was said: mostly not, and then no pass is to cost more for it."""
-        return len(self._jobs) > 0 or len(self._sizes) > 0
-
-    def set_timer(self, gpus: int, wait_s: float) -> None:
-        """Gangs of that size hold out for so long; below 0: for as long as the policy thinks fit."""
-        self._sizes.pop(gpus, None)
-        if wait_s >= 0.0:
-            self._sizes[gpus] = wait_s
+        return len(self._jobs) > 0 or len(self.sizes) > 0
 
     def waits(self, job: Job) -> None:
         """The job waits."""
@@ -42,7 +34,7 @@ class Told:
         """Until when the job holds out; NEVER: nobody said."""
         if job.patient_until_s >= 0.0:
             return job.patient_until_s
-        wait_s = self._sizes.get(int(job.gpus), -1.0) if self._sizes else -1.0
+        wait_s = self.sizes.get(int(job.gpus), -1.0) if self.sizes else -1.0
         return job.lost_s + wait_s if wait_s >= 0.0 else NEVER
 
     def takers(self, queue: Queue, now: float) -> list[Job]:
@@ -63,11 +55,8 @@ class Told:
     def _waiting(self, queue: Queue) -> list[Job]:
         """Those of whom something was said."""
         found = [job for job in self._jobs.values() if job.status == WAITING and queue.shows(job)]
-        if self._sizes:
+        if self.sizes:
             found += [
-                job for job in queue.jobs() if int(job.gpus) in self._sizes and int(job.index) not in self._jobs
+                job for job in queue.jobs() if int(job.gpus) in self.sizes and int(job.index) not in self._jobs
             ]
         return found
-
-
-picklable(Told)

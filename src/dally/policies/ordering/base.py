@@ -5,8 +5,9 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, NEVER, Job
+from dally.model import INFINITY, Job
 from dally.policies.part import Part
+from dally.policies.prediction.base import Predictor
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -17,6 +18,8 @@ class Order(Part):
     while it runs (it gets closer to done), or stand still: preemption at every event relies on it.
     Where that does not hold, `changed` must name the jobs whose keys moved.
     """
+
+    predictor: Predictor = Predictor()  # of the durations it ranks by, if it does
 
     def key(self, job: Job, now: float) -> float:
         raise NotImplementedError
@@ -32,13 +35,6 @@ class Order(Part):
     def wakeup_s(self) -> float:
         """When the next rank changes by itself."""
         return INFINITY
-
-    def predict_s(self, job: Job, now: float) -> float:
-        """How long a job that is submitted now will run, if the order predicts that."""
-        return NEVER
-
-    def teach(self, past: list[Job]) -> None:
-        """Jobs of an earlier time, for orders that predict."""
 
     # What happens to jobs, for orders that keep books.
     def queued(self, job: Job, now: float) -> None:

@@ -18,13 +18,8 @@ class PredictedOrder(Order):
     """Ranks by predictions. A job without one counts as done: such jobs go first, as they came."""
 
     def __init__(self, predictor: Predictor | None = None) -> None:
-        self.guesses: Guesses = Guesses(predictor if predictor is not None else Oracle())
-
-    def predict_s(self, job: Job, now: float) -> float:
-        return self.guesses.predictor.predict_s(job, now)
-
-    def teach(self, past: list[Job]) -> None:
-        self.guesses.predictor.teach(past)
+        self.predictor = predictor if predictor is not None else Oracle()
+        self.guesses: Guesses = Guesses(self.predictor)
 
     def finished(self, job: Job, now: float) -> None:
         self.guesses.finished(job, now)

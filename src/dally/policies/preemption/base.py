@@ -13,9 +13,7 @@ from dally.policies.part import Part
 class Preemption(Part):
     """Hands out the running jobs that may lose their GPUs now, worst-ranked first."""
 
-    def lease_s(self) -> float:
-        """For how long GPUs are granted."""
-        return INFINITY
+    lease_s: float = INFINITY  # for how long GPUs are granted
 
     def begin_pass(self, order: Order, now: float) -> None:
         """A scheduling pass begins."""

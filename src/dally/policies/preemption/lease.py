@@ -19,11 +19,8 @@ class LeasePreemption(Preemption):
     """GPUs are granted for `lease_s`; when that is over, better-ranked jobs may take them."""
 
     def __init__(self, lease_s: float) -> None:
-        self._lease_s: float = lease_s
+        self.lease_s = lease_s
         self._ended: list[Job] = []  # leases that ended at this instant, worst rank last
-
-    def lease_s(self) -> float:
-        return self._lease_s
 
     def lease_ended(self, job: Job) -> None:
         self._ended.append(job)

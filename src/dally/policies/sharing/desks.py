@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
-from dally.model import CANCELLED, Decision, Job
+from dally.model import CANCELLED, Job
 from dally.perf.gpu_types import accepted
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.delay_overrides import DelayOverrides
+from dally.policies.events import PolicyEvent
+from dally.policies.ordering.base import Order
+from dally.policies.placement.base import Placement
+from dally.policies.prediction.base import Predictor
 from dally.policies.queue import Queue
 from dally.policies.sharing.lines import Lines
 from dally.policies.sharing.pool import Pool, kinds_of, make_pools
@@ -48,6 +54,16 @@ class Desks(Policy):
         self._root, self._leaves = make_teams(tree, kinds_of(self._pools))
         self._teams = list(below(self._root))
         self._lines = Lines()
+        self.queue = self._lines
+        self.order = _OrderOfDesks(self)
+        self.placement = _PlacementOfDesks(self)
+        self.predictor = _PredictorOfDesks(self)
+        self.lease_s = self._sample.lease_s
+        self.suspend_s = self._sample.suspend_s
+        self.link_sharing = self._sample.link_sharing
+        if self._sample.delay_overrides is not None:
+            self.delay_overrides = _OverridesOfDesks(self)
+        self._own = PolicyEvent()  # what it tells the policies by itself
         self._desks: dict[tuple[int, int], Desk] = {}
         self._desk_of: dict[int, Desk] = {}  # by the job's index
         self._team_of: dict[int, Team] = {}
@@ -57,7 +73,6 @@ class Desks(Policy):
         self._lengths = Lengths()
         self._views: list[View] = []  # by pool
         self._lease_ended: set[int] = set()  # numbers of desks: of some of their jobs, since the last pass
-        self._timers: dict[int, float] = {}  # by GPUs, as operators said
         self._moving: Desk | None = None  # where to the job goes that is about to migrate
 
     @property
@@ -69,31 +84,24 @@ class Desks(Policy):
         """Whether the job is one of a policy's here."""
         return int(job.index) in self._desk_of
 
-    def make_queue(self) -> Queue:
-        return self._lines
-
     def begin(self, view: View) -> None:
         super().begin(view)
         self._sample.begin(view)
         self._views = [view if pool.whole else view.for_type(pool.name) for pool in self._pools]
 
-    # What all of the policies have in common.
-
-    def lease_s(self) -> float:
-        return self._sample.lease_s()
-
-    def sharing(self) -> str:
-        return self._sample.sharing()
-
-    def suspend_s(self, job: Job, usual_s: float) -> float:
-        return self._desk(job).policy.suspend_s(job, usual_s)
-
     def teach(self, past: list[Job]) -> None:
+        """Jobs of an earlier time, for policies that predict."""
         self._past = past
+
+    def overrides(self) -> list[DelayOverrides]:
+        """Where each policy looks for what operators said of delays."""
+        found = [desk.policy.delay_overrides for desk in self._desks.values()]
+        return [overrides for overrides in found if overrides is not None]
 
     # Handing on what happens to a job to the policy it belongs to.
 
-    def _desk(self, job: Job) -> Desk:
+    def desk(self, job: Job) -> Desk:
+        """The policy that the job belongs to."""
         found = self._desk_of.get(int(job.index))
         if found is None:
             team = for_priority(self._leaves[self.tree.queue_of(job)], job.priority)
@@ -119,7 +127,7 @@ class Desks(Policy):
     def _soonest(self, job: Job) -> Pool:
         """Where a waiting job would be done first."""
         left_s = self._lengths.left_s(job, job.work_s)
-        return soonest(self._open_to(job), job, left_s, self._sample.migrates())
+        return soonest(self._open_to(job), job, left_s, self._sample.migrates)
 
     def _open_to(self, job: Job) -> list[Standing]:
         """The pools whose GPUs the job accepts."""
@@ -127,7 +135,7 @@ class Desks(Policy):
         pools = [pool for pool in self._pools if pool.partition == (job.partition if known else "")]
         names = accepted(job, [pool.name for pool in pools if len(pool.types) == 1])
         pools = [pool for pool in pools if pool.name in names] or pools
-        moves = self._sample.migrates()
+        moves = self._sample.migrates
         return [
             Standing(pool, self._views[pool.number], self._wanted(pool), self._unclaimed(pool, job) if moves else 0)
             for pool in pools
@@ -158,67 +166,72 @@ class Desks(Policy):
             policy = self._build()
             policy.begin(self._views[pool.number])
             if self._past:
-                policy.teach(self._past)
-            for gpus, wait_s in self._timers.items():
-                policy.set_timer(gpus, wait_s)
+                policy.predictor.teach(self._past)
+            if self.delay_overrides is not None and policy.delay_overrides is not None:
+                for gpus, delay_s in self.delay_overrides.sizes.items():
+                    policy.delay_overrides.set_s(gpus, delay_s)
             number = int(self._lines.open())
             found = Desk(team, pool, policy, self._lines.lines[number], number)
             self._desks[team.number, pool.number] = found
         return found
 
-    def kind(self, job: Job) -> int:
-        return self._desk(job).policy.kind(job)
-
-    def predict_s(self, job: Job, now: float) -> float:
-        return self._desk(job).policy.predict_s(job, now)
-
-    def key(self, job: Job, now: float) -> float:
-        return self._desk(job).policy.key(job, now)
-
-    def tie(self, job: Job) -> float:
-        return self._desk(job).policy.tie(job)
-
-    def queued(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, True)
-        self._desk(job).policy.queued(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, False)
-        self._desk(job).policy.withdrawn(job, now)
-        if job.status == CANCELLED:
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is None:
+            self._on_cluster(event)
+            return
+        kind, now = event.kind, event.now
+        if kind in (events.QUEUED, events.WITHDRAWN, events.STARTED, events.STOPPED):
+            self._bring_up(now)
+            if kind != events.STOPPED:
+                self._waits(job, kind == events.QUEUED)
+            if kind in (events.STARTED, events.STOPPED):
+                self._holds(job, 1 if kind == events.STARTED else -1)
+        desk = self.desk(job)
+        if kind == events.LEASE_ENDED:
+            self._lease_ended.add(desk.number)
+        desk.policy.on(event)
+        if kind in (events.STARTED, events.STOPPED):
+            if kind == events.STOPPED and self._moving is not None:
+                self._hand_over(job, desk, self._moving, now)
+                self._tell(self._moving, events.QUEUED, job, now)
+            self._tell_others(desk, now)
+        elif kind == events.FINISHED:
+            self._lengths.learn(job)
             self._forget(job)
+        elif kind == events.WITHDRAWN and job.status == CANCELLED:
+            self._forget(job)
+
+    def _on_cluster(self, event: PolicyEvent) -> None:
+        """What happened to a machine or to the network concerns all."""
+        kind, machine = event.kind, int(event.machine)
+        for pool in self._pools:
+            if kind == events.MACHINE_FAILED:
+                pool.fail(machine)
+            elif kind == events.MACHINE_REPAIRED:
+                pool.repair(machine)
+            elif kind == events.UNSCHEDULABLE:
+                pool.withhold(machine, int(event.gpus))
+        if kind != events.UNSCHEDULABLE:
+            for desk in self._desks.values():
+                desk.policy.on(event)
+
+    def _tell(self, desk: Desk, kind: int, job: Job | None, now: float) -> None:
+        """Tell one policy of what the engine does not."""
+        self._own.kind, self._own.job, self._own.now = kind, job, now
+        desk.policy.on(self._own)
 
     def _forget(self, job: Job) -> None:
         """The job is gone for good."""
         del self._desk_of[int(job.index)]
         del self._team_of[int(job.index)]
 
-    def started(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._waits(job, False)
-        self._holds(job, 1)
-        desk = self._desk(job)
-        desk.policy.started(job, now)
-        self._tell_others(desk, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self._bring_up(now)
-        self._holds(job, -1)
-        desk = self._desk(job)
-        desk.policy.stopped(job, now)
-        if self._moving is not None:
-            self._hand_over(job, desk, self._moving, now)
-            self._moving.policy.queued(job, now)
-        self._tell_others(desk, now)
-
     def _waits(self, job: Job, waits: bool) -> None:
         """Count what a job asks for while it waits."""
         index = int(job.index)
         if waits == (index in self._waiting):
             return
-        desk = self._desk(job)
+        desk = self.desk(job)
         change = int(job.gpus) if waits else -int(job.gpus)
         desk.team.asked[desk.pool.kind] += change
         self._asked[desk.pool.number] += change
@@ -233,74 +246,19 @@ class Desks(Policy):
                 pool.take(job, allocation)
             else:
                 pool.give_back(job, allocation)
-        desk = self._desk(job)
+        desk = self.desk(job)
         for team in desk.team.up():
             team.held[desk.pool.kind] += sign * int(job.gpus)
 
     def _tell_others(self, desk: Desk, now: float) -> None:
         for other in self._desks.values():
-            if other is not desk and (len(other.line) > 0 or other.policy.migrates()):
-                other.policy.others_moved(now)
+            if other is not desk and (len(other.line) > 0 or other.policy.migrates):
+                self._tell(other, events.CAPACITY_CHANGED, None, now)
 
-    def finished(self, job: Job, now: float) -> None:
-        self._desk(job).policy.finished(job, now)
-        self._lengths.learn(job)
-        self._forget(job)
-
-    def kept(self, job: Job, now: float) -> None:
-        self._desk(job).policy.kept(job, now)
-
-    def rerated(self, job: Job, now: float) -> None:
-        self._desk(job).policy.rerated(job, now)
-
-    def lease_ended(self, job: Job, now: float) -> None:
-        desk = self._desk(job)
-        self._lease_ended.add(desk.number)
-        desk.policy.lease_ended(job, now)
-
-    def machine_failed(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.fail(machine)
+    def _collect_reasons(self) -> None:
+        """What the policies recorded, after what is recorded here."""
         for desk in self._desks.values():
-            desk.policy.machine_failed(machine, now)
-
-    def machine_repaired(self, machine: int, now: float) -> None:
-        for pool in self._pools:
-            pool.repair(machine)
-        for desk in self._desks.values():
-            desk.policy.machine_repaired(machine, now)
-
-    def instructed(self, job: Job, now: float) -> None:
-        self._desk(job).policy.instructed(job, now)
-
-    def stays_changed(self, job: Job, now: float) -> None:
-        self._desk(job).policy.stays_changed(job, now)
-
-    def has_timers(self) -> bool:
-        return self._sample.has_timers()
-
-    def set_timer(self, gpus: int, wait_s: float) -> None:
-        self._timers[gpus] = wait_s
-        for desk in self._desks.values():
-            desk.policy.set_timer(gpus, wait_s)
-
-    def others_moved(self, now: float) -> None:
-        for desk in self._desks.values():
-            desk.policy.others_moved(now)
-
-    def withheld(self, machine: int, gpus: int) -> None:
-        for pool in self._pools:
-            pool.withhold(machine, gpus)
-
-    def network_changed(self, now: float) -> None:
-        for desk in self._desks.values():
-            desk.policy.network_changed(now)
-
-    def decisions(self) -> list[Decision]:
-        found = super().decisions()
-        for desk in self._desks.values():
-            found = found + desk.policy.decisions()
-        return found
+            self.reasons.extend(desk.policy.reasons.collect())
 
     def save(self) -> dict[str, Any]:
         learnt = {_key(desk.team, desk.pool): desk.policy.save() for desk in self._desks.values()}
@@ -344,16 +302,62 @@ class Desks(Policy):
         self._waits(job, False)
         old.line.remove(job)
         self._hand_over(job, old, new, now)
-        new.line.add(job, new.policy.key(job, now), new.policy.tie(job))
+        new.line.add(job, new.policy.order.key(job, now), new.policy.order.tie(job))
         self._waits(job, True)
-        new.policy.queued(job, now)
+        self._tell(new, events.QUEUED, job, now)
 
     def _hand_over(self, job: Job, old: Desk, new: Desk, now: float) -> None:
         """The job, which is in no line, goes on under another policy."""
         old.line.forget(job)
-        old.policy.left(job, now)
+        status = job.status
+        job.status = CANCELLED  # for the old one it is as gone as that
+        self._tell(old, events.WITHDRAWN, job, now)
+        job.status = status
         self._sit(job, new)
-        job.kind = new.policy.kind(job)
+        job.kind = new.policy.placement.kind(job)
+
+
+class _OrderOfDesks(Order):
+    """Each job's rank as its own policy has it; so do the next two."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    def key(self, job: Job, now: float) -> float:
+        return self._desks.desk(job).policy.order.key(job, now)
+
+    def tie(self, job: Job) -> float:
+        return self._desks.desk(job).policy.order.tie(job)
+
+
+class _PlacementOfDesks(Placement):
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    def kind(self, job: Job) -> int:
+        return self._desks.desk(job).policy.placement.kind(job)
+
+
+class _PredictorOfDesks(Predictor):
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    def predict_s(self, job: Job, now: float) -> float:
+        return self._desks.desk(job).policy.predictor.predict_s(job, now)
+
+    def teach(self, past: list[Job]) -> None:
+        self._desks.teach(past)
+
+
+class _OverridesOfDesks(DelayOverrides):
+    def __init__(self, desks: Desks) -> None:
+        super().__init__()
+        self._desks = desks
+
+    def set_s(self, gpus: int, delay_s: float) -> None:
+        super().set_s(gpus, delay_s)
+        for overrides in self._desks.overrides():
+            overrides.set_s(gpus, delay_s)
 
 
 def _key(team: Team, pool: Pool) -> str:

@@ -9,7 +9,9 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.model import INFINITY, WAITING, Action, Job, Migrate, Preempt, Start
+from dally.policies import events
 from dally.policies.base import Policy
+from dally.policies.events import PolicyEvent
 from dally.policies.queue import Queue
 from dally.policies.sharing.desks import Desk, Desks
 from dally.policies.sharing.fair_shares import FairShares, fair_order
@@ -93,13 +95,16 @@ class SharingPolicy(Desks):
         super()._bring_up(now)
         self._known.clear()
 
-    def next_wakeup(self, now: float) -> float:
-        due_s = min(self._due_s, min(team.budget_turns_s(now) for team in self._teams))
+    def on(self, event: PolicyEvent) -> None:
+        super().on(event)
+        if event.kind == events.PASS_ENDED:
+            self._set_wakeup(event.now)
+
+    def _set_wakeup(self, now: float) -> None:
+        self.wakeup_s = min(self._due_s, min(team.budget_turns_s(now) for team in self._teams))
         for desk in self._desks.values():
-            wakes_s = desk.policy.next_wakeup(now)
-            if now < wakes_s < due_s:
-                due_s = wakes_s
-        return due_s
+            if now < desk.policy.wakeup_s < self.wakeup_s:
+                self.wakeup_s = desk.policy.wakeup_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._bring_up(now)
@@ -121,7 +126,7 @@ class SharingPolicy(Desks):
 
     def queue_of(self, job: Job) -> str:
         """The path of the queue that the job is in."""
-        return self._desk(job).team.path
+        return self.desk(job).team.path
 
     def due_gpu_s(self, now: float) -> dict[str, float]:
         """By queue, what it was due over time."""
@@ -177,15 +182,16 @@ class SharingPolicy(Desks):
             if sum(self._root.held) > 0:  # else it takes a budget, an operator or nothing at all to change things
                 self._due_s = min(self._due_s, now + REVIEW_S)
         yield from self._ask_those_without_waiting_jobs(now)
-        if len(self._pools) > 1 and self._sample.migrates():
+        if len(self._pools) > 1 and self._sample.migrates:
             yield from self._move_up(now)
         self._note_dues()
         self._tell_stalls(now)
+        self._collect_reasons()
 
     def _ask_those_without_waiting_jobs(self, now: float) -> Iterator[Action]:
         """Their leases end, and are renewed as nobody waits; and their gangs may move to better places."""
         for desk in list(self._desks.values()):
-            if len(desk.line) == 0 and (desk.number in self._lease_ended or desk.policy.migrates()):
+            if len(desk.line) == 0 and (desk.number in self._lease_ended or desk.policy.migrates):
                 yield from desk.policy.schedule(now, desk.line, desk.pool.cluster)
         self._lease_ended.clear()
 
@@ -198,14 +204,14 @@ class SharingPolicy(Desks):
                 if move is not None:
                     rows.append((-move.saved_s, int(job.index), job))
         for _, _, job in sorted(rows, key=lambda row: row[:2]):
-            move = self._best_move(job, self._desk(job), now)  # as it is after those before it
+            move = self._best_move(job, self.desk(job), now)  # as it is after those before it
             if move is not None:
-                self._moving = self._desk_at(self._desk(job).team, move.pool)
+                self._moving = self._desk_at(self.desk(job).team, move.pool)
                 yield Migrate(job, move.allocation)
                 self._moving = None
 
     def _best_move(self, job: Job, desk: Desk, now: float) -> MoveUp | None:
-        if job.stays or self._desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
+        if job.stays or self.desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
             return None
         open_to = [one for one in self._open_to(job) if one.pool is not desk.pool]
         allowed = [one for one in open_to if self._may_have(job, self._desk_at(desk.team, one.pool))]
@@ -238,7 +244,7 @@ class SharingPolicy(Desks):
     def _running_of(self, team: Team) -> list[Job]:
         """Jobs of the team and of those below it."""
         desks = [desk for desk in self._desks.values() if team in desk.team.up()]
-        return [job for desk in desks for job in desk.pool.cluster.running.values() if self._desk(job) is desk]
+        return [job for desk in desks for job in desk.pool.cluster.running.values() if self.desk(job) is desk]
 
     def _shares(self, pool: Pool) -> FairShares:
         found = self._known.get(pool.kind)
@@ -288,7 +294,8 @@ class SharingPolicy(Desks):
 
     def _put_off(self, desk: Desk, job: Job, now: float) -> None:
         """The policy did not start the job though it could: if it goes by rounds, keep the GPUs until the next."""
-        again_s = desk.policy.next_wakeup(now)
+        self._tell(desk, events.PASS_ENDED, None, now)
+        again_s = desk.policy.wakeup_s
         by_rounds = now < again_s <= now + LONGEST_ROUND_S
         until_s = again_s if by_rounds else now + max(REVIEW_S, desk.team.written.min_runtime_s)
         self._vain[desk.team.number] = (int(job.gpus), until_s)

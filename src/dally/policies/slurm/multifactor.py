@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from dally.model import Job
 from dally.pickles import picklable
+from dally.policies.ordering.base import Order
 
 
 class Weights(NamedTuple):
@@ -81,6 +84,19 @@ picklable(FairShare, 1.0)
 
 def _account(job: Job) -> str:
     return job.account or job.user
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MultifactorOrder(Order):
+    """By priority, highest first."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.shares: FairShare = FairShare(weights.half_life_s)
+        self.total_gpus: int = 1
+        self._weights: Weights = weights
+
+    def key(self, job: Job, now: float) -> float:
+        return -priority(job, now, self._weights, self.shares, self.total_gpus)
 
 
 def priority(job: Job, now: float, weights: Weights, shares: FairShare, total_gpus: int) -> float:

@@ -11,13 +11,15 @@ from dally.cluster.capacity import Cluster
 from dally.errors import InputError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, Action, Allocation, Job, Start
+from dally.policies import events
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.events import PolicyEvent
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import Queue, demand
 from dally.policies.settings import Settings
 from dally.policies.slurm.machine_plan import MachinePlan
-from dally.policies.slurm.multifactor import FairShare, Weights, priority
+from dally.policies.slurm.multifactor import MultifactorOrder, Weights
 
 CALC_S: Final = 300.0  # PriorityCalcPeriod
 
@@ -48,47 +50,51 @@ class SlurmBackfill(Policy):
     """
 
     def __init__(self, weights: Weights, backfill: Backfill) -> None:
-        self._weights: Weights = weights
+        ranks = MultifactorOrder(weights)
+        self.order = ranks
+        self._ranks: MultifactorOrder = ranks
         self._backfill: Backfill = backfill
-        self._shares: FairShare = FairShare(weights.half_life_s)
         self._running: dict[int, Job] = {}
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by when their limit runs out
         self._ranked_s: float = -INFINITY  # when priorities were last worked out
         self._planned_s: float = -INFINITY  # when the last plan was made
         self._changed: bool = True  # since then
         self._waits: bool = False
-        self._total: int = 1
 
-    def key(self, job: Job, now: float) -> float:
-        return -priority(job, now, self._weights, self._shares, self._total)
+    def on(self, event: PolicyEvent) -> None:
+        job = event.job
+        if job is not None:
+            self._on_job(event.kind, job, event.now)
+        elif event.kind == events.MACHINE_REPAIRED:
+            self._changed = True
+        elif event.kind == events.PASS_ENDED:
+            self.wakeup_s = self._next_s(event.now)
 
-    def queued(self, job: Job, now: float) -> None:
-        self._shares.meet(job)
-        self._changed = True
-
-    def started(self, job: Job, now: float) -> None:
-        self._changed = True
-        self._running[int(job.index)] = job
-        self._ends.put(job.index, job.since_s + self.limit_s(job), 0.0)
-        self._shares.started(job, now)
-
-    def stopped(self, job: Job, now: float) -> None:
-        self._changed = True
-        del self._running[int(job.index)]
-        self._ends.remove(job.index)
-        self._shares.stopped(job, now)
-
-    def withdrawn(self, job: Job, now: float) -> None:
-        self._changed = True
-
-    def machine_repaired(self, machine: i64, now: float) -> None:
-        self._changed = True
+    def _on_job(self, kind: i64, job: Job, now: float) -> None:
+        if kind == events.QUEUED:
+            self._ranks.shares.meet(job)
+            self._changed = True
+        elif kind == events.STARTED:
+            self._changed = True
+            self._running[int(job.index)] = job
+            self._ends.put(job.index, job.since_s + self.limit_s(job), 0.0)
+            self._ranks.shares.started(job, now)
+        elif kind == events.STOPPED:
+            self._changed = True
+            del self._running[int(job.index)]
+            self._ends.remove(job.index)
+            self._ranks.shares.stopped(job, now)
+        elif kind == events.WITHDRAWN:
+            self._changed = True
+        elif kind == events.PREEMPTION_FAILED:
+            self._on_job(events.STOPPED, job, now)
+            self._on_job(events.STARTED, job, now)
 
     def limit_s(self, job: Job) -> float:
         """How long Slurm lets it run, as far as that is known."""
         return job.limit_s if job.limit_s > 0.0 else self._backfill.default_limit_s
 
-    def next_wakeup(self, now: float) -> float:
+    def _next_s(self, now: float) -> float:
         """The next plan if anything changed since the last one, and new priorities."""
         if not self._waits:
             return INFINITY
@@ -97,7 +103,7 @@ class SlurmBackfill(Policy):
         return min(ranks_s, plan_s) if self._changed and plan_s > now else ranks_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        self._total = int(cluster.topology.total_gpus())
+        self._ranks.total_gpus = int(cluster.topology.total_gpus())
         self._waits = len(queue) > 0
         if not self._waits:
             return []
@@ -109,9 +115,9 @@ class SlurmBackfill(Policy):
         """Priorities anew, as Slurm does every five minutes."""
         self._ranked_s = now
         self._changed = True
-        self._shares.bring_up(now)
+        self._ranks.shares.bring_up(now)
         for job in queue:
-            queue.rerank(job, self.key(job, now), 0.0)
+            queue.rerank(job, self._ranks.key(job, now), 0.0)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         while True:

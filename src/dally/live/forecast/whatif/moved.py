@@ -7,6 +7,7 @@ from dally.live.forecast.present import Present
 from dally.live.forecast.whatif.change import Stage
 from dally.model import EVICT, HELD, INFINITY, RUNNING, WAITING, Allocation, Event, Job, make_allocation
 from dally.perf.base import SpeedModel
+from dally.policies import events
 
 
 def restaged(present: Present, stage: Stage) -> State:
@@ -26,12 +27,13 @@ def restaged(present: Present, stage: Stage) -> State:
     if same:
         found.policy.load(old.policy.save())
     for gpus, wait_s in sorted(present.timers_s.items()):
-        found.policy.set_timer(gpus, wait_s)
+        if found.policy.delay_overrides is not None:
+            found.policy.delay_overrides.set_s(gpus, wait_s)
     for machine, is_down in enumerate(old.cluster.down):
         number = numbers.get(old.cluster.topology.names[0][machine])
         if is_down and number is not None:
             found.cluster.fail(number)
-            found.policy.machine_failed(number, now)
+            found.notify(events.MACHINE_FAILED, now, number)
     for job in _in_order(old, present.jobs, stage.topology.total_gpus()):
         rescale(job, old.speed, found.speed)
         _take_up(found, job, places.get(job.job_id), now, same)
