@@ -34,7 +34,7 @@ from dally.benchmark.cells import MIX, WORKLOADS, find_workload
 from dally.benchmark.our_standing import OurStanding, our_standing, promises
 from dally.benchmark.reproduction import percent
 from dally.benchmark.tables_page import shared_folder
-from dally.cli.runs.many import names, open_store, run_many, whole_numbers
+from dally.cli.runs.batch import Batch, names, open_store, whole_numbers
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import compare_rows
 from dally.metrics.row import Row
@@ -144,7 +144,7 @@ def run_all(given: argparse.Namespace) -> Outcome:
     with tempfile.TemporaryDirectory() as temporary, open_store(given.out) as store:
         folder = (given.out or Path(temporary)) / "traces"
         runs = [run for name in chosen for run in runs_of(name, given, folder)]
-        return run_many(runs, LocalWorkers(given.jobs), store, None)
+        return Batch(LocalWorkers(given.jobs)).run(runs, store)
 
 
 def page(sections: Sequence[tuple[str, TextTable, str]], policies: str) -> str:

@@ -30,7 +30,7 @@ from benchmarks.stress_cases import CASES, NONE, Ground
 from dally.benchmark.cells import DAY_S, HOUR_S, WORKLOADS, Cell, prepare
 from dally.benchmark.reproduction import percent
 from dally.benchmark.tables_page import shared_folder
-from dally.cli.runs.many import names, open_store, run_many
+from dally.cli.runs.batch import Batch, names, open_store
 from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
 from dally.metrics.over_time import step_means, waiting_gpus
@@ -217,7 +217,7 @@ def run_all(given: argparse.Namespace, folder: Path) -> tuple[list[tuple[str, Te
     ground = ground_of(given, folder / "traces")
     runs = with_folders(runs_of(ground, cases, given.policies), folder / "runs")
     with open_store(folder) as store:
-        outcome = run_many(runs, LocalWorkers(given.jobs), store, None)
+        outcome = Batch(LocalWorkers(given.jobs)).run(runs, store)
     records: dict[tuple[str, str], Record] = {
         (run.labels["case"], run.labels["policy"]): FolderRecord(run.folder)
         for run in runs

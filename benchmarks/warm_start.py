@@ -16,7 +16,7 @@ from typing import Final
 
 from dally.benchmark.cells import VENUS, Cell, prepare
 from dally.benchmark.tables_page import shared_folder
-from dally.cli.runs.many import names, whole_numbers
+from dally.cli.runs.batch import names, whole_numbers
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.learned import ended_jobs, learn, table_text
 from dally.report.text_table import TextCell, TextTable

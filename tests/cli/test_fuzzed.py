@@ -27,6 +27,6 @@ def test_the_fuzz_notices_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyError("seed")
 
     with fuzz_inputs.workshop(tmp_path):
-        monkeypatch.setattr("dally.cli.runs.given.read_scenario", broken)
+        monkeypatch.setattr("dally.cli.runs.scenario_options.read_scenario", broken)
         with pytest.raises(KeyError):
             fuzz_inputs.one_case(random.Random(1), "scenario", tmp_path)

@@ -12,13 +12,12 @@ import typer
 from typer.testing import CliRunner
 
 from dally.cli.main import app
-from dally.cli.runs.given import Given, given_by, takes_scenario
-from dally.cli.runs.scenario_options import OPTIONS, WORKED_OUT
+from dally.cli.runs.scenario_options import OPTIONS, ScenarioOptions, stated_options, takes_scenario
 from dally.errors import InputError
 from dally.runs.scenario import Scenario
 
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\n"
-FIELDS = [item.name for item in fields(Scenario) if item.name not in WORKED_OUT]
+FIELDS = [item.name for item in fields(Scenario) if item.name != "digests"]
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 CELLS = {"gpu", "profiles", "until_s", "checkpoint_every_s", "failure_rate", "repair_s", "seed", "seeds"}
 # Fields that a command does not take, each for the reason that its module states.
@@ -79,11 +78,11 @@ def test_help_texts_are_the_same_everywhere(command: str) -> None:
 
 
 def test_what_is_given_reaches_the_scenario() -> None:
-    found: list[Given] = []
+    found: list[ScenarioOptions] = []
 
     @takes_scenario(without={"mix": "there are no models here"})
-    def command(given: Given, top: int = 3) -> None:
-        found.append(given)
+    def command(options: ScenarioOptions, top: int = 3) -> None:
+        found.append(options)
         assert top == 5
 
     small = typer.Typer()
@@ -111,18 +110,18 @@ def test_another_policy_leaves_the_settings_of_a_scenario_behind(tmp_path: Path)
     (tmp_path / "t.csv").write_text(TRACE)
     written = Scenario(str(tmp_path / "t.csv"), "1x8", "las", {"lease_s": "60"}, until_s=9.0)
     (tmp_path / "s.toml").write_text(written.to_toml())
-    kept = Given({"seed": 3}, tmp_path / "s.toml").scenario()
+    kept = ScenarioOptions({"seed": 3}, tmp_path / "s.toml").scenario()
     assert (kept.policy, kept.settings, kept.until_s, kept.seed) == ("las", {"lease_s": "60"}, 9.0, 3)
     assert list(kept.digests) == [str(tmp_path / "t.csv")]
     (tmp_path / "u.csv").write_text(TRACE)
-    other = Given({"policy": "srtf", "trace": str(tmp_path / "u.csv")}, tmp_path / "s.toml").scenario()
+    other = ScenarioOptions({"policy": "srtf", "trace": str(tmp_path / "u.csv")}, tmp_path / "s.toml").scenario()
     assert (other.policy, other.settings, other.until_s, other.digests) == ("srtf", {}, 9.0, {})
 
 
 def test_seeds() -> None:
-    assert Given().seeds([1, 2]) == [1, 2]
-    assert Given({"seed": 4}).seeds([1, 2]) == [4]
-    assert Given(listed="5,6,5").seeds([1]) == [5, 6]
+    assert ScenarioOptions().seeds([1, 2]) == [1, 2]
+    assert ScenarioOptions({"seed": 4}).seeds([1, 2]) == [4]
+    assert ScenarioOptions(listed="5,6,5").seeds([1]) == [5, 6]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_seeds() -> None:
 )
 def test_options_at_odds_are_refused(stated: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as refused:
-        given_by(stated)
+        stated_options(stated)
     assert str(refused.value).startswith(message)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cli.cluster.topology_summary import gpus_by_type, summary_line, topology_record
+from dally.cli.cluster.topology import gpus_by_type, summary_line, topology_record
 from dally.cluster.delta import change, without_links
 from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import import_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cli.live.eta_words import eta_lines, start_words
+from dally.cli.live.queue import eta_lines, start_text
 from dally.live.forecast.worker import Forecaster
 from tests.web.conftest import Desk
 
@@ -89,7 +89,7 @@ def test_a_job_taken_back_teaches_nothing(busy: Desk) -> None:
 def test_words_of_an_estimate(busy: Desk) -> None:
     found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
     assert eta_lines(found)[0].endswith("from 100 futures.")
-    assert start_words(found | {"high_s": None}).startswith("after ")
+    assert start_text(found | {"high_s": None}).startswith("after ")
     free = {"tier": "rack", "chance": 0.0, "start_s": None, "slowdown": None, "now": 1.5}
     told = eta_lines(found | {"tiers": [free], "pays_from_s": 600.0, "gpus_now": 8})
     assert told[1:] == [

@@ -9,26 +9,21 @@ from typing import Any
 
 import typer
 
-from dally.cli.live.eta_words import eta_lines
+from dally.cli.commands import examples
+from dally.cli.live.queue import eta_lines
 from dally.cli.live.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json, quoted
-from dally.cli.output import print_table
-from dally.cli.plain_text import clock_time, plain
+from dally.cli.output import clock_time, plain, print_table
 from dally.errors import InputError
-
-EXAMPLES = """Examples:
-
-  dally explain 42
-
-  dally explain j42 --run runs/one
-
-  dally explain j42 --run runs/one --at 86400
-
-  dally explain --waiting --run runs/one --json
-"""
 
 TIMED = ("on offer", "takes now", "next")
 
 
+@examples(
+    "dally explain 42",
+    "dally explain j42 --run runs/one",
+    "dally explain j42 --run runs/one --at 86400",
+    "dally explain --waiting --run runs/one --json",
+)
 def explain(
     job: str = typer.Argument("", help="The job's id."),
     run: Path | None = typer.Option(

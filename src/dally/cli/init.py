@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.cli.runs.compare import leave_report
-from dally.cli.runs.given import Given, takes_scenario, with_values
-from dally.cli.runs.scenario_options import flag_of
+from dally.cli.runs.scenario_options import ScenarioOptions, flag_of, takes_scenario, with_values
 from dally.cluster.links import has_links
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import read_topology
@@ -30,14 +30,6 @@ from dally.traces import History, read_history
 from dally.traces.generate import RECIPE_NAMES, Ask, find_recipe, generate, write_workload
 from dally.whole_file import write_whole
 
-EXAMPLES = """Examples:
-
-  dally init
-
-  dally init lab --trace sacct.txt --cluster /etc/slurm/topology.conf
-
-  dally init --yes --trace philly-like --cluster 2x8x8 --network slow --policy fifo-backfill
-"""
 SLURM_TOPOLOGY = Path("/etc/slurm/topology.conf")
 MADE_UP = Ask(jobs=500, load=0.9)
 USUAL_CLUSTER = "3x6x8"  # racks × machines × GPUs, for jobs that are made up
@@ -55,11 +47,16 @@ class Question(NamedTuple):
     check: Callable[[str, Scenario], str]  # what there is to say of it; InputError if it will not do
 
 
+@examples(
+    "dally init",
+    "dally init lab --trace sacct.txt --cluster /etc/slurm/topology.conf",
+    "dally init --yes --trace philly-like --cluster 2x8x8 --network slow --policy fifo-backfill",
+)
 @takes_scenario(
     without={"seeds": "one run has one seed: --seed", "snapshot": "a new scenario starts at the first job"}
 )
 def init(
-    given: Given,
+    options: ScenarioOptions,
     folder: Path = typer.Argument(Path("first"), metavar="DIR", help="Where to leave it all."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Ask nothing: what no option says is as usual."),
     as_json: bool = typer.Option(False, "--json", help="Print the run's summary as JSON."),
@@ -74,7 +71,7 @@ def init(
     path, run = folder / "scenario.toml", folder / "run"
     if path.exists():
         raise InputError(f"{path}: is there already; name another folder, or repeat it: {repeated(path)}")
-    scenario = answered(given, not yes)
+    scenario = answered(options, not yes)
     prepare_folder(folder)
     if scenario.trace in RECIPE_NAMES:
         scenario = _with_made_up(scenario, folder / "trace.csv")
@@ -92,15 +89,15 @@ def init(
     typer.echo("\n".join(_next(scenario, path, run)))
 
 
-def answered(given: Given, ask: bool) -> Scenario:
+def answered(options: ScenarioOptions, ask: bool) -> Scenario:
     """The scenario of the options, its open questions asked; each answer is checked at once."""
-    scenario = given.scenario()
-    open_fields = [question.field for question in QUESTIONS if question.field not in given.values]
-    if given.start:
+    scenario = options.scenario()
+    open_fields = [question.field for question in QUESTIONS if question.field not in options.values]
+    if options.start:
         open_fields = [field for field in open_fields if not getattr(scenario, field)]
     if ask and open_fields and not sys.stdin.isatty():
-        options = ", ".join(flag_of(field) for field in open_fields)
-        raise InputError(f"init asks questions and stdin is no terminal; answer by {options}, or give --yes")
+        flags = ", ".join(flag_of(field) for field in open_fields)
+        raise InputError(f"init asks questions and stdin is no terminal; answer by {flags}, or give --yes")
     for place, question in enumerate(QUESTIONS, 1):
         if question.field not in open_fields:
             question.check(getattr(scenario, question.field), scenario)

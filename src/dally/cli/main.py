@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any, Final
 
@@ -14,6 +17,7 @@ from typer.exceptions import TyperException
 
 from dally import __version__, is_compiled
 from dally.cli import streams
+from dally.cli.commands import add_command, first_line
 from dally.errors import InputError, Interrupted, PolicyError, one_line
 from dally.extras import EXTRAS, missing
 
@@ -22,21 +26,25 @@ LONGEST_MESSAGE = 1000  # characters
 # module is a group of commands.
 COMMANDS: Final = {
     "init": "init", "simulate": "runs.simulate", "compare": "runs.compare", "whatif": "whatif", "serve": "serve",
-    "queue": "live.queue", "submit": "live.submit", "hold": "live.hold", "release": "live.release",
-    "priority": "live.priority", "cancel": "live.cancel", "nodes": "live.nodes", "drain": "live.drain",
-    "resume": "live.resume", "timers": "live.timers", "slots": "live.slots", "actions": "live.actions",
-    "shadow": "shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.reproduce",
+    "queue": "live.queue", "submit": "live.queue", "hold": "live.actions", "release": "live.actions",
+    "priority": "live.actions", "cancel": "live.actions", "nodes": "live.nodes", "drain": "live.actions",
+    "resume": "live.actions", "timers": "live.actions", "slots": "live.nodes", "actions": "live.actions",
+    "shadow": "shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.benchmark",
     "explain": "explain", "report": "report", "view": "view", "policies": "runs.policies",
-    "networks": "cluster.networks", "models": "cluster.models", "queues": "cluster.queues",
+    "networks": "cluster.network", "models": "cluster.models", "queues": "cluster.queues",
     "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
     "profile": "profile", "collective": "cluster.collective", "predict": "cluster.predict", "learn": "trace.learn",
     "demo": "runs.demo",
 }  # fmt: skip
+COMPLETION: Final = "_DALLY_COMPLETE"  # set where a shell asks what may come next
 GROUPS: Final = ("topology", "trace", "token", "slurm")
 
 
-def app_of(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands alone: importing all of them takes longer than many a run."""
+def app_of(names: Iterable[str], stubs: bool = False) -> typer.Typer:
+    """The command line with these commands: importing all of them takes longer than many a run.
+
+    `stubs`: they are imported not at all, and only listed.
+    """
     made = typer.Typer(
         name="dally",
         help="A network-sensitive scheduler for GPU clusters, and the simulator that proves it.",
@@ -47,23 +55,30 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     )
     made.callback()(_root)
     for name in names:
+        if stubs:
+            made.command(name, short_help=_about(name))(_root)
+            continue
         module = import_module(f"dally.cli.{COMMANDS[name]}")
         if name in GROUPS:
             made.add_typer(module.app, name=name)
-            _list_whole(module.app)
         else:
-            made.command(name, epilog=module.EXAMPLES)(getattr(module, name))
-    _list_whole(made)
+            add_command(made, name, getattr(module, name))
     # Help texts name policies, options and files: a line end inside a name would make it another name.
     TextWrapper.wordsep_re = TextWrapper.wordsep_simple_re
     return made
 
 
-def _list_whole(app: typer.Typer) -> None:
-    """Let a list of commands say all of their first sentence, on several lines if need be."""
-    for command in app.registered_commands:
-        told = command.callback.__doc__ if command.callback else None
-        command.short_help = (told or "").strip().partition("\n")[0]
+def _about(name: str) -> str:
+    """What a command does in a line, as its source says."""
+    path = Path(__file__).parent.joinpath(*COMMANDS[name].split(".")).with_suffix(".py")
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    if name in GROUPS:
+        return first_line(ast.get_docstring(module))
+    return next(
+        first_line(ast.get_docstring(node))
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    )
 
 
 def __getattr__(name: str) -> Any:
@@ -73,8 +88,8 @@ def __getattr__(name: str) -> Any:
     return app_of(COMMANDS)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         typer.echo(f"dally {__version__} ({'compiled' if is_compiled() else 'not compiled'})")
         raise typer.Exit
 
@@ -114,7 +129,8 @@ def exit_code(words: Sequence[str]) -> int | str | None:
     """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
         _check_text(words)
-        app = app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)
+        known = words[:1] if words and words[0] in COMMANDS else []
+        app = app_of(known or COMMANDS, stubs=not known and COMPLETION not in os.environ)
         code: int | None = app(list(words), prog_name="dally", standalone_mode=False)
         if code == 130:
             return _say("interrupted; nothing was written", 130)

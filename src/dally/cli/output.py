@@ -1,8 +1,9 @@
-"""How commands print tables."""
+"""How commands print: tables, and names and comments of others as text, whatever they hold."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
@@ -87,3 +88,15 @@ def _print_plain(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)] if rows else []
     for row in rows:
         print("  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip())
+
+
+def plain(text: str) -> str:
+    """The text with every character that terminals may obey, or that changes the direction, replaced by �."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "�" for one in text)
+
+
+def clock_time(seconds: float) -> str:
+    """An instant in seconds since 1970 as this machine's clock shows it, with the date unless that is today."""
+    then = time.localtime(seconds)
+    today = time.strftime("%Y-%m-%d") == time.strftime("%Y-%m-%d", then)
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)

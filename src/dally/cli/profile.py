@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError
 
@@ -18,21 +19,16 @@ if TYPE_CHECKING:
     from dally.profiling.measuring import Asked
     from dally.profiling.records import Record
 
-EXAMPLES = """Examples:
-
-  dally profile --list
-
-  dally profile --model resnet50 --out mine.toml
-
-  dally profile --model gpt2 --batch 8 --batch 16 --precision amp --graph --raw raw.jsonl
-
-  dally profile --module mine.models:build --name ranker --kind recommendation --batch 4096 --out mine.toml
-
-Then: dally models --profiles mine.toml --gpu h200
-"""
 WHAT = "dally profile"
 
 
+@examples(
+    "dally profile --list",
+    "dally profile --model resnet50 --out mine.toml",
+    "dally profile --model gpt2 --batch 8 --batch 16 --precision amp --graph --raw raw.jsonl",
+    "dally profile --module mine.models:build --name ranker --kind recommendation --batch 4096 --out mine.toml",
+    "Then: dally models --profiles mine.toml --gpu h200",
+)
 def profile(
     model: str = typer.Option("", help="A built-in model; --list names them."),
     listed: bool = typer.Option(False, "--list", help="List the built-in models and stop."),

@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dally.cli.commands import examples
 from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.report.figures import Look
 
-EXAMPLES = """Examples:
-
-  dally report runs/one
-
-  dally report comparison --baseline fifo --figures figures --format pdf --size 84x55 --font Times --no-title
-
-  dally report runs/one --perfetto run.json.gz
-
-  dally report sweep --out sweep.html
-"""
 FORMATS = "pdf,svg,png"
 
 
+@examples(
+    "dally report runs/one",
+    "dally report comparison --baseline fifo --figures figures --format pdf --size 84x55 --font Times --no-title",
+    "dally report runs/one --perfetto run.json.gz",
+    "dally report sweep --out sweep.html",
+)
 def report(
     folder: Path = typer.Argument(..., metavar="DIR", help="What `dally simulate`, `compare` or `sweep` left."),
     out: Path = typer.Option(None, metavar="FILE", help="Where to write the page.  [default: DIR/report.html]"),

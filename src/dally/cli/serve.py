@@ -10,24 +10,19 @@ from typing import Any
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.runs.scenario_options import option
 from dally.cluster.network_spec import read_settings
 from dally.runs.world import merge, setting_values
 
-EXAMPLES = """Examples:
 
-  dally serve
-
-  dally serve --cluster 8x16x8 --network slow --speed 60
-
-  dally serve --backend slurm --dry-run
-
-  dally serve --backend kubernetes --set-backend preset=nvidia
-
-  dally serve --config /etc/dally/dally.toml
-"""
-
-
+@examples(
+    "dally serve",
+    "dally serve --cluster 8x16x8 --network slow --speed 60",
+    "dally serve --backend slurm --dry-run",
+    "dally serve --backend kubernetes --set-backend preset=nvidia",
+    "dally serve --config /etc/dally/dally.toml",
+)
 def serve(
     config: Path = typer.Option(None, metavar="FILE", help="dally.toml; options come first."),
     backend: str = typer.Option(

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.runs.scenario_options import flag_of
 from dally.errors import InputError
 from dally.runs.world import WorldConfig
 from dally.whole_file import write_whole
 
-EXAMPLES = """Examples:
-
-  dally shadow --days 7
-
-  dally shadow --store sqlite:////var/lib/dally/dally.db --days 1 --out yesterday
-"""
 DAY_S = 86400.0
 
 
+@examples(
+    "dally shadow --days 7", "dally shadow --store sqlite:////var/lib/dally/dally.db --days 1 --out yesterday"
+)
 def shadow(
     folder: Path = typer.Option(
         None, metavar="DIR", help="Where the daemon keeps its state.  [default: ~/.local/state/dally]"

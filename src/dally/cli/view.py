@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dally.cli.commands import examples
 from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.web.replay.replay_scene import ReplayScene
 
-EXAMPLES = """Examples:
-
-  dally view runs/one
-
-  dally view runs/one --at 86400
-
-  dally view runs/one --listen 127.0.0.1:9000 --no-open
-"""
 USUAL = "127.0.0.1:8643"
 
 
+@examples(
+    "dally view runs/one", "dally view runs/one --at 86400", "dally view runs/one --listen 127.0.0.1:9000 --no-open"
+)
 def view(
     folder: Path = typer.Argument(..., metavar="RUN_DIR", help="What `dally simulate --out` left."),
     at: float | None = typer.Option(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_parts
-from dally.cli.runs import many
-from dally.cli.runs.given import Given, require, takes_scenario, with_values
-from dally.cli.runs.scenario_options import option
-from dally.cli.trace import trace_options
+from dally.cli.runs.batch import JOBS, PROGRESS, Batch, end, open_store, workers_of
+from dally.cli.runs.scenario_options import ScenarioOptions, option, require, takes_scenario, with_values
+from dally.cli.trace.trace_options import TraceOptions
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.row import Row
@@ -25,20 +25,6 @@ from dally.sweep.whatif_posed import Asked, Posed, Told, pose, tell
 from dally.sweep.whatif_tables import told
 from dally.whole_file import write_whole
 
-EXAMPLES = """Examples:
-
-  dally whatif --trace sacct.txt --topology topology.conf --policy dally
-
-  dally whatif --trace sacct.txt --topology topology.conf --current slurm-switches --network slow --out answer
-
-  dally whatif --trace sacct.txt --topology topology.conf --policy fifo-backfill --cluster-delta '+2 racks'
-
-  dally whatif --trace sacct.txt --topology topology.conf --new-topology planned.conf --set-new-network nic_gbps=50
-
-  dally whatif --trace sacct.txt --topology topology.conf --queues queues.toml --quota research.guarantee=+64
-
-  dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3
-"""
 SEEDS = 3
 NEW_TOPOLOGY = typer.Option(
     "", metavar="RxMxG|FILE", help="Try another cluster, on the new side only.", show_default=False
@@ -47,11 +33,20 @@ TRACE = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_de
 SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current.")
 
 
+@examples(
+    "dally whatif --trace sacct.txt --topology topology.conf --policy dally",
+    "dally whatif --trace sacct.txt --topology topology.conf --current slurm-switches --network slow --out answer",
+    "dally whatif --trace sacct.txt --topology topology.conf --policy fifo-backfill --cluster-delta '+2 racks'",
+    "dally whatif --trace sacct.txt --topology topology.conf --new-topology planned.conf"
+    " --set-new-network nic_gbps=50",
+    "dally whatif --trace sacct.txt --topology topology.conf --queues queues.toml --quota research.guarantee=+64",
+    "dally whatif --scenario run1/scenario.toml --policy dally --seeds 1,2,3",
+)
 @takes_scenario(
     without={"snapshot": "recorded jobs are replayed from the first on; `dally compare --from` takes one"}
 )
 def whatif(
-    given: Given,
+    options: ScenarioOptions,
     record: str = TRACE,
     policy: str = typer.Option(
         None, metavar="NAME",
@@ -68,7 +63,7 @@ def whatif(
     current_settings: list[str] = SET_CURRENT,
     calibrate: bool = typer.Option(
         True, "--calibrate/--no-calibrate",
-        help="Search for the policy in use and its network, as far as they are not given.",
+        help="Search for the policy in use and its network, as far as they are not stated.",
     ),
     new_topology: str = NEW_TOPOLOGY,
     cluster_delta: str = typer.Option(
@@ -94,18 +89,18 @@ def whatif(
         None, metavar="DIR", help="Leave whatif.json, report.html, results.parquet and a folder per run there."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print whatif.json instead of tables."),
-    jobs: int = many.JOBS,
-    progress: bool = many.PROGRESS,
+    jobs: int = JOBS,
+    progress: bool = PROGRESS,
 ) -> None:  # fmt: skip
     """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
-    base = in_use(given.with_trace(record), current, current_settings)
-    history = trace_options.read(Path(base.trace), base.trace_format, base.strict, base.zone)
+    base = in_use(options.with_trace(record), current, current_settings)
+    history = TraceOptions(base.trace_format, base.strict, base.zone).read(Path(base.trace))
     links = read_settings("--set-new-network", new_network_settings)
     new = NewSide(new_topology, cluster_delta.strip(), new_network, links, new_queues, tuple(quotas))
     asked = Asked(
-        base, bool(current) or given.start is not None, network or "",
+        base, bool(current) or options.start is not None, network or "",
         Chosen(policy or USUAL_POLICY, read_settings("--set", settings)),
-        given.seeds([base.seed + more for more in range(SEEDS)]), new, calibrate,
+        options.seeds([base.seed + more for more in range(SEEDS)]), new, calibrate,
         same_policy=not policy and not settings and new.changes_queues(),
     )  # fmt: skip
     show(carried_out(pose(asked, history), out, jobs, progress, top), top, out, as_json)
@@ -113,14 +108,14 @@ def whatif(
 
 def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None, top: int) -> Told:
     """The answer, by runs of so many at a time; `out` keeps them."""
-    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
-        workers = many.workers_of("local", "", jobs)
+    with tempfile.TemporaryDirectory() as temporary, open_store(out) as store:
+        batch = Batch(workers_of("local", "", jobs), progress)
 
         def carry(runs: list[Run]) -> list[Row]:
-            outcome = many.run_many(runs, workers, store, progress)
+            outcome = batch.run(runs, store)
             if outcome.bad_input:
                 raise InputError(outcome.bad_input)
-            many.end(outcome)
+            end(outcome)
             return outcome.rows
 
         return tell(posed, out or Path(temporary), carry, top, report=out is not None)
@@ -142,13 +137,13 @@ def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
 
 
-def in_use(given: Given, policy: str | None, settings: list[str]) -> Scenario:
-    """How the recorded jobs run today, but for the network; the policy counts if it is given."""
+def in_use(options: ScenarioOptions, policy: str | None, settings: list[str]) -> Scenario:
+    """How the recorded jobs run today, but for the network; the policy counts if it is named."""
     values = {f"set.{key}": value for key, value in read_settings("--set-current", settings).items()}
-    if values and policy is None and given.start is None:
+    if values and policy is None and options.start is None:
         raise InputError(f"--set-current {settings[0]}: say of which policy with --current NAME")
-    if given.start is None:
-        values["durations"] = given.values.get("durations", "recorded")
-    base = with_values(given.scenario(), values if policy is None else {"policy": policy, **values})
+    if options.start is None:
+        values["durations"] = options.values.get("durations", "recorded")
+    base = with_values(options.scenario(), values if policy is None else {"policy": policy, **values})
     require(base, "whatif", "trace", "cluster")
     return base

@@ -8,20 +8,18 @@ from typing import Any
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError, at
 
-EXAMPLES = """Examples:
-
-  dally collective all-reduce --bytes 100MB --cluster 4x16x8 --network normal --placement 8+8
-
-  dally collective all-to-all --bytes 64MiB --cluster lab.toml --placement 0:4+5:4 --json
-
-  dally collective --batch queries.csv --cluster 4x16x8 --network slow
-"""
 COLUMNS = ("collective", "bytes", "placement", "algorithm", "tier")
 
 
+@examples(
+    "dally collective all-reduce --bytes 100MB --cluster 4x16x8 --network normal --placement 8+8",
+    "dally collective all-to-all --bytes 64MiB --cluster lab.toml --placement 0:4+5:4 --json",
+    "dally collective --batch queries.csv --cluster 4x16x8 --network slow",
+)
 def collective(
     name: str = typer.Argument("", metavar="COLLECTIVE", help="all-reduce, reduce-scatter, all-gather, …"),
     size: str = typer.Option("", "--bytes", help="Bytes per GPU, e.g. 100MB or 64MiB."),

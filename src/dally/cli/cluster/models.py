@@ -9,19 +9,11 @@ from typing import NamedTuple
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError
 from dally.perf.catalogue import Catalogue
 from dally.perf.profiles import ModelProfile, find_profile, load_profiles, shipped
-
-EXAMPLES = """Examples:
-
-  dally models --gpu v100
-
-  dally models --profiles measured --gpu h200
-
-  dally models --sources
-"""
 
 Value = str | int | float | None
 
@@ -35,6 +27,7 @@ class Column(NamedTuple):
     show: Callable[[ModelProfile], str]
 
 
+@examples("dally models --gpu v100", "dally models --profiles measured --gpu h200", "dally models --sources")
 def models(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     gpu: str = typer.Option("a100", metavar="TYPE", help="GPU type of the compute times: v100, a100, h100, h200."),

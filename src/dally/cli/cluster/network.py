@@ -1,12 +1,20 @@
-"""What commands that ask about the network share: reading presets, sizes and placements."""
+"""`dally networks`, and what commands about the network share: reading presets, sizes and placements."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from dally.cluster.links import Network
+import typer
+
+from dally.cli.commands import examples
+from dally.cli.output import print_table
+from dally.cluster.links import Links, Network
 from dally.cluster.network_spec import connect_topology, quiet, read_settings
+from dally.cluster.preset_sources import SOURCES
+from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
@@ -15,6 +23,39 @@ _UNITS = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
 }  # fmt: skip
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([A-Za-z]*)")
+
+
+@examples("dally networks", "dally networks --json")
+def networks(
+    as_json: bool = typer.Option(False, "--json", help="Print all their values as JSON instead of a table."),
+) -> None:
+    """List the networks that --network takes, with their figures and where these come from."""
+    if as_json:
+        typer.echo(json.dumps([_values(links) for links in PRESETS.values()], indent=2))
+        return
+    print_table(
+        ["network", "inside a machine", "NICs", "GB/s in all", "uplinks", "taken", "source"],
+        [_row(links) for links in PRESETS.values()],
+    )
+    typer.echo(
+        "GB/s (10^9 bytes) each direction, nominal. --set-network KEY=VALUE changes a value, --json lists them."
+    )
+
+
+def _values(links: Links) -> dict[str, Any]:
+    return {**links._asdict(), "source": SOURCES[links.name]}
+
+
+def _row(links: Links) -> list[str]:
+    return [
+        links.name,
+        f"{links.fabric}, {links.fabric_gbps:g} GB/s a GPU",
+        f"{links.nic_count} × {8 * links.nic_gbps:g} Gb/s",
+        f"{links.nic_count * links.nic_gbps:g}",
+        f"1:{links.oversubscription:g}",
+        f"{links.background:.0%}" if links.background else "",
+        SOURCES[links.name],
+    ]
 
 
 def read_network(cluster: str, network: str, settings: Sequence[str], congestion: str) -> Network:

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.model import Profile
 
-EXAMPLES = """Examples:
 
-  dally predict --model bert-large --cluster 4x16x8 --network normal --placement 4+4
-
-  dally predict --model gpt2-xl --profiles measured --gpu h200 --cluster 4x16x8 --network normal --placement 8+8
-
-  dally predict --compute-s 0.12 --bytes 1.3GB --cluster 4x16x8 --network slow --placement 8+8 --tier network
-"""
-
-
+@examples(
+    "dally predict --model bert-large --cluster 4x16x8 --network normal --placement 4+4",
+    "dally predict --model gpt2-xl --profiles measured --gpu h200 --cluster 4x16x8 --network normal"
+    " --placement 8+8",
+    "dally predict --compute-s 0.12 --bytes 1.3GB --cluster 4x16x8 --network slow --placement 8+8 --tier network",
+)
 def predict(
     model: str = typer.Option("", help="A name from `dally models`."),
     gpu: str = typer.Option("a100", metavar="TYPE", help="The GPU type whose times are taken."),

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import unknown
 from dally.model import INFINITY
 from dally.quotas.tree import DEFAULT, QueueNode, QueueTree
 
-EXAMPLES = (
-    "Example: dally queues queues.toml    dally queues clusterqueues.yaml --to toml --out queues.toml    "
-    "sacctmgr show assoc tree -P | dally queues /dev/stdin --json"
-)
 QUOTAS = ("guarantee", "limit", "lend_limit")
 
 
+@examples(
+    "dally queues queues.toml",
+    "dally queues clusterqueues.yaml --to toml --out queues.toml",
+    "sacctmgr show assoc tree -P | dally queues /dev/stdin --json",
+)
 def queues(
     file: Path = typer.Argument(
         help="queues.toml, Kueue's or KAI's YAML, or what sacctmgr show assoc -P or show qos -P prints."

@@ -1,38 +1,96 @@
-"""`dally actions`."""
+"""What operators do to jobs, machines and delay timers of a running scheduler, and the list of what they did."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any, Final
 
 import typer
 
-from dally.cli.live.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
-from dally.cli.output import print_table
-from dally.cli.plain_text import clock_time, plain
+from dally.cli.commands import examples
+from dally.cli.live.server_client import Server, queries_server, quoted
+from dally.cli.output import clock_time, plain, print_table
+from dally.errors import InputError
 
-EXAMPLES = """Examples:
+JOBS: Final = typer.Argument(..., metavar="JOB...", help="Their ids.")
+MACHINES: Final = typer.Argument(..., metavar="MACHINE...", help="Their names.")
+WHY: Final = typer.Option(
+    "", "--why", metavar="TEXT", help="Shown in the job's story and in `dally actions`. Operators must say it."
+)
 
-  dally actions
 
-  dally actions --job 42 --last 1000 --json
-"""
+def _print_done(actions: list[dict[str, Any]]) -> None:
+    """What was done, a line each."""
+    for one in actions:
+        target = f"Job {one['job_id']}" if one["job_id"] else one["machine"] or "Timers"
+        typer.echo(plain(f"{target}: {one['text']}."))
 
 
-def actions(
-    job: str = typer.Option(None, "--job", metavar="JOB", help="Only what was done to this job."),
-    machine: str = typer.Option(None, "--machine", metavar="NAME", help="Only what was done to this machine."),
-    last: int = typer.Option(20, "--last", metavar="N", min=1, max=1000, help="How many, the latest first."),
-    server: str = SERVER,
-    token_file: Path = TOKEN_FILE,
-    as_json: bool = AS_JSON,
-) -> None:
-    """Tell who held, released, cancelled, drained or put first what, when and why."""
-    found = Server(server, token_file).get("actions", job_id=job, machine=machine, limit=last)
-    if as_json:
-        print_json(found)
-        return
-    if not found["actions"]:
-        typer.echo("Nobody has done anything to a job or a machine by hand.")
+def _act(server: Server, kind: str, names: list[str], verb: str, **body: Any) -> list[Any]:
+    """Do it to each of these jobs or nodes in turn."""
+    return [server.post(f"{kind}/{quoted(name)}/{verb}", body) for name in names]
+
+
+@examples(
+    'dally hold 42 --why "maintenance of rack 3"',
+    'dally hold 42 43 --why "waits for its data" --json',
+)
+@queries_server(_print_done)
+def hold(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
+    """Keep jobs from running until they are released; those that run are stopped as if preempted."""
+    return _act(server, "jobs", jobs, "hold", why=why)
+
+
+@examples('dally release 42 --why "rack 3 is back"')
+@queries_server(_print_done)
+def release(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
+    """Let jobs run again that `dally hold` or the dashboard put on hold."""
+    return _act(server, "jobs", jobs, "release", why=why)
+
+
+@examples(
+    'dally priority 42 --why "a deadline on Friday"',
+    'dally priority 42 --back --why "the deadline has passed"',
+)
+@queries_server(_print_done)
+def priority(
+    server: Server,
+    jobs: list[str] = JOBS,
+    why: str = WHY,
+    back: bool = typer.Option(False, "--back", help="Put them back in their place in the queue."),
+) -> Any:
+    """Put jobs first in the queue: they come before all others that wait."""
+    return _act(server, "jobs", jobs, "priority", first=not back, why=why)
+
+
+@examples('dally drain rack0-m0 --why "new fans"')
+@queries_server(_print_done)
+def drain(server: Server, machines: list[str] = MACHINES, why: str = WHY) -> Any:
+    """Let what runs on machines go on, and start nothing new there."""
+    return _act(server, "nodes", machines, "drain", why=why)
+
+
+@examples('dally resume rack0-m0 --why "fans are in"')
+@queries_server(_print_done)
+def resume(server: Server, machines: list[str] = MACHINES, why: str = WHY) -> Any:
+    """Let machines take jobs again."""
+    return _act(server, "nodes", machines, "resume", why=why)
+
+
+def _print_cancelled(jobs: list[dict[str, Any]]) -> None:
+    for job in jobs:
+        typer.echo(f"Job {plain(job['job_id'])} was told to end.")
+
+
+@examples("dally cancel 42", 'dally cancel 42 43 44 --why "no longer needed" --json')
+@queries_server(_print_cancelled)
+def cancel(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
+    """End jobs, whether they wait or run; those that run get SIGTERM and time to save."""
+    return [server.delete(f"jobs/{quoted(job)}", why=why or None) for job in jobs]
+
+
+def _print_actions(result: dict[str, Any]) -> None:
+    if not result["actions"]:
+        typer.echo("No job or machine has been acted on by hand.")
         return
     rows = [
         [
@@ -40,8 +98,88 @@ def actions(
             plain(f"job {row['job_id']}" if row["job_id"] else row["machine"] or "timers"), plain(row["told"]),
             plain(row["why"]), plain(row["outcome"]),
         ]
-        for row in found["actions"]
+        for row in result["actions"]
     ]  # fmt: skip
     print_table(["when", "who", "whom", "what", "why", "came of it"], rows)
-    if found["total"] > len(rows):
-        typer.echo(f"{found['total'] - len(rows)} more: --last {min(1000, found['total'])}")
+    if result["total"] > len(rows):
+        typer.echo(f"{result['total'] - len(rows)} more: --last {min(1000, result['total'])}")
+
+
+@examples("dally actions", "dally actions --job 42 --last 1000 --json")
+@queries_server(_print_actions)
+def actions(
+    server: Server,
+    job: str = typer.Option(None, "--job", metavar="JOB", help="Only what was done to this job."),
+    machine: str = typer.Option(None, "--machine", metavar="NAME", help="Only what was done to this machine."),
+    last: int = typer.Option(20, "--last", metavar="N", min=1, max=1000, help="How many, the latest first."),
+) -> Any:
+    """List who held, released, cancelled, drained or put first what, when and why."""
+    return server.get("actions", job_id=job, machine=machine, limit=last)
+
+
+def _print_timers(result: Any) -> None:
+    if isinstance(result, list):
+        _print_done(result)
+        return
+    if not result["offers"] and not result["tuned"]:
+        typer.echo("No job is offered GPUs that it does not take.")
+    if result["offers"]:
+        tiers = list(result["offers"][0]["holds_out_s"])
+        rows = [
+            [
+                plain(one["job_id"]) or "all", str(one["gpus"]), plain(one["offered"]) or "nothing",
+                *(_seconds(one["holds_out_s"].get(tier)) for tier in tiers),
+            ]
+            for one in result["offers"]
+        ]  # fmt: skip
+        headings = ["job", "GPUs", "offered", *(plain(f"takes one {tier} after") for tier in tiers)]
+        print_table(headings, rows, numbers_from=3)
+    if result["holding"]:
+        rows = [
+            [plain(one["job_id"]), str(one["gpus"]), clock_time(one["next_s"]), plain(one["why"])]
+            for one in result["holding"]
+        ]
+        print_table(["job", "GPUs", "until", "why"], rows)
+    if result["tuned"]:
+        tiers = list(next(iter(result["tuned"].values())))
+        rows = [[gpus, *(_seconds(by_tier[tier]) for tier in tiers)] for gpus, by_tier in result["tuned"].items()]
+        print_table(["GPUs", *(plain(f"waits for closer than one {tier}") for tier in tiers)], rows, numbers_from=1)
+
+
+@examples(
+    "dally timers",
+    "dally timers --json",
+    'dally timers --job 42 --for 0 --why "any place will do"',
+    'dally timers --gpus 8 --for 600 --why "racks are half empty"',
+    'dally timers --gpus 8 --for policy --why "full again"',
+)
+@queries_server(_print_timers)
+def timers(
+    server: Server,
+    job: str = typer.Option("", "--job", metavar="JOB", help="Set this job's delay timer, from now on."),
+    gpus: int = typer.Option(
+        0, "--gpus", metavar="N", min=0, help="Set how long gangs of so many GPUs delay for a closer place."
+    ),
+    seconds: str = typer.Option(
+        "", "--for", metavar="SECONDS", help="So long: 0: they take any place, `policy`: as the policy has it."
+    ),
+    why: str = WHY,
+) -> Any:
+    """Show what each demand is offered, which jobs delay for a closer place, and until when; or set that."""
+    if not (job or gpus or seconds):
+        return server.get("timers")
+    if bool(job) == bool(gpus):
+        raise InputError("--job, --gpus: give one of them, with --for")
+    try:
+        delay_s = None if seconds == "policy" else float(seconds)
+    except ValueError:
+        raise InputError(f"--for {plain(seconds) or '(not given)'}: must be seconds, or policy") from None
+    body = {"seconds": delay_s, "why": why}
+    path = f"jobs/{quoted(job)}/patience" if job else "timers"
+    return [server.post(path, body if job else {"gpus": gpus, **body})]
+
+
+def _seconds(timer_s: float | None) -> str:
+    from dally.report.time_text import brief
+
+    return "never" if timer_s is None else brief(timer_s)

@@ -1,75 +1,37 @@
-"""`dally queue`."""
+"""`dally queue` and `dally submit`: jobs of a running scheduler, and when they start."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from dally.cli.live.eta_words import start_words
-from dally.cli.live.server_client import AS_JSON, SERVER, TOKEN_FILE, Server, print_json
-from dally.cli.output import print_table
-from dally.cli.plain_text import clock_time, plain
-
-EXAMPLES = """Examples:
-
-  dally queue
-
-  dally queue --eta
-
-  dally queue --state running --user alice
-
-  dally queue --state failed --limit 10 --json
-"""
+from dally.cli.commands import examples
+from dally.cli.live.server_client import Server, queries_server
+from dally.cli.output import clock_time, plain, print_table
+from dally.errors import InputError
 
 
-def queue(
-    state: str = typer.Option(
-        None, metavar="NAME", help="waiting, held, starting, running, stopping; or finished, failed, cancelled.  "
-        "[default: all that have not ended]",
-    ),
-    user: str = typer.Option(None, metavar="NAME", help="Only jobs of this user."),
-    limit: int = typer.Option(1000, metavar="N", min=1, help="At most so many jobs."),
-    eta: bool = typer.Option(False, "--eta", help="Also when those who wait will start, 80 times of 100."),
-    server: str = SERVER,
-    token_file: Path = TOKEN_FILE,
-    as_json: bool = AS_JSON,
-) -> None:  # fmt: skip
-    """List who waits, in which order, why and until when; and who runs where."""
-    asked = Server(server, token_file)
-    found = asked.jobs(limit, state=state, user=user)
-    starts = {one["job_id"]: one for one in asked.get("outlook")["etas"]} if eta else {}
-    if as_json:
-        if eta:
-            found["etas"] = starts
-        print_json(found)
-        return
-    jobs = found["jobs"]
+def _print_queue(result: dict[str, Any]) -> None:
+    jobs, etas = result["jobs"], result.get("etas")
     if not jobs:
         typer.echo("No jobs.")
         return
-    head = [
-        "place",
-        "job",
-        "name",
-        "user",
-        "GPUs",
-        "state",
-        "since",
-        *(["starts"] if eta else []),
-        "where, or why not",
-    ]
-    print_table(head, [_row(job, starts if eta else None) for job in jobs])
-    if found["total"] > len(jobs):
-        typer.echo(f"{found['total'] - len(jobs)} more; --limit shows them.")
+    headings = ["place", "job", "name", "user", "GPUs", "state", "since"]
+    print_table(
+        [*headings, *([] if etas is None else ["starts"]), "where, or why not"], [_row(job, etas) for job in jobs]
+    )
+    if result["total"] > len(jobs):
+        typer.echo(f"{result['total'] - len(jobs)} more; --limit shows them.")
 
 
-def _row(job: dict[str, Any], starts: dict[str, Any] | None) -> list[str]:
+def _row(job: dict[str, Any], etas: dict[str, Any] | None) -> list[str]:
     place = "" if job["place"] is None else str(job["place"])
-    words = [job["job_id"], job["name"], job["user"], str(job["gpus"]), job["state"], clock_time(job["since_s"])]
-    told = [] if starts is None else [start_words(starts[job["job_id"]]) if job["job_id"] in starts else ""]
-    return [place, *(plain(word) for word in words), *told, plain(_where(job))]
+    cells = [job["job_id"], job["name"], job["user"], str(job["gpus"]), job["state"], clock_time(job["since_s"])]
+    starts = [] if etas is None else [start_text(etas[job["job_id"]]) if job["job_id"] in etas else ""]
+    return [place, *map(plain, cells), *starts, plain(_where(job))]
 
 
 def _where(job: dict[str, Any]) -> str:
@@ -80,3 +42,114 @@ def _where(job: dict[str, Any]) -> str:
         return f"{shown} ({job['tier']})" + (f", slowdown {slow:.2f}" if slow and slow > 1.005 else "")
     then = f", until {clock_time(job['next_s'])}" if job["next_s"] is not None else ""
     return f"{job['why']}{then}"
+
+
+@examples(
+    "dally queue",
+    "dally queue --eta",
+    "dally queue --state running --user alice",
+    "dally queue --state failed --limit 10 --json",
+)
+@queries_server(_print_queue)
+def queue(
+    server: Server,
+    state: str = typer.Option(
+        None, metavar="NAME", help="waiting, held, starting, running, stopping; or finished, failed, cancelled.  "
+        "[default: all that have not ended]",
+    ),
+    user: str = typer.Option(None, metavar="NAME", help="Only jobs of this user."),
+    limit: int = typer.Option(1000, metavar="N", min=1, help="At most so many jobs."),
+    eta: bool = typer.Option(False, "--eta", help="Also when jobs that wait will start, 80 times of 100."),
+) -> Any:  # fmt: skip
+    """List which jobs wait, in which order, why and until when; and which run where."""
+    result = server.jobs(limit, state=state, user=user)
+    etas = {"etas": {one["job_id"]: one for one in server.get("outlook")["etas"]}} if eta else {}
+    return {**result, **etas}
+
+
+def _print_submitted(result: dict[str, Any]) -> None:
+    if "starts_now" in result:  # --preview
+        typer.echo("\n".join(eta_lines(result)))
+    else:
+        typer.echo(f"Submitted job {plain(result['job_id'])}.")
+
+
+@examples(
+    "dally submit --gpus 8 -- sleep 60",
+    "dally submit --gpus 16 --model gpt2-xl --expected 7200 -- python train.py",
+    "dally submit --gpus 64 --expected 3600 --preview",
+)
+@queries_server(_print_submitted)
+def submit(
+    server: Server,
+    command: list[str] = typer.Argument(None, help="What to run, after `--`; without: --expected of nothing."),
+    gpus: int = typer.Option(..., "--gpus", "-g", metavar="N", min=1, help="GPUs that it needs all at once."),
+    name: str = typer.Option("", metavar="TEXT", help="What to call it.  [default: the command]"),
+    model: str = typer.Option("", metavar="NAME", help="What it trains, as in `dally models`."),
+    expected: float = typer.Option(None, metavar="SECONDS", help="How long it runs, as far as you know."),
+    limit: float = typer.Option(None, metavar="SECONDS", help="How long it runs at most."),
+    checkpoint_every: float = typer.Option(None, metavar="SECONDS", help="Between two of its checkpoints."),
+    user: str = typer.Option("", metavar="NAME", help="For whom.  [default: you]"),
+    account: str = typer.Option("", metavar="NAME", help="Who pays."),
+    folder: Path = typer.Option(None, metavar="DIR", help="Where the command runs.  [default: here]"),
+    preview: bool = typer.Option(False, "--preview", help="Only say when and where it would start."),
+) -> Any:
+    """Submit a job to the running scheduler, or ask what it would get."""
+    if not command and expected is None:
+        raise InputError("give a command after `--`, or --expected for a job that only takes time")
+    body: dict[str, Any] = {
+        "gpus": gpus, "command": command or [], "name": name or (os.path.basename(command[0]) if command else ""),
+        "model": model, "expected_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
+        "user": user or ("" if server.token else _me()), "account": account,
+        "folder": os.path.abspath(folder or "."),
+    }  # fmt: skip
+    return server.post("preview" if preview else "jobs", body)
+
+
+def _me() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a name for us
+        return ""
+
+
+def start_text(eta: dict[str, Any]) -> str:
+    """When it starts: now, between two times, or after one."""
+    if eta["starts_now"]:
+        return "now"
+    if eta["high_s"] is None:
+        return f"after {clock_time(eta['low_s'])}"
+    return f"{clock_time(eta['low_s'])} to {clock_time(eta['high_s'])}"
+
+
+def eta_lines(eta: dict[str, Any]) -> list[str]:
+    """The estimate in a few lines."""
+    middle = f", about {clock_time(eta['middle_s'])}" if eta["middle_s"] is not None else ""
+    if eta["starts_now"]:
+        lines = ["Starts now."]
+    else:
+        lines = [f"Starts {start_text(eta)} ({eta['confidence']:.0%}){middle}; from {eta['futures']} futures."]
+    there = [one for one in eta["tiers"] if one["chance"] > 0.0]
+    if there:
+        lines.append(f"Where: {', '.join(_chance(one) for one in there)}.")
+    free = [one for one in eta["tiers"] if one["now"] is not None]
+    if free and not eta["starts_now"]:
+        best = min(free, key=lambda one: float(one["now"]))
+        worth = _worth(eta["pays_from_s"])
+        lines.append(f"Free now: one {plain(best['tier'])}, slowdown {best['now']:.2f}; {worth}.")
+    if eta["gpus_now"]:
+        lines.append(f"With {eta['gpus_now']} GPUs it would start now.")
+    return lines
+
+
+def _chance(one: dict[str, Any]) -> str:
+    slow = "" if one["slowdown"] is None else f" (slowdown {one['slowdown']:.2f})"
+    return f"one {plain(one['tier'])} {one['chance']:.0%}{slow}"
+
+
+def _worth(pays_from_s: float | None) -> str:
+    if pays_from_s is None:
+        return "waiting brings nothing closer"
+    return f"waiting is sooner done from {pays_from_s / 60.0:.0f} min of work on"

@@ -1,16 +1,18 @@
-"""How commands ask a `dally serve`: with the standard library alone, so that any install of Dally can."""
+"""How commands query a `dally serve`: with the standard library alone, so that any install of Dally can."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import typer
 
-from dally.cli.plain_text import plain
+from dally.cli.commands import Command, shared_options
+from dally.cli.output import plain
 from dally.errors import InputError
 from dally.input_file import read_text
 
@@ -33,6 +35,17 @@ TOKEN_FILE: Final = typer.Option(
 AS_JSON: Final = typer.Option(False, "--json", help="Print JSON instead of text.")
 
 
+def queries_server(show: Callable[[Any], None]) -> Callable[[Command], Command]:
+    """Give a command the options above in place of `server`; what it returns is printed by `show`, or as JSON."""
+
+    def use(command: Command, shared: dict[str, Any], own: dict[str, Any]) -> None:
+        result = command(server=Server(shared["server"], shared["token_file"]), **own)
+        print_json(result) if shared["as_json"] else show(result)
+
+    options = {"server": (str, SERVER), "token_file": (Path, TOKEN_FILE), "as_json": (bool, AS_JSON)}
+    return shared_options("server", options, use)
+
+
 class Server:
     """A server, and the token to show it."""
 
@@ -41,34 +54,33 @@ class Server:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"--server {plain(url)}: must be an address as {USUAL_SERVER}")
         self._url = url.rstrip("/")
-        told = os.environ.get("DALLY_TOKEN", "") if token_file is None else read_text(token_file)
-        self.token = told.strip()
+        text = os.environ.get("DALLY_TOKEN", "") if token_file is None else read_text(token_file)
+        self.token = text.strip()
         if not (self.token.isascii() and self.token.isprintable()):
             raise InputError(f"{token_file or 'DALLY_TOKEN'}: holds no token")
         self._opener = _opener(parts.hostname in LOOPBACK)
 
-    def get(self, path: str, **asked: Any) -> Any:
+    def get(self, path: str, **query: Any) -> Any:
         """What the server answers to a question; None leaves a filter out."""
-        return self._ask("GET", _with(path, asked))
+        return self._ask("GET", _with(path, query))
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """What it answers to something new."""
         return self._ask("POST", path, json.dumps(body).encode())
 
-    def delete(self, path: str, **asked: Any) -> Any:
+    def delete(self, path: str, **query: Any) -> Any:
         """What it answers when something is to go."""
-        return self._ask("DELETE", _with(path, asked))
+        return self._ask("DELETE", _with(path, query))
 
     def jobs(self, most: int, **filters: str | None) -> dict[str, Any]:
         """Jobs of as many pages as it takes, and how many there are."""
-        found: dict[str, Any] = self.get("jobs", limit=min(most, PAGE), **filters)
-        while len(found["jobs"]) < min(most, found["total"]):
-            count = len(found["jobs"])
+        result: dict[str, Any] = self.get("jobs", limit=min(most, PAGE), **filters)
+        while (count := len(result["jobs"])) < min(most, result["total"]):
             more = self.get("jobs", offset=count, limit=min(most - count, PAGE), **filters)["jobs"]
             if not more:
                 break
-            found["jobs"] += more
-        return found
+            result["jobs"] += more
+        return result
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
         from urllib.error import HTTPError
@@ -97,18 +109,18 @@ class Server:
 
     def _refused(self, status: int, content: bytes) -> InputError:
         try:
-            said = json.loads(content)["detail"]
+            detail = json.loads(content)["detail"]
         except (ValueError, TypeError, KeyError):
-            said = "Not Found"
-        if said == "Not Found":  # by whoever answers there, not by us: we say what
+            detail = "Not Found"
+        if detail == "Not Found":  # by whoever answers there, not by us: we say what
             return InputError(f"{self._url}: is not a Dally server: it answers {status}")
         hint = "; give one with --token-file or DALLY_TOKEN" if status == 401 else ""
-        return InputError(f"{plain(str(said))}{hint}")
+        return InputError(f"{plain(str(detail))}{hint}")
 
 
-def _with(path: str, asked: dict[str, Any]) -> str:
-    words = urlencode({name: value for name, value in asked.items() if value is not None})
-    return f"{path}?{words}" if words else path
+def _with(path: str, query: dict[str, Any]) -> str:
+    text = urlencode({name: value for name, value in query.items() if value is not None})
+    return f"{path}?{text}" if text else path
 
 
 def _opener(nearby: bool) -> OpenerDirector:
@@ -138,6 +150,6 @@ def quoted(job: str) -> str:
     return quote(job, safe="")
 
 
-def print_json(found: Any) -> None:
+def print_json(result: Any) -> None:
     """For scripts. What is not ASCII is escaped, terminal escapes among it."""
-    typer.echo(json.dumps(found, indent=2))
+    typer.echo(json.dumps(result, indent=2))

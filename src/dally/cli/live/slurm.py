@@ -1,4 +1,4 @@
-"""`dally slurm`."""
+"""Get Slurm ready for Dally, and back."""
 
 from __future__ import annotations
 
@@ -9,31 +9,24 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dally.cli.commands import group, in_group
 from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.live.backends.slurm.slurm_backend import SlurmBackend
     from dally.live.backends.slurm.submit_plugin import Change
 
-SETUP_EXAMPLES = """Examples:
-
-  dally slurm setup --dry-run
-
-  dally slurm setup --partition gpu --user dally
-
-  dally slurm setup --undo
-"""
-HOSTS_EXAMPLES = """Examples:
-
-  dally slurm hosts
-
-  dally slurm hosts --per-gpu > hosts.$SLURM_JOB_ID
-"""
 CONF = typer.Option(None, metavar="FILE", help="slurm.conf.  [default: $SLURM_CONF, or what scontrol says]")
-app = typer.Typer(help="Get Slurm ready for Dally, and back.", no_args_is_help=True)
+app = group(__doc__)
 
 
-@app.command("setup", epilog=SETUP_EXAMPLES)
+@in_group(
+    app,
+    "setup",
+    "dally slurm setup --dry-run",
+    "dally slurm setup --partition gpu --user dally",
+    "dally slurm setup --undo",
+)
 def setup(
     conf: Path = CONF,
     partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Whose jobs Dally starts.  [all]"),
@@ -86,7 +79,7 @@ def _carry_out(backend: SlurmBackend, wanted: list[Change], undo: bool) -> list[
     return done
 
 
-@app.command("hosts", epilog=HOSTS_EXAMPLES)
+@in_group(app, "hosts", "dally slurm hosts", "dally slurm hosts --per-gpu > hosts.$SLURM_JOB_ID")
 def hosts(
     per_gpu: bool = typer.Option(False, "--per-gpu", help="Each machine as often as the job has GPUs there."),
     job: str = typer.Option(None, metavar="ID", help="The job.  [default: $SLURM_JOB_ID, the one this runs in]"),

@@ -1,4 +1,4 @@
-"""`dally token`."""
+"""Say who may ask the scheduler for what."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import typer
 
+from dally.cli.commands import group, in_group
 from dally.cli.live.server_client import AS_JSON, print_json
-from dally.cli.output import print_table
-from dally.cli.plain_text import clock_time, plain
+from dally.cli.output import clock_time, plain, print_table
 from dally.errors import InputError
 
-app = typer.Typer(no_args_is_help=True, help="Say who may ask the scheduler for what.")
+app = group(__doc__)
 
 CONFIG: Final = typer.Option(None, "--config", metavar="FILE", help="dally.toml, as `dally serve` has it.")
 FOLDER: Final = typer.Option(
@@ -22,15 +22,12 @@ FOLDER: Final = typer.Option(
 STORE: Final = typer.Option(None, "--store", metavar="URL", help="The database.  [default: SQLite in --folder]")
 
 
-@app.command(
-    epilog="""Examples:
-
-  dally token add me --role operator
-
-  dally token add alice --role user --user alice
-
-  dally token add grafana --role viewer --json
-"""
+@in_group(
+    app,
+    "add",
+    "dally token add me --role operator",
+    "dally token add alice --role user --user alice",
+    "dally token add grafana --role viewer --json",
 )
 def add(
     name: str = typer.Argument(..., help="What to call it."),
@@ -54,38 +51,24 @@ def add(
         typer.echo(text)
 
 
-@app.command(
-    "list",
-    epilog="""Examples:
-
-  dally token list
-
-  dally token list --json
-""",
-)
+@in_group(app, "list", "dally token list", "dally token list --json")
 def listed(config: Path = CONFIG, folder: Path = FOLDER, store: str = STORE, as_json: bool = AS_JSON) -> None:
     """List the tokens: names and roles, as they themselves are not kept."""
     from dally.web.tokens import tokens
 
     with _Opened(config, folder, store) as opened:
-        found = tokens(opened)
+        every = tokens(opened)
     if as_json:
-        print_json(
-            [{"name": one.name, "role": one.role, "user": one.user, "created_s": one.created_s} for one in found]
-        )
-    elif not found:
+        fields = ("name", "role", "user", "created_s")
+        print_json([{field: getattr(one, field) for field in fields} for one in every])
+    elif not every:
         typer.echo("No tokens.")
     else:
-        rows = [[plain(one.name), one.role, plain(one.user), clock_time(one.created_s)] for one in found]
+        rows = [[plain(one.name), one.role, plain(one.user), clock_time(one.created_s)] for one in every]
         print_table(["name", "role", "user", "made"], rows)
 
 
-@app.command(
-    epilog="""Examples:
-
-  dally token remove alice
-"""
-)
+@in_group(app, "remove", "dally token remove alice")
 def remove(
     name: str = typer.Argument(..., help="What it is called."),
     config: Path = CONFIG,
@@ -110,9 +93,9 @@ class _Opened:
         from dally.live.config import Config, read_config
         from dally.live.store import open_store
 
-        told: dict[str, Any] = {"folder": folder, "store": store}
+        options: dict[str, Any] = {"folder": folder, "store": store}
         base = read_config(config) if config is not None else Config()
-        chosen = replace(base, **{name: value for name, value in told.items() if value})
+        chosen = replace(base, **{name: value for name, value in options.items() if value})
         if not chosen.store and make:
             chosen.make_folder()
         elif not chosen.store and not (chosen.folder / "dally.db").exists():

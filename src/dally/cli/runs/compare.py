@@ -13,10 +13,10 @@ import typer
 
 from dally.benchmark.cells import cell_loads, check_traces
 from dally.benchmark.tables_page import shared_folder
+from dally.cli.commands import examples
 from dally.cli.output import print_parts, print_table
-from dally.cli.runs import many
-from dally.cli.runs.given import Given, require, takes_scenario
-from dally.cli.runs.scenario_options import flag_of, option
+from dally.cli.runs.batch import REPLICATIONS, Batch, end, makes_runs, names, open_store
+from dally.cli.runs.scenario_options import ScenarioOptions, flag_of, option, require, takes_scenario
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Contest, compare_rows, unfinished
@@ -29,19 +29,6 @@ from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.compared_runs import comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen, both_forms
 from dally.sweep.replications import replicated
-from dally.sweep.workers import Workers
-
-EXAMPLES = """Examples:
-
-  dally compare --trace jobs.csv --cluster 4x16x8 --network slow --policies fifo-backfill,las,dally
-
-  dally compare --trace a.csv --trace b.csv --cluster lab.toml --policies all --seeds 1,2,3 --out compared
-
-  dally compare --trace sacct.txt --format sacct --zone Europe/Paris --cluster topology.conf --failure-rate 0.01
-
-  dally compare --workloads venus80,batch32 --network slow,congested --policies dally,dally:migration=off
-"""
-
 
 # What the workloads of the benchmark settle themselves, and how they do.
 OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC"}
@@ -66,9 +53,18 @@ class Comparison(NamedTuple):
     replications: int = 1
 
 
+@examples(
+    "dally compare --trace jobs.csv --cluster 4x16x8 --network slow --policies fifo-backfill,las,dally",
+    "dally compare --trace a.csv --trace b.csv --cluster lab.toml --policies all --seeds 1,2,3 --out compared",
+    "dally compare --trace sacct.txt --format sacct --zone Europe/Paris --cluster topology.conf"
+    " --failure-rate 0.01",
+    "dally compare --workloads venus80,batch32 --network slow,congested --policies dally,dally:migration=off",
+)
 @takes_scenario(without=SEVERAL)
+@makes_runs
 def compare(
-    given: Given,
+    options: ScenarioOptions,
+    batch: Batch,
     traces: list[str] = typer.Argument(None, metavar="TRACE", help="The same as --trace.", show_default=False),
     trace: list[str] = option("trace", more="Give it again for several workloads."),
     network: str = option("network", "links of the cluster file; of --workloads: slow", metavar="NAME,…"),
@@ -78,7 +74,7 @@ def compare(
         help="Names from `dally policies` or FILE.py:Class, with settings if need be.",
     ),
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
-    replications: int = many.REPLICATIONS,
+    replications: int = REPLICATIONS,
     shared: Path = typer.Option(
         None, metavar="DIR", help="Where the traces of --workloads lie.  [default: $DALLY_SHARED or ../shared]"
     ),
@@ -90,37 +86,33 @@ def compare(
         help="With --out: also write report.html about all runs and about each.  [default: report]",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
-    jobs: int = many.JOBS,
-    engine: str = many.ENGINE,
-    address: str = many.ADDRESS,
-    progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Run many policies on the same workloads side by side, and say which is best at what."""
     trace = [*(traces or []), *(trace or [])]
     if report and not out:
         raise InputError("--report: say where with --out DIR")
     chosen = both_forms(policies)
-    base = given.scenario()
-    cells = many.names(workloads)
+    base = options.scenario()
+    cells = names(workloads)
     comparison = Comparison(
         base,
         chosen,
         baseline_of(baseline, chosen),
-        many.names(network) if network else [base.network or ("slow" if cells else "")],
-        given.seeds([base.seed]),
+        names(network) if network else [base.network or ("slow" if cells else "")],
+        options.seeds([base.seed]),
         trace or ([base.trace] if base.trace and not cells else []),
         cells,
         shared,
         replications,
     )
-    check_workloads(comparison, given)
+    check_workloads(comparison, options)
     pages = report is not False
-    outcome = make_runs(comparison, out, pages, many.workers_of(engine, address, jobs), progress)
+    outcome = make_runs(comparison, out, pages, batch)
     tell(outcome, comparison.baseline, out, pages, as_json)
-    many.end(outcome)
+    end(outcome)
 
 
-def check_workloads(comparison: Comparison, given: Given) -> None:
+def check_workloads(comparison: Comparison, options: ScenarioOptions) -> None:
     """InputError if there is nothing to run, or an option says what the benchmark's workloads settle."""
     if not comparison.traces and not comparison.workloads:
         raise InputError("--trace or --workloads is missing; see `dally compare --help`")
@@ -128,13 +120,11 @@ def check_workloads(comparison: Comparison, given: Given) -> None:
         require(comparison.base, "compare", "cluster")
         return
     for name in OF_TRACES:
-        if name in given.values:
+        if name in options.values:
             raise InputError(f"{flag_of(name)}: workloads of --workloads bring their own; it is for a --trace")
 
 
-def make_runs(
-    comparison: Comparison, out: Path | None, report: bool, workers: Workers, progress: bool | None
-) -> Outcome:
+def make_runs(comparison: Comparison, out: Path | None, report: bool, batch: Batch) -> Outcome:
     """Carry out the runs of the comparison; `out` keeps them, with a page each if there is to be a report."""
     base, networks, chosen, seeds = comparison.base, comparison.networks, comparison.policies, comparison.seeds
     for name in filter(None, networks):
@@ -142,12 +132,12 @@ def make_runs(
     where = comparison.shared or shared_folder()
     check_traces(comparison.workloads, where)
     runs = comparison_runs(trace_loads(comparison.traces, base.cluster, seeds), networks, chosen, base)
-    with tempfile.TemporaryDirectory() as temporary, many.open_store(out) as store:
+    with tempfile.TemporaryDirectory() as temporary, open_store(out) as store:
         loads = cell_loads(comparison.workloads, seeds, where, (out or Path(temporary)) / "traces")
         runs += comparison_runs(loads, networks, chosen, replace(base, **OF_TRACES))
         if out:
             runs = with_folders(runs, out / "runs", report)
-        return many.run_many(replicated(runs, comparison.replications), workers, store, progress)
+        return batch.run(replicated(runs, comparison.replications), store)
 
 
 def tell(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:

@@ -6,19 +6,14 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.commands import examples
+from dally.cli.runs.batch import Batch, end, workers_of
 from dally.cli.runs.compare import Comparison, make_runs, tell
-from dally.cli.runs.many import end, workers_of
 from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
-EXAMPLES = """Examples:
-
-  dally demo
-
-  dally demo --out /tmp/demo
-"""
 RECIPE = "venus-like"
 ASK = Ask(seed=1, jobs=1500, load=0.9, gpus=144)
 CLUSTER = "3x6x8"
@@ -30,6 +25,7 @@ POLICIES = (
 )  # fmt: skip
 
 
+@examples("dally demo", "dally demo --out /tmp/demo")
 def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where to leave the report.")) -> None:
     """Compare twelve policies on a synthetic workload, three seeds each, and leave a report to open."""
     prepare_folder(out)
@@ -45,6 +41,6 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
         traces=[str(trace)],
         replications=1,  # it is to be done within seconds
     )
-    outcome = make_runs(comparison, out, True, workers_of("local", "", 0), None)
+    outcome = make_runs(comparison, out, True, Batch(workers_of("local", "", 0)))
     tell(outcome, BASELINE, out, True, False)
     end(outcome)

@@ -8,11 +8,10 @@ from typing import Any
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.policies.declaration import NamedPolicy
 from dally.policies.registry import all_policies
-
-EXAMPLES = "Example: dally policies --json"
 
 
 def shown(value: float | int | str | bool) -> str:
@@ -22,6 +21,7 @@ def shown(value: float | int | str | bool) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
+@examples("dally policies --json")
 def policies(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:

@@ -1,22 +1,26 @@
-"""What a scenario takes on the command line, said once for every command that makes runs."""
+"""The options of a scenario, said once for every command that makes runs, and the scenario that they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
+from dally.cli.commands import Command, shared_options
+from dally.cli.runs.batch import whole_numbers
+from dally.cluster.network_spec import read_settings
+from dally.errors import InputError
 from dally.policies.registry import USUAL_POLICY
-from dally.runs.scenario import Scenario
+from dally.runs.going_on import saved_scenario
+from dally.runs.scenario import Scenario, read_scenario
+from dally.runs.world import merge
 
-WORKED_OUT = ("digests",)  # fields that no option sets: they follow from the files
 
-
-class Taken(NamedTuple):
+class Option(NamedTuple):
     """An option: its names, its help, the type of its value, and what goes without it."""
 
     flags: tuple[str, ...]
@@ -28,101 +32,103 @@ class Taken(NamedTuple):
     def described(self, default: object, usual: str, more: str) -> str:
         """The help text, what the command adds to it, and what holds if the option is not given."""
         text = f"{self.help} {more}".strip()
-        said = usual or self.usual or _shown(default)
-        return f"{text}  [default: {said}]" if said else text
+        shown = usual or self.usual or _shown(default)
+        return f"{text}  [default: {shown}]" if shown else text
 
 
 # By field of Scenario, in the order of help texts; `scenario` and `seeds` stand for several values of them.
-OPTIONS: dict[str, Taken] = {
-    "trace": Taken(
+OPTIONS: dict[str, Option] = {
+    "trace": Option(
         ("--trace",),
         "Jobs: csv with job_id, submit_s, gpus, duration_s, or another format of docs/formats.md.",
         "FILE",
     ),
-    "cluster": Taken(
+    "cluster": Option(
         ("--cluster", "--topology"),
         "RxMxG (racks x machines x GPUs, e.g. 4x16x8; MxG and PxRxMxG work too) or a topology file of "
         "docs/formats.md, such as topology.conf with gres.conf beside it.",
         "RxMxG|FILE",
     ),
-    "policy": Taken(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual=USUAL_POLICY),
-    "settings": Taken(("--set",), "Set a parameter of the policy.", "KEY=VALUE", list[str]),
-    "scenario": Taken(
+    "policy": Option(("--policy",), "A name from `dally policies` or FILE.py:Class.", "NAME", usual=USUAL_POLICY),
+    "settings": Option(("--set",), "Set a parameter of the policy.", "KEY=VALUE", list[str]),
+    "scenario": Option(
         ("--scenario",), "Start from the scenario.toml that a run left; other options change it.", "FILE", Path
     ),
-    "snapshot": Taken(
+    "snapshot": Option(
         ("--from",),
         "Go on from where `dally simulate --snapshot` saved a run: --policy, --set and --until may be others.",
         "FILE",
     ),
-    "seed": Taken(("--seed",), "Seed of everything drawn at random.", "N", int),
-    "seeds": Taken(("--seeds",), "Several seeds: every run once with each.", "N,…", usual="that of --seed"),
-    "network": Taken(
+    "seed": Option(("--seed",), "Seed of everything drawn at random.", "N", int),
+    "seeds": Option(("--seeds",), "Several seeds: every run once with each.", "N,…", usual="that of --seed"),
+    "network": Option(
         ("--network",),
         "How fast links are: fast, normal, slow, congested, a100-nvswitch-8x200g and others.",
         "NAME",
         usual="links of the cluster file, if it states any",
     ),
-    "network_settings": Taken(("--set-network",), "Override one value of the network.", "KEY=VALUE", list[str]),
-    "congestion": Taken(
+    "network_settings": Option(("--set-network",), "Override one value of the network.", "KEY=VALUE", list[str]),
+    "congestion": Option(
         ("--congestion",), "Background load on every link above the machine: a share, or TIER=SHARE,…", "SHARE"
     ),
-    "network_at": Taken(
+    "network_at": Option(
         ("--network-at",),
         "From that moment on, links above the machine have this share of their bandwidth: 43200=0.5,129600=1.",
         "SECONDS=SHARE,…",
     ),
-    "mix": Taken(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
-    "gpu": Taken(("--gpu",), "GPU type of the models' times.", "TYPE"),
-    "profiles": Taken(("--profiles",), "Models of your own, in TOML; measured: those measured on an H200.", "FILE"),
-    "queues": Taken(
+    "mix": Option(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
+    "gpu": Option(("--gpu",), "GPU type of the models' times.", "TYPE"),
+    "profiles": Option(
+        ("--profiles",), "Models of your own, in TOML; measured: those measured on an H200.", "FILE"
+    ),
+    "queues": Option(
         ("--queues",),
         "Teams and what they are due: queues.toml, Kueue, KAI or Slurm associations (docs/queues.md).",
         "FILE",
     ),
-    "gpu_speeds": Taken(
+    "gpu_speeds": Option(
         ("--gpu-speeds",), "Speeds of GPU types against an A100, where profiles do not say.", "TYPE=SPEED,…"
     ),
-    "past": Taken(("--past",), "Earlier jobs, as a trace: predictors learn from them before the run.", "FILE"),
-    "trace_format": Taken(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
-    "strict": Taken(
+    "past": Option(("--past",), "Earlier jobs, as a trace: predictors learn from them before the run.", "FILE"),
+    "trace_format": Option(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
+    "strict": Option(
         ("--strict",), "Refuse a trace with rows that cannot be used, instead of counting them.", kind=bool
     ),
-    "zone": Taken(("--zone",), "Time zone of local times in the trace, as Asia/Shanghai.", "ZONE"),
-    "durations": Taken(
+    "zone": Option(("--zone",), "Time zone of local times in the trace, as Asia/Shanghai.", "ZONE"),
+    "durations": Option(
         ("--durations",),
         "What durations in the trace are: times at the closest placement, alone (closest), or times where and "
         "beside whom the trace says that jobs ran (recorded).",
         "closest|recorded",
     ),
-    "skip_impossible": Taken(
+    "skip_impossible": Option(
         ("--skip-impossible",), "Leave out, and count, jobs larger than the cluster.", kind=bool
     ),
-    "until_s": Taken(("--until",), "Stop the clock then, on the trace's own clock.", "SECONDS", float),
-    "restart_s": Taken(
+    "until_s": Option(("--until",), "Stop the clock then, on the trace's own clock.", "SECONDS", float),
+    "restart_s": Option(
         ("--restart-s",), "What a gang that lost its GPUs needs before it works again.", "SECONDS", float
     ),
-    "restart_per_gpu_s": Taken(("--restart-per-gpu-s",), "The same, per GPU of the gang.", "SECONDS", float),
-    "checkpoint_every_s": Taken(
+    "restart_per_gpu_s": Option(("--restart-per-gpu-s",), "The same, per GPU of the gang.", "SECONDS", float),
+    "checkpoint_every_s": Option(
         ("--checkpoint-every",),
         "Work between checkpoints: what a machine failure undoes.",
         "SECONDS",
         float,
         "it undoes nothing",
     ),
-    "jitter": Taken(
+    "jitter": Option(
         ("--jitter",),
         "Number of a replication: restarts take up to 1 µs more or less, which shows what chance moves.",
         "N",
         int,
     ),
-    "failures": Taken(
+    "failures": Option(
         ("--failures",),
         "Machine outages: csv with machine, fail_s, repair_s; or InfiniteHBD's fault trace.",
         "FILE",
     ),
-    "failure_rate": Taken(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
-    "repair_s": Taken(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
+    "failure_rate": Option(("--failure-rate",), "Random failures per machine and day.", "RATE", float),
+    "repair_s": Option(("--repair-s",), "Until a machine that failed at random is back.", "SECONDS", float),
 }
 # What the shell offers for a value; imported when it asks and not at every start.
 COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
@@ -140,12 +146,12 @@ def option(name: str, usual: str = "", more: str = "", metavar: str = "", hidden
 
     A command may say what else goes without it, add a sentence, and take values of another form.
     """
-    taken = OPTIONS[name]
+    declared = OPTIONS[name]
     return typer.Option(
-        [] if taken.kind == list[str] else None,
-        *taken.flags,
-        help=taken.described(DEFAULTS.get(name), usual, more),
-        metavar=metavar or taken.metavar,
+        [] if declared.kind == list[str] else None,
+        *declared.flags,
+        help=declared.described(DEFAULTS.get(name), usual, more),
+        metavar=metavar or declared.metavar,
         hidden=hidden,
         autocompletion=_completion(name),
     )
@@ -178,3 +184,89 @@ def _shown(default: object) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return str(default) if isinstance(default, (int, str)) else ""
+
+
+@dataclass(frozen=True)
+class ScenarioOptions:
+    """What the command line states of a scenario."""
+
+    values: dict[str, Any] = field(default_factory=dict)  # by field, set.KEY or network.KEY
+    start: Path | None = None  # --scenario
+    listed: str | None = None  # --seeds
+
+    def with_trace(self, name: str) -> ScenarioOptions:
+        """The same with that trace, which stands on the command line without its option; empty: none does."""
+        if name and "trace" in self.values:
+            raise InputError(f"{name} and {flag_of('trace')} {self.values['trace']}: give one of them")
+        return replace(self, values={**self.values, "trace": name}) if name else self
+
+    def scenario(self) -> Scenario:
+        """The scenario of --scenario, or an empty one, with what is given in its place."""
+        if "snapshot" in self.values:
+            return with_values(saved_scenario(Path(self.values["snapshot"])), self.values)
+        base = read_scenario(self.start) if self.start else Scenario(trace="", cluster="", policy=USUAL_POLICY)
+        return with_values(base, self.values)
+
+    def seeds(self, usual: Sequence[int]) -> list[int]:
+        """Those of --seeds, or the one of --seed, or the usual ones."""
+        if self.listed is not None:
+            return whole_numbers("--seeds", self.listed)
+        return [self.values["seed"]] if "seed" in self.values else list(usual)
+
+
+def with_values(base: Scenario, values: Mapping[str, Any]) -> Scenario:
+    """The scenario with these values; digests of files that it no longer reads are dropped."""
+    chosen = merge(base, values)
+    if not base.digests:
+        return chosen  # its files are looked at when it is run
+    named = chosen.files()
+    return replace(chosen, digests={name: digest for name, digest in base.digests.items() if name in named})
+
+
+def require(scenario: Scenario, command: str, *names: str) -> None:
+    """InputError if one of these fields is empty."""
+    for name in names:
+        if not getattr(scenario, name):
+            raise InputError(f"{flag_of(name)} is missing; see `dally {command} --help`")
+
+
+def takes_scenario(
+    without: Mapping[str, str] | None = None, usual: Mapping[str, str] | None = None
+) -> Callable[[Command], Command]:
+    """Give a command all options of a scenario in place of `options`.
+
+    An option that the command declares itself is its own. `without` says why it has no use for others: to
+    give one of those is an error that says so. `usual` says what goes without an option where that is special.
+    """
+    missing, usual = without or {}, usual or {}
+
+    def use(command: Command, shared: dict[str, Any], own: dict[str, Any]) -> None:
+        stated = {name: value for name, value in shared.items() if value not in (None, [])}
+        for name in stated:
+            if name in missing:
+                raise InputError(f"{flag_of(name)}: {missing[name]}")
+        command(options=stated_options(stated), **own)
+
+    every = {
+        name: (declared.kind, option(name, usual.get(name, ""), hidden=name in missing))
+        for name, declared in OPTIONS.items()
+    }
+    return shared_options("options", every, use, first=True)
+
+
+def stated_options(stated: Mapping[str, Any]) -> ScenarioOptions:
+    """The options that were stated, checked against each other."""
+    for one, other in (("seed", "seeds"), ("failures", "failure_rate")):
+        if one in stated and other in stated:
+            pair = f"{flag_of(one)} {stated[one]} and {flag_of(other)} {stated[other]}"
+            raise InputError(f"{pair}: give one of them")
+    if "snapshot" in stated and "scenario" in stated:
+        raise InputError("--from and --scenario: give one of them; a snapshot has a scenario of its own")
+    if "failures" in stated and "repair_s" in stated:
+        raise InputError(f"--repair-s {stated['repair_s']:g}: the file of --failures says when machines are back")
+    values = dict(stated)
+    start, listed = values.pop("scenario", None), values.pop("seeds", None)
+    for name, table in (("settings", "set"), ("network_settings", "network")):
+        texts = values.pop(name, [])
+        values |= {f"{table}.{key}": text for key, text in read_settings(flag_of(name), texts).items()}
+    return ScenarioOptions(values, start, listed)

@@ -9,8 +9,10 @@ from time import perf_counter
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_parts, print_table
-from dally.cli.runs.given import Given, require, takes_scenario
+from dally.cli.runs.batch import PROGRESS
+from dally.cli.runs.scenario_options import ScenarioOptions, require, takes_scenario
 from dally.errors import InputError
 from dally.report.run_summary import summary_table
 from dally.report.share_tables import sharing_lines
@@ -19,28 +21,21 @@ from dally.runs.execute import execute
 from dally.runs.going_on import Keep
 from dally.sweep.progress import bar_of_run
 
-EXAMPLES = """Examples:
-
-  dally simulate jobs.csv --cluster 4x16x8 --policy fifo-backfill
-
-  dally simulate --trace jobs.csv.gz --cluster lab.toml --policy las --set lease_s=1800 --out run1
-
-  dally simulate --trace jobs.csv --cluster 4x16x8 --network slow --congestion 0.5
-
-  dally simulate --trace jobs.csv --cluster 4x16x8 --failure-rate 0.01 --checkpoint-every 1800 --seed 7
-
-  dally simulate --scenario run1/scenario.toml --json
-
-  dally simulate --trace jobs.csv --cluster 4x16x8 --snapshot noon.snapshot --snapshot-at 43200
-
-  dally simulate --from noon.snapshot --policy srtf --out from-noon
-"""
 MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer runs say --report
 
 
+@examples(
+    "dally simulate jobs.csv --cluster 4x16x8 --policy fifo-backfill",
+    "dally simulate --trace jobs.csv.gz --cluster lab.toml --policy las --set lease_s=1800 --out run1",
+    "dally simulate --trace jobs.csv --cluster 4x16x8 --network slow --congestion 0.5",
+    "dally simulate --trace jobs.csv --cluster 4x16x8 --failure-rate 0.01 --checkpoint-every 1800 --seed 7",
+    "dally simulate --scenario run1/scenario.toml --json",
+    "dally simulate --trace jobs.csv --cluster 4x16x8 --snapshot noon.snapshot --snapshot-at 43200",
+    "dally simulate --from noon.snapshot --policy srtf --out from-noon",
+)
 @takes_scenario(without={"seeds": "one run has one seed: --seed; `dally compare` and `dally sweep` make many"})
 def simulate(
-    given: Given,
+    options: ScenarioOptions,
     jobs: str = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False),
     out: Path = typer.Option(
         None, metavar="DIR",
@@ -57,14 +52,12 @@ def simulate(
         None, "--snapshot-at", metavar="SECONDS", help="When to save it, on the trace's own clock."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
-    progress: bool = typer.Option(
-        None, "--progress/--no-progress", help="Show a progress bar.  [default: if stderr is a terminal]"
-    ),
+    progress: bool = PROGRESS,
 ) -> None:  # fmt: skip
     """Run a trace on a cluster under a policy, and say how it went."""
     began = perf_counter()
     gc.disable()  # all that a run makes lives to its end: looking for garbage in it finds none, ever slower
-    chosen = given.with_trace(jobs).scenario()
+    chosen = options.with_trace(jobs).scenario()
     if report and not out:
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
-from dally.cli.runs import many
-from dally.cli.runs.given import Given, takes_scenario
-from dally.cli.runs.scenario_options import flag_of
+from dally.cli.runs.batch import Batch, end, makes_runs, open_store
+from dally.cli.runs.scenario_options import ScenarioOptions, flag_of, takes_scenario
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Entry, by_label, contest_of, unfinished, with_figures
 from dally.metrics.importance import importances
@@ -23,22 +23,20 @@ from dally.runs.scenario import read_scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.plan import Plan, read_plan
 
-EXAMPLES = """Examples:
 
-  dally sweep plan.toml --out swept
-
-  dally sweep --trace jobs.csv --cluster 4x16x8 --network slow --vary policy=las,dally
-  --vary lease_s=600:7200:log --samples 50 --out swept
-
-  dally sweep --scenario run1/scenario.toml --vary failure_rate=0,0.01,0.1 --seeds 1,2,3 --out swept
-"""
-
-
+@examples(
+    "dally sweep plan.toml --out swept",
+    "dally sweep --trace jobs.csv --cluster 4x16x8 --network slow --vary policy=las,dally"
+    " --vary lease_s=600:7200:log --samples 50 --out swept",
+    "dally sweep --scenario run1/scenario.toml --vary failure_rate=0,0.01,0.1 --seeds 1,2,3 --out swept",
+)
 @takes_scenario(
     without={"snapshot": "a sweep varies what a saved run has settled; `dally compare --from` takes one"}
 )
+@makes_runs
 def sweep(
-    given: Given,
+    options: ScenarioOptions,
+    batch: Batch,
     plan: Path = typer.Argument(None, help="A TOML file with [base], [grid] and [random]."),
     vary: list[str] = typer.Option(
         [], metavar="NAME=VALUES",
@@ -54,44 +52,40 @@ def sweep(
     sort: str = typer.Option("jct_mean_s", metavar="COLUMN", help="Best is lowest in this; -COLUMN: highest."),
     top: int = typer.Option(10, min=1, help="How many of the best to print."),
     as_json: bool = typer.Option(False, "--json", help="Print a row per run as JSON instead of a table."),
-    jobs: int = many.JOBS,
-    engine: str = many.ENGINE,
-    address: str = many.ADDRESS,
-    progress: bool = many.PROGRESS,
 ) -> None:  # fmt: skip
     """Try many parameters: every combination of a grid, and random samples. Resumes where it was stopped."""
-    wanted = planned(read_plan(plan) if plan else Plan(), given, vary, samples)
-    wanted.seed = wanted.seed if sample_seed is None else sample_seed
+    chosen = planned(read_plan(plan) if plan else Plan(), options, vary, samples)
+    chosen.seed = chosen.seed if sample_seed is None else sample_seed
     if sort.removeprefix("-") not in KEYS:
         raise unknown("column", sort.removeprefix("-"), KEYS)
-    runs = wanted.runs()
-    with many.open_store(out) as store:
+    runs = chosen.runs()
+    with open_store(out) as store:
         if keep_runs:
             runs = with_folders(runs, out / "runs")
-        outcome = many.run_many(runs, many.workers_of(engine, address, jobs), store, progress)
+        outcome = batch.run(runs, store)
     rows = outcome.rows
     if as_json:
         typer.echo(json.dumps({"rows": rows, "failures": outcome.failures}, indent=2))
     elif rows:
-        names = [name for name in [*wanted.grid, *wanted.random] if name != "seed"]
+        names = [name for name in [*chosen.grid, *chosen.random] if name != "seed"]
         print_best(rows, names, sort, top)
         tell_importances(rows, names, sort.removeprefix("-"))
         for line in unfinished(rows, *names, "seed"):
             typer.echo(line)
         typer.echo(f"{len(rows)} of {len(runs)} runs in {out / 'results.parquet'}")
-    many.end(outcome)
+    end(outcome)
 
 
-def planned(plan: Plan, given: Given, vary: list[str], samples: int | None) -> Plan:
+def planned(plan: Plan, options: ScenarioOptions, vary: list[str], samples: int | None) -> Plan:
     """The plan with what the command line says; InputError if that is at odds with itself."""
-    if given.start:
-        plan.start = read_scenario(given.start)
-    for name, value in given.values.items():
+    if options.start:
+        plan.start = read_scenario(options.start)
+    for name, value in options.values.items():
         plan.fix(name, value)
     varied = [plan.vary(text) for text in vary]
-    if given.listed is not None:
-        plan.vary(f"seed={','.join(map(str, given.seeds([])))}")
-    flags = {name: flag_of(name) for name in given.values} | ({"seed": "--seeds"} if given.listed else {})
+    if options.listed is not None:
+        plan.vary(f"seed={','.join(map(str, options.seeds([])))}")
+    flags = {name: flag_of(name) for name in options.values} | ({"seed": "--seeds"} if options.listed else {})
     for name in varied:
         if name in flags:
             raise InputError(f"{flags[name]} and --vary {name}: give one of them")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError
 from dally.report.time_text import span
@@ -15,18 +16,13 @@ from dally.report.time_text import span
 if TYPE_CHECKING:
     from dally.traces.generate import Workload
 
-EXAMPLES = """Examples:
 
-  dally trace generate --list
-
-  dally trace generate venus-like --jobs 2000 --load 0.9 --cluster 10x8x8 --seed 7 --out jobs.csv
-
-  dally trace generate philly-like --days 14 --out fortnight.csv.gz --json
-
-  dally trace generate venus-like --jobs 2000 --users 95 --teams 12 --out teams.csv
-"""
-
-
+@examples(
+    "dally trace generate --list",
+    "dally trace generate venus-like --jobs 2000 --load 0.9 --cluster 10x8x8 --seed 7 --out jobs.csv",
+    "dally trace generate philly-like --days 14 --out fortnight.csv.gz --json",
+    "dally trace generate venus-like --jobs 2000 --users 95 --teams 12 --out teams.csv",
+)
 def generate(
     recipe: str = typer.Argument(None, help="A name from --list."),
     out: Path = typer.Option(None, metavar="FILE", help="The trace to write: .csv, or .csv.gz."),

@@ -6,35 +6,31 @@ from pathlib import Path
 
 import typer
 
-from dally.cli.trace.trace_options import FORMAT, STRICT, ZONE
+from dally.cli.commands import examples
+from dally.cli.trace.trace_options import TraceOptions, reads_trace
 from dally.errors import InputError
 
-EXAMPLES = """Examples:
 
-  dally learn --trace last-month.csv --out learned.json
-
-  dally simulate --trace jobs.csv --cluster 4x16x8 --policy dally --set learned=learned.json
-"""
-
-
+@examples(
+    "dally learn --trace last-month.csv --out learned.json",
+    "dally simulate --trace jobs.csv --cluster 4x16x8 --policy dally --set learned=learned.json",
+)
+@reads_trace
 def learn(
+    options: TraceOptions,
     trace: Path = typer.Option(..., metavar="FILE", help="Jobs that have run, in any format of docs/formats.md."),
     out: Path = typer.Option(..., metavar="FILE", help="Where to write what was learnt."),
     forget: float = typer.Option(
         0.03, metavar="SHARE", min=0.0, max=1.0, help="What a user's class forgets with each job, as --set forget."
     ),
-    trace_format: str = FORMAT,
-    strict: bool = STRICT,
-    zone: str = ZONE,
 ) -> None:
     """Learn from history how long jobs run, for `dally` to begin with: --set learned=FILE."""
     from dally.policies.prediction.hazard import HazardTable
     from dally.policies.prediction.learned import ended_jobs, table_text
     from dally.policies.prediction.learned import learn as fill
-    from dally.traces import read_history
     from dally.whole_file import write_whole
 
-    history = read_history(trace, trace_format, strict, zone)
+    history = options.history(trace)
     if history.length == "iterations":
         raise InputError(f"{trace}: iterations: how long its jobs ran is not known; give duration_s or compute_s")
     table = HazardTable(forget=forget)

@@ -8,41 +8,37 @@ from typing import Any
 
 import typer
 
+from dally.cli.commands import examples
 from dally.cli.output import print_table
-from dally.cli.trace.trace_options import FILE, FORMAT, STRICT, ZONE
+from dally.cli.trace.trace_options import FILE, TraceOptions, reads_trace
 from dally.cluster.spec import read_topology
 from dally.report.time_text import span
-from dally.traces import read_history
 from dally.traces.rows import told
 from dally.traces.statistics import statistics
 from dally.traces.times import Clock
 
-EXAMPLES = """Examples:
-
-  dally trace stats jobs.csv --cluster 10x8x8
-
-  dally trace stats accounting.txt --zone Europe/Berlin --plot accounting.svg
-
-  dally trace stats cluster_job_log --json
-"""
 BLOCKS = " ▏▎▍▌▋▊▉█"
 STEPS = "▁▂▃▄▅▆▇█"
 BAR_WIDTH = 24  # characters
 
 
+@examples(
+    "dally trace stats jobs.csv --cluster 10x8x8",
+    "dally trace stats accounting.txt --zone Europe/Berlin --plot accounting.svg",
+    "dally trace stats cluster_job_log --json",
+)
+@reads_trace
 def stats(
+    options: TraceOptions,
     file: Path = FILE,
     cluster: str = typer.Option(None, help="RxMxG or a topology file: how much the trace loads it."),
     plot: Path = typer.Option(None, metavar="FILE", help="Draw sizes, durations and arrivals: .svg or .png."),
     as_json: bool = typer.Option(False, "--json", help="Print the figures as JSON."),
-    trace_format: str = FORMAT,
-    strict: bool = STRICT,
-    zone: str = ZONE,
 ) -> None:
     """Say what a trace holds: sizes, durations, arrivals, GPU-hours, load."""
     gpus = read_topology(cluster).total_gpus() if cluster else None
-    history = read_history(file, trace_format, strict, zone)
-    figures = statistics(history, Clock(zone), gpus)
+    history = options.history(file)
+    figures = statistics(history, Clock(options.zone), gpus)
     if plot:
         from dally.report.trace_plot import draw_trace
 

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
+from dally.cli.commands import Command, shared_options
 from dally.errors import InputError, Interrupted, unknown
 from dally.parsed_text import whole_64
 from dally.sweep.batch import Outcome, carry_out
@@ -20,7 +21,6 @@ from dally.sweep.store import Store
 from dally.sweep.workers import Workers
 
 ENGINES = ("local", "ray")
-# Options of all these commands.
 JOBS = typer.Option(
     0, "--jobs", metavar="N", min=0, help="Runs at a time.  [default: one per core]", show_default=False
 )
@@ -45,11 +45,11 @@ def listed(usual: Iterable[str], flag: str, about: str) -> Any:
     return typer.Option(",".join(usual), flag, metavar="NAME,…", help=shown, show_default=False)
 
 
-def workers_of(name: str, address: str, jobs: int) -> Workers:
+def workers_of(engine: str, address: str, jobs: int) -> Workers:
     """The engine that `--engine`, `--address` and `--jobs` ask for."""
-    if name not in ENGINES:
-        raise unknown("engine", name, ENGINES)
-    if name == "ray":
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if engine == "ray":
         from dally.sweep.workers.ray import RayWorkers
 
         return RayWorkers(address, jobs)
@@ -60,19 +60,41 @@ def workers_of(name: str, address: str, jobs: int) -> Workers:
     return LocalWorkers(jobs)
 
 
-def run_many(runs: list[Run], engine: Workers, store: Store | None, progress: bool | None) -> Outcome:
-    """The runs, made under one live display. Interrupted: says what is kept. InputError: it stopped them all."""
-    with bar_of_runs(progress) as report:
-        try:
-            outcome = carry_out(runs, engine, store, report)
-        except KeyboardInterrupt:
-            if store is None:
-                raise Interrupted("nothing was written") from None
-            kept = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
-            raise Interrupted(f"{kept}: the same command goes on from there") from None
-    if outcome.bad_input and not outcome.rows:
-        raise InputError(outcome.bad_input)
-    return outcome
+class Batch(NamedTuple):
+    """Where many runs are made, and whether a display shows how far they are."""
+
+    workers: Workers
+    progress: bool | None = None  # None: if stderr is a terminal
+
+    def run(self, runs: list[Run], store: Store | None) -> Outcome:
+        """The runs, made. Interrupted: says what is kept. InputError: it stopped them all."""
+        with bar_of_runs(self.progress) as report:
+            try:
+                outcome = carry_out(runs, self.workers, store, report)
+            except KeyboardInterrupt:
+                if store is None:
+                    raise Interrupted("nothing was written") from None
+                finished = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
+                raise Interrupted(f"{finished}: the same command goes on from there") from None
+        if outcome.bad_input and not outcome.rows:
+            raise InputError(outcome.bad_input)
+        return outcome
+
+
+def makes_runs(command: Command) -> Command:
+    """Give a command the options of all that make many runs in place of `batch`."""
+    options = {
+        "jobs": (int, JOBS),
+        "engine": (str, ENGINE),
+        "address": (str, ADDRESS),
+        "progress": (bool, PROGRESS),
+    }
+    return shared_options("batch", options, _use)(command)
+
+
+def _use(command: Command, shared: dict[str, Any], own: dict[str, Any]) -> None:
+    progress = shared.pop("progress")
+    command(batch=Batch(workers_of(**shared), progress), **own)
 
 
 def end(outcome: Outcome) -> None:
@@ -99,10 +121,10 @@ def open_store(out: Path | None) -> Iterator[Store | None]:
 def whole_numbers(option: str, text: str) -> list[int]:
     """The numbers of 1,2,3 in their order, each once."""
     try:
-        found = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} {text}: must be whole numbers separated by commas") from None
-    return list(dict.fromkeys(whole_64(option, number) for number in found))
+    return list(dict.fromkeys(whole_64(option, number) for number in numbers))
 
 
 def names(text: str) -> list[str]:
