@@ -187,12 +187,12 @@ class Job:
     """
 
     __slots__ = (
-        "account", "allocation", "comm_rate", "comm_s", "compute_s", "duration_s", "finish_s", "first", "gpu_type",
-        "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s", "migrations",
-        "model", "name", "overhead_s", "partition", "patient_until_s", "placed_s", "predicted_s", "preemptions",
-        "priority", "qos", "queue", "rate", "renewals", "restart_due_s", "saved_comm_s", "saved_compute_s",
-        "saved_work_s", "since_s", "slot", "slot_class", "start_s", "status", "stays", "submit_s", "tier", "user",
-        "work_s",
+        "account", "allocation", "comm_rate", "comm_s", "compute_s", "delay_until_s", "duration_s", "finish_s",
+        "gpu_type", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s",
+        "migrations", "model", "name", "non_preemptible", "overhead_s", "partition", "placed_s", "predicted_s",
+        "preemptions", "prioritized", "priority", "qos", "queue", "rate", "renewals", "restart_due_s",
+        "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "slot_class", "start_s", "status",
+        "submit_s", "tier", "user", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -224,9 +224,9 @@ class Job:
         self.gpu_type: str = ""  # types of GPU it accepts, with | between them; empty: any
         self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
-        self.first: bool = False  # an operator put it first in line
-        self.patient_until_s: float = NEVER  # from then on it takes any place, an operator says; NEVER: nobody did
-        self.stays: bool = False  # while it runs nobody can stop or move it: its GPUs are simply taken
+        self.prioritized: bool = False  # override: it comes before all jobs that are not
+        self.delay_until_s: float = NEVER  # override: from then on it takes any place; NEVER: none
+        self.non_preemptible: bool = False  # while it runs it can be neither preempted nor moved
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING

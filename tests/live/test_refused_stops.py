@@ -213,8 +213,8 @@ def test_what_may_be_stopped_again_is(tmp_path: Path) -> None:
     short = bench.submit(8, 20.0)
     bench.go_on(100.0)
     job = bench.scheduler.roster.jobs[long]
-    assert (bench.books(), job.stays) == ({long: "running", short: "waiting"}, True)
+    assert (bench.books(), job.non_preemptible) == ({long: "running", short: "waiting"}, True)
     assert bench.scheduler.roster.stays == {long: NOT_OURS}
     bench.backend.jobs[long] = replace(bench.backend.jobs[long], managed=True)
     bench.go_on(30.0)
-    assert (bench.states()[short], job.stays) == (base.FINISHED, False)
+    assert (bench.states()[short], job.non_preemptible) == (base.FINISHED, False)

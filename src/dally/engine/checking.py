@@ -10,7 +10,7 @@ from dally.cluster.capacity import Cluster
 from dally.errors import PolicyError
 from dally.model import RUNNING, WAITING, Action, Allocation, Job, Migrate, Start
 
-STAYS: Final = "it cannot be stopped"
+NON_PREEMPTIBLE: Final = "it cannot be stopped"
 
 
 def check(cluster: Cluster, action: Action) -> str:
@@ -25,7 +25,7 @@ def check(cluster: Cluster, action: Action) -> str:
         raise PolicyError(f"{job!r} was preempted or migrated but does not run")
     if isinstance(action, Migrate):
         _check_place(cluster, job, action.allocation, job.allocation)
-    return STAYS if job.stays else ""
+    return NON_PREEMPTIBLE if job.non_preemptible else ""
 
 
 def _check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Allocation | None) -> None:

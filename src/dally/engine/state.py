@@ -231,21 +231,21 @@ class State:
             self.log.add(now, HOLD, job.index, -1, None)
             self._tell(events.WITHDRAWN, job, now)
 
-    def instruct(self, job: Job, first: bool, patient_until_s: float, now: float) -> None:
-        """What an operator says of the job: whether it is first in line, and how long it holds out."""
-        if first == job.first and patient_until_s == job.patient_until_s:
+    def override(self, job: Job, prioritized: bool, delay_until_s: float, now: float) -> None:
+        """An operator's overrides: whether the job comes first, and until when it declines farther places."""
+        if prioritized == job.prioritized and delay_until_s == job.delay_until_s:
             return
-        job.first = first
-        job.patient_until_s = patient_until_s
+        job.prioritized = prioritized
+        job.delay_until_s = delay_until_s
         if job.status == WAITING:
             self.queue.rerank(job, self._order.key(job, now), self._order.tie(job))
         if job.status != PENDING:
             self._tell(events.OVERRIDDEN, job, now)
 
-    def let_stay(self, job: Job, stays: bool, now: float) -> None:
-        """Whether nobody can stop the job while it runs, as far as is known from now on."""
-        if stays != job.stays:
-            job.stays = stays
+    def set_non_preemptible(self, job: Job, non_preemptible: bool, now: float) -> None:
+        """Whether the job can be preempted while it runs, as far as is known from now on."""
+        if non_preemptible != job.non_preemptible:
+            job.non_preemptible = non_preemptible
             if job.status == RUNNING:
                 self._tell(events.PREEMPTIBILITY, job, now)
 
@@ -425,7 +425,7 @@ class State:
         key = self._order.key(job, now)
         tie = self._order.tie(job)
         self.queue.add(job, key, tie)
-        if job.first:
+        if job.prioritized:
             key, tie = self.queue.key(job), self.queue.tie(job)
         self.log.decisions.add_rank(now, WAITS, job, key, tie)
         self._tell(events.QUEUED, job, now)

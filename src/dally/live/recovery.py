@@ -39,8 +39,8 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
             left_out.add(job, told)
             continue
         lease_end_s = job.lease_end_s
-        job.first = job.job_id in overrides.of(FIRST)
-        job.patient_until_s = overrides.patient_until_s(job.job_id)
+        job.prioritized = job.job_id in overrides.of(FIRST)
+        job.delay_until_s = overrides.patient_until_s(job.job_id)
         roster.enter(job, told)
         allocation = roster.allocation(row["placement"] or {})
         if row["status"] == "running" and allocation is not None and _is_free(state, allocation):

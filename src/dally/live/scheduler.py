@@ -124,7 +124,7 @@ class Scheduler:
         for job_id in sorted(said | self._instructed):
             job = self.roster.jobs.get(job_id)
             if job is not None:
-                self.state.instruct(job, job_id in overrides.of(FIRST), overrides.patient_until_s(job_id), now)
+                self.state.override(job, job_id in overrides.of(FIRST), overrides.patient_until_s(job_id), now)
         self._instructed = said
         timers_s = overrides.timers_s()
         for gpus in sorted(timers_s.keys() | self._timers_s.keys()):

@@ -170,7 +170,7 @@ def _line(
         held_by="" if held is None else held.who,
         first_by=overrides.author(FIRST, job.job_id),
         patient_by=overrides.author(PATIENCE, job.job_id),
-        patient_until_s=clock.wall_s(job.patient_until_s) if job.patient_until_s >= 0.0 else None,
+        patient_until_s=clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
         stays=roster.stays.get(job.job_id, "") if running else "",
     )
 

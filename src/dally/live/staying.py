@@ -24,4 +24,4 @@ def note_staying(state: State, roster: Roster, now: float) -> None:
             roster.stays[job.job_id] = KEPT
         elif told.placement and closed.issuperset(told.placement):
             roster.stays[job.job_id] = NO_GAIN
-        state.let_stay(job, job.job_id in roster.stays, now)
+        state.set_non_preemptible(job, job.job_id in roster.stays, now)

@@ -179,7 +179,7 @@ class ComposedPolicy(Policy):
         """The worst-ranked running job that may be preempted; not one that stays, or that an operator put first."""
         while True:
             worst = self.preemption.worst(self.order, now)
-            if worst is None or not (worst.first or worst.stays):
+            if worst is None or not (worst.prioritized or worst.non_preemptible):
                 return worst
             self.preemption.set_aside(worst)
             self._spared.append(worst)

@@ -20,8 +20,8 @@ WITHDRAWN: Final = 4
 RERATED: Final = 5  # its speed changed while it runs
 LEASE_ENDED: Final = 6  # its lease is over, and is renewed unless this pass preempts it
 PREEMPTION_FAILED: Final = 7  # it was to be preempted or migrated, and still has its GPUs
-OVERRIDDEN: Final = 8  # an operator's override changed: job.first, job.patient_until_s
-PREEMPTIBILITY: Final = 9  # a running job's job.stays changed
+OVERRIDDEN: Final = 8  # an operator's override changed: job.prioritized, job.delay_until_s
+PREEMPTIBILITY: Final = 9  # a running job's job.non_preemptible changed
 # Of machines and the network: `event.job` is None.
 MACHINE_FAILED: Final = 10  # event.machine went down; its jobs have been evicted
 MACHINE_REPAIRED: Final = 11  # event.machine is back, empty

@@ -57,7 +57,7 @@ class GandivaPolicy(ConsolidatingPolicy):
         if job is None:
             self._freed = self._freed or kind == events.MACHINE_REPAIRED
         elif kind == events.PREEMPTIBILITY:
-            self._freed = self._freed or not job.stays  # it may move from now on
+            self._freed = self._freed or not job.non_preemptible  # it may move from now on
         else:
             if kind in (events.STOPPED, events.PREEMPTION_FAILED):
                 self._freed = True
@@ -80,7 +80,7 @@ class GandivaPolicy(ConsolidatingPolicy):
             if job.tier <= closest:
                 del self._spread[int(job.index)]
                 continue
-            if job.stays:
+            if job.non_preemptible:
                 continue
             found = closer_place(job, cluster, closest)
             if found is not None:

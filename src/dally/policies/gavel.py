@@ -178,7 +178,7 @@ class GavelPolicy(Policy):
 
     def _may_stop(self, job: Job, now: float) -> bool:
         """Once it has worked for half a round where it is, or a long restart would never end; not if it stays."""
-        return not job.stays and self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
+        return not job.non_preemptible and self._works_from_s[int(job.index)] + 0.5 * self._round_s <= now
 
     def _ranked(self, now: float, queue: Queue, cluster: Cluster) -> list[Job]:
         """Jobs in the system, who lacks most first; ties by submission."""
@@ -197,7 +197,7 @@ class GavelPolicy(Policy):
 
 
 def _rank(row: tuple[float, int, Job]) -> tuple[int, float, int]:
-    return 0 if row[2].first else 1, row[0], row[1]
+    return 0 if row[2].prioritized else 1, row[0], row[1]
 
 
 def _largest_first(job: Job) -> int:

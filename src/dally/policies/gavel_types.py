@@ -279,4 +279,4 @@ class GavelOfTypes(GavelPolicy):
 
 
 def _rank(row: tuple[float, float, int, int, Turn]) -> tuple[int, float, float, int, int]:
-    return 0 if row[4].job.first else 1, row[0], row[1], row[2], row[3]
+    return 0 if row[4].job.prioritized else 1, row[0], row[1], row[2], row[3]

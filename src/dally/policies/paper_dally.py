@@ -79,7 +79,7 @@ class PaperDally(Policy):
             return
         kind = event.kind
         if kind == events.LEASE_ENDED:
-            if not job.stays:
+            if not job.non_preemptible:
                 self._ended[int(job.index)] = job
         elif kind in (events.STOPPED, events.PREEMPTION_FAILED):
             self._ended.pop(int(job.index), None)
@@ -147,13 +147,13 @@ class PaperDally(Policy):
     def _patience_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         """How long the job must have waited to take that tier, as an operator or its timers have it."""
         patience_s = self._delay.patience_s(cluster, tier, job.gpus, job.group, now)
-        if patience_s > 0.0 and job.patient_until_s >= 0.0:
-            return max(0.0, job.patient_until_s - job.lost_s) if job.patient_until_s > now else 0.0
+        if patience_s > 0.0 and job.delay_until_s >= 0.0:
+            return max(0.0, job.delay_until_s - job.lost_s) if job.delay_until_s > now else 0.0
         return patience_s
 
     def _key(self, job: Job, now: float) -> float:
         """The rank of one who runs."""
-        return -INFINITY if job.first else self.order.key(job, now)
+        return -INFINITY if job.prioritized else self.order.key(job, now)
 
     def _winner(self, now: float, queue: Queue, cluster: Cluster, contenders: list[Job]) -> tuple[Job | None, i64]:
         """The next job to start and its tier; those who defend their ended leases against it keep them.

@@ -129,7 +129,7 @@ class Queue:
             job.slot_class = group.number
             job.slot = len(group.jobs)
             group.jobs.append(job)
-        if job.first and key > -INFINITY:  # it comes before all others, and among such by its key
+        if job.prioritized and key > -INFINITY:  # it comes before all others, and among such by its key
             key, tie = -INFINITY, key
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
@@ -161,7 +161,7 @@ class Queue:
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
         group = self.class_of(job)
-        if job.first:
+        if job.prioritized:
             key, tie = -INFINITY, key
         told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
         group.heap.put(job.slot, key, tie)

@@ -28,9 +28,9 @@ class Ripeness:
 
     def put(self, job: Job, key: float, tie: float) -> None:
         """The job waits under that rank."""
-        if job.patient_until_s >= 0.0:
+        if job.delay_until_s >= 0.0:
             self._apart.put(job.slot, key, tie)
-        elif job.start_s < 0.0 and not job.first:
+        elif job.start_s < 0.0 and not job.prioritized:
             self._fresh.put(job.slot, key, tie)
         else:
             self._stopped.put(job.slot, key, tie)
@@ -50,7 +50,7 @@ class Ripeness:
             return found
         slot = -1 if found is None else found.slot
         for other in self._apart.items:
-            if patience_s > 0.0 and self._job(other).patient_until_s > now:
+            if patience_s > 0.0 and self._job(other).delay_until_s > now:
                 continue
             if slot < 0 or self._comes_first(other, slot):
                 slot = other
@@ -60,7 +60,7 @@ class Ripeness:
         """When the next of those whose patience an operator set takes any place; infinity: none will."""
         soonest = INFINITY
         for slot in self._apart.items:
-            until_s = self._job(slot).patient_until_s
+            until_s = self._job(slot).delay_until_s
             if now < until_s < soonest:
                 soonest = until_s
         return soonest

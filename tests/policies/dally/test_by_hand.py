@@ -115,7 +115,7 @@ def test_who_is_first_starts_farther_apart_where_no_rack_is_whole() -> None:
     case = Case(machines, jobs, [(0, 1.0, 90_000.0), (4, 1.0, 90_000.0)])
     simulation = case.simulation(build("dally"))
     gang = next(job for job in simulation.jobs if job.gpus == 32)
-    gang.first = True
+    gang.prioritized = True
     simulation.run(20_000.0)
     assert gang.start_s == 3000.0
 
@@ -126,7 +126,7 @@ def test_nothing_is_kept_for_a_gang_that_no_machines_could_hold() -> None:
     jobs = [(0.0, 8, 50.0), (150.0, 24, 100.0), *((160.0 + number, 1, 60.0) for number in range(20))]
     simulation = Case(machines, jobs, [(0, 100.0, 9000.0)]).simulation(build("dally"))
     gang = simulation.jobs[1]
-    gang.first, gang.group = True, 8
+    gang.prioritized, gang.group = True, 8
     simulation.run()
     assert [job.start_s for job in simulation.jobs[2:]] == [job.submit_s for job in simulation.jobs[2:]]
     assert gang.start_s == 9000.0

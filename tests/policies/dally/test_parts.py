@@ -186,7 +186,7 @@ def test_a_gang_moves_once_that_pays_for_its_restart() -> None:
     prices = Prices(busy.order.view, busy.limits)
     assert prices.excess(job) == pytest.approx(2.0, rel=1e-2)
     for stays, found in ((True, []), (False, [job])):
-        job.stays = stays
+        job.non_preemptible = stays
         assert by_what_they_lose({0: job}, NOW_S, busy.limits, prices, busy.order, Retries(0.0)) == found
     left_s = busy.order.left_s(job)
     move = better_place(job, NOW_S, cluster, busy.kept, busy.limits, prices, busy.order)

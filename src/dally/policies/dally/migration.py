@@ -18,7 +18,13 @@ def by_what_they_lose(
     """Gangs at work that run slower than they could, those who lose most GPU-seconds by it first."""
     rows: list[tuple[float, int]] = []
     for index, job in spread.items():
-        if job.stays or job.since_s > now or job.placed_s >= now or job.rate <= 0.0 or not retries.is_due(job, now):
+        if (
+            job.non_preemptible
+            or job.since_s > now
+            or job.placed_s >= now
+            or job.rate <= 0.0
+            or not retries.is_due(job, now)
+        ):
             continue
         excess = prices.excess(job)
         if excess > limits.least_excess:

@@ -33,7 +33,7 @@ class Patience:
         self._protected.pop(int(job.index), None)
         limits = self._limits
         end_s = job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s
-        if job.first:
+        if job.prioritized:
             self._ends.put(job.index, -INFINITY, end_s)
         else:
             self._ends.put(job.index, end_s, 0.0)

@@ -153,7 +153,7 @@ class Dally(Policy):
 
     def _rank(self, job: Job, now: float) -> float:
         """Against others; nobody takes from one whom an operator put first."""
-        return -INFINITY if job.first else self.ranks.key(job, now)
+        return -INFINITY if job.prioritized else self.ranks.key(job, now)
 
     def _started(self, job: Job, now: float) -> None:
         self._told = True
@@ -168,7 +168,7 @@ class Dally(Policy):
 
     def _enter(self, job: Job, now: float) -> None:
         """Into the books of those who may be preempted or moved, unless it stays."""
-        if not job.stays:
+        if not job.non_preemptible:
             hold_s = max(self.limits.least_hold_s, self.limits.hold * self._prices.restart_s(job))
             until_s = max(job.since_s + hold_s, self._patience.protected_until_s(job))
             self._books.add(job, self._rank(job, now), until_s)
@@ -207,7 +207,7 @@ class Dally(Policy):
         for moved in self.ranks.moved(now):
             job = moved.job
             if job.status == RUNNING:
-                self._books.rerank(job, -INFINITY if job.first else moved.rank)
+                self._books.rerank(job, -INFINITY if job.prioritized else moved.rank)
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, moved.rank, 0.0)
         self._prices.begin_pass()

@@ -37,7 +37,7 @@ def _taken(machine: i64, cluster: Cluster) -> i64:
     """GPUs of the machine that jobs have which stay."""
     gpus: i64 = 0
     for job in cluster.jobs_on[machine]:
-        if job.stays:
+        if job.non_preemptible:
             gpus += held(cluster.topology, job, 0, machine)
     return gpus
 

@@ -20,7 +20,7 @@ class Told(DelayOverrides):
 
     def waits(self, job: Job) -> None:
         """The job waits."""
-        if job.patient_until_s >= 0.0:
+        if job.delay_until_s >= 0.0:
             self._jobs[int(job.index)] = job
         else:
             self.leaves(job)
@@ -32,8 +32,8 @@ class Told(DelayOverrides):
 
     def until_s(self, job: Job) -> float:
         """Until when the job holds out; NEVER: nobody said."""
-        if job.patient_until_s >= 0.0:
-            return job.patient_until_s
+        if job.delay_until_s >= 0.0:
+            return job.delay_until_s
         wait_s = self.sizes.get(int(job.gpus), -1.0) if self.sizes else -1.0
         return job.lost_s + wait_s if wait_s >= 0.0 else NEVER
 

@@ -42,7 +42,7 @@ def claim(
             if free >= job.gpus and job.group == 1:
                 return Claim([])
             inside = _inside(cluster, tier, domain)
-            there = [row for row in inside if not row.job.stays and int(row.job.index) not in spared]
+            there = [row for row in inside if not row.job.non_preemptible and int(row.job.index) not in spared]
             losers, soon_s = _losers(job, free, there, pool, shares, team_of, now)
             if losers:
                 found.append((sum(float(loser.gpus) * (now - loser.placed_s) for loser in losers), losers))

@@ -211,7 +211,13 @@ class SharingPolicy(Desks):
                 self._moving = None
 
     def _best_move(self, job: Job, desk: Desk, now: float) -> MoveUp | None:
-        if job.stays or self.desk(job) is not desk or job.since_s > now or job.placed_s >= now or job.rate <= 0.0:
+        if (
+            job.non_preemptible
+            or self.desk(job) is not desk
+            or job.since_s > now
+            or job.placed_s >= now
+            or job.rate <= 0.0
+        ):
             return None
         open_to = [one for one in self._open_to(job) if one.pool is not desk.pool]
         allowed = [one for one in open_to if self._may_have(job, self._desk_at(desk.team, one.pool))]
@@ -226,7 +232,7 @@ class SharingPolicy(Desks):
             if team.written.budget is None or team.budget_left_gpu_s() > 0.0:
                 continue
             for job in self._running_of(team):
-                if not job.stays:
+                if not job.non_preemptible:
                     yield Preempt(job)
 
     def _can_pay(self, job: Job, desk: Desk, now: float) -> bool:

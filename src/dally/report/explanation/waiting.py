@@ -40,7 +40,7 @@ class Waiter(Protocol):
         ...
 
     @property
-    def patient_until_s(self) -> float:
+    def delay_until_s(self) -> float:
         """From when on it takes any place, an operator says; below 0: nobody did."""
         ...
 
@@ -128,8 +128,8 @@ class Reasons:
         timers_s = [float(seconds) for seconds in offer["timers_s"]]
         number = self._tiers.index(offer["tier"])
         until_s = job.lost_s + (timers_s[number - 1] if 0 < number <= len(timers_s) else 0.0)
-        if job.patient_until_s >= 0.0:  # an operator said so
-            until_s = job.patient_until_s
+        if job.delay_until_s >= 0.0:  # an operator said so
+            until_s = job.delay_until_s
         if now < until_s < INFINITY:
             return Why(f"{ahead}; holds out for closer than one {offer['tier']}", PATIENCE, until_s)
         if until_s == INFINITY:

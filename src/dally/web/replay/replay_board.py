@@ -24,7 +24,7 @@ class Waiting(NamedTuple):
     kind: int
     lost_s: float
     act: int
-    patient_until_s: float = NEVER  # of what operators said nothing is recorded
+    delay_until_s: float = NEVER  # of what operators said nothing is recorded
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ def crowds(draw: st.DrawFn) -> Case:
     return Case([((f"r{number % 2}",), 4) for number in range(4)], found, costs=Costs(5.0, 1.0, 0.0))
 
 
-def say(simulation: Simulation, job: Job, first: bool, patient_until_s: float = NEVER) -> None:
+def say(simulation: Simulation, job: Job, first: bool, delay_until_s: float = NEVER) -> None:
     """An operator says so now, and the policy has its say at once."""
-    simulation.state.instruct(job, first, patient_until_s, simulation.now)
+    simulation.state.override(job, first, delay_until_s, simulation.now)
     simulation.happen([], simulation.now)
 
 
@@ -61,7 +61,7 @@ def test_nobody_who_asks_for_the_same_overtakes_the_first_in_line(name: str) -> 
         simulation = case.simulation(build(name))
         first = simulation.jobs[place % len(simulation.jobs)]
         if at_once:
-            first.first = True
+            first.prioritized = True
         simulation.go_on(first.submit_s + (0.0 if at_once else 10.0))
         from_s = simulation.now
         waits = first.status == WAITING
@@ -100,7 +100,7 @@ def test_first_in_line_takes_gpus_from_others_and_keeps_them() -> None:
 
 def test_two_that_are_first_do_not_take_from_each_other() -> None:
     jobs = [job(n, 16, 1000.0 * (n + 1)) for n in range(4)]
-    jobs[3].first = jobs[2].first = True
+    jobs[3].prioritized = jobs[2].prioritized = True
     crowd("srtf", jobs).run()
     assert [one.job_id for one in sorted(jobs, key=lambda one: one.finish_s)] == ["j2", "j3", "j0", "j1"]
     assert sum(int(one.preemptions) for one in jobs) == 0
@@ -139,7 +139,7 @@ def test_any_place_from_now_on_or_from_a_moment_on(policy: str) -> None:
 def test_who_is_told_to_hold_out_does_not_do_so_for_ever_where_nobody_runs(policy: str) -> None:
     """One machine of each rack is down: a gang of 8 finds its GPUs in different racks only."""
     gang = job(0, 8, 500.0, 10.0)
-    gang.patient_until_s = 200.0
+    gang.delay_until_s = 200.0
     down = ListedFailures([(0, 1.0, 9000.0), (2, 1.0, 9000.0)])
     cluster = Cluster.grid(2, 2, 4)
     Simulation([gang], cluster, build(policy), SpeedModel(), Costs(0.0, 0.0, 0.0), down).run()

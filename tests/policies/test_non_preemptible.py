@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
-from dally.engine.checking import STAYS
+from dally.engine.checking import NON_PREEMPTIBLE
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.errors import PolicyError
@@ -42,7 +42,7 @@ from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
 from tests.policies.dally import test_by_hand
 from tests.policies.sharing import test_types
-from tests.policies.test_told_by_hand import crowds
+from tests.policies.test_overrides import crowds
 
 SHARED = [name for name in POLICIES if name in ("srtf", "tiresias", "gandiva", "gavel", "dally", "dally-paper")]
 FREE = Costs(0.0, 0.0, 0.0)
@@ -66,8 +66,8 @@ def often(name: str) -> dict[str, str]:
     return {param.name: "30" for param in POLICIES[name].params if param.period}
 
 
-def let_stay(simulation: Simulation, job: Job, stays: bool = True) -> None:
-    simulation.state.let_stay(job, stays, simulation.now)
+def set_non_preemptible(simulation: Simulation, job: Job, stays: bool = True) -> None:
+    simulation.state.set_non_preemptible(job, stays, simulation.now)
     simulation.happen([], simulation.now)
 
 
@@ -80,7 +80,7 @@ def run_to_the_end(simulation: Simulation, asked: Flips, until_s: float = float(
     """With these flips; nobody who stays is ever to be stopped."""
     for at_s, place, stays in asked:
         simulation.go_on(min(at_s, until_s))
-        let_stay(simulation, simulation.jobs[place % len(simulation.jobs)], stays)
+        set_non_preemptible(simulation, simulation.jobs[place % len(simulation.jobs)], stays)
     simulation.run(max(until_s, simulation.now))
     assert not in_vain(simulation)
 
@@ -155,7 +155,7 @@ def test_the_next_one_gives_way_in_its_place(name: str, in_team: bool) -> None:
         simulation = two_machines(team if in_team else made(), jobs)
         simulation.go_on(3500.0)
         for place in stays:
-            let_stay(simulation, jobs[place])
+            set_non_preemptible(simulation, jobs[place])
         simulation.go_on(6000.0)
         return jobs, simulation
 
@@ -167,7 +167,7 @@ def test_the_next_one_gives_way_in_its_place(name: str, in_team: bool) -> None:
     assert (jobs[loser].preemptions, jobs[1 - loser].preemptions > 0) == (0, True)
     jobs, simulation = run([0, 1])
     assert (jobs[2].status, jobs[0].preemptions, jobs[1].preemptions) == (WAITING, 0, 0)
-    let_stay(simulation, jobs[loser], False)
+    set_non_preemptible(simulation, jobs[loser], False)
     simulation.go_on(15_000.0)
     assert (jobs[2].status, jobs[1 - loser].preemptions) == (FINISHED, 0)
     assert jobs[loser].preemptions > 0
@@ -179,7 +179,7 @@ def test_another_gives_back_what_was_lent(policy: str) -> None:
     topology = grid(1, 2, 4)
     shared = SharingPolicy(QueueTree(nodes), Built(policy, {}), topology)
     jobs = [job(0, 4, 90_000.0, 0.0, "other"), job(1, 4, 80_000.0, 1.0, "other"), job(2, 4, 90.0, 50.0, "lender")]
-    jobs[1].stays = True  # the latest placed, which would be stopped
+    jobs[1].non_preemptible = True  # the latest placed, which would be stopped
     simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), FREE, Failures())
     simulation.go_on(60.0)
     assert [one.status for one in jobs] == [WAITING, RUNNING, RUNNING]
@@ -189,7 +189,7 @@ def test_a_budget_that_is_used_up_does_not_stop_them() -> None:
     topology = grid(1, 2, 4)
     tree = QueueTree([QueueNode("a", budget=Budget(1.0, 86_400.0))])
     jobs = [job(0, 4, 9000.0, 0.0, "a"), job(1, 4, 9000.0, 0.0, "a")]
-    jobs[0].stays = True
+    jobs[0].non_preemptible = True
     shared = SharingPolicy(tree, Built("fifo", {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), FREE, Failures()).run(2000.0)
     assert [one.status for one in jobs] == [RUNNING, WAITING]
@@ -198,13 +198,13 @@ def test_a_budget_that_is_used_up_does_not_stop_them() -> None:
 def test_gangs_that_stay_are_not_moved_closer() -> None:
     """As in test_baselines.py: a gang of 8 in two racks, and one of them is free from 10 s on."""
     jobs = [job(0, 4, 10.0), job(1, 4, 10.0), job(2, 4, 90.0), job(3, 8, 80.0)]
-    jobs[3].stays = True
+    jobs[3].non_preemptible = True
     case = Case([((f"r{number // 2}",), 4) for number in range(6)], [], costs=FREE)
     simulation = case.simulation(build("gandiva", {"tier": "any"}))
     simulation.jobs += jobs
     simulation.go_on(50.0)
     assert (jobs[3].tier, jobs[3].migrations, in_vain(simulation)) == (2, 0, False)
-    let_stay(simulation, jobs[3], False)
+    set_non_preemptible(simulation, jobs[3], False)
     assert (jobs[3].tier, jobs[3].migrations) == (1, 1)
 
 
@@ -212,7 +212,7 @@ def test_nor_to_faster_gpus() -> None:
     machines = (("a", "H100", 4), ("a", "V100", 4))
     rows = ((0.0, 4, 5000.0, "H100"), (10.0, 4, 9000.0, ""))
     simulation = test_types.Typed(machines, rows, costs=FREE).simulation("dally")
-    simulation.jobs[1].stays = True
+    simulation.jobs[1].non_preemptible = True
     simulation.run()
     assert (simulation.jobs[1].migrations, in_vain(simulation)) == (0, False)  # it does in test_types
 
@@ -223,7 +223,7 @@ def test_nor_out_of_the_way_of_others() -> None:
         build("dally", {"scatter": "off"})
     )
     simulation.go_on(150.0)
-    let_stay(simulation, simulation.jobs[0])
+    set_non_preemptible(simulation, simulation.jobs[0])
     simulation.run()
     assert [one.migrations for one in simulation.jobs] == [0, 0, 1, 0, 0, 0]
 
@@ -235,7 +235,7 @@ def test_dally_serves_a_gang_farther_apart_where_those_who_stay_leave_it_no_doma
     simulation.go_on(10.0)
     staying = [next(one for one in jobs if _machine(one) == machine) for machine in (0, 1)]
     for one in staying:
-        let_stay(simulation, one)
+        set_non_preemptible(simulation, one)
     simulation.go_on(5000.0)
     assert (jobs[8].start_s > 0.0, [one.preemptions for one in staying]) == (True, [0, 0])
 
@@ -249,9 +249,9 @@ def test_it_is_known_to_copies_and_to_another_policy() -> None:
     jobs = [job(0, 4, 90_000.0), job(1, 4, 80_000.0, 1.0), job(2, 4, 100.0, 4000.0)]
     simulation = two_machines("fifo", jobs)
     simulation.go_on(3500.0)
-    let_stay(simulation, jobs[0])
+    set_non_preemptible(simulation, jobs[0])
     copy: Simulation = pickle.loads(pickle.dumps(simulation))
-    assert [one.stays for one in copy.jobs] == [True, False, False]
+    assert [one.non_preemptible for one in copy.jobs] == [True, False, False]
     for one in (simulation, copy):
         one.change_policy(build("srtf"))
         one.go_on(4050.0)
@@ -284,13 +284,13 @@ class Stubborn(Policy):
 def test_a_policy_that_asks_all_the_same_is_refused(moves: bool, kind: str) -> None:
     sizes = (4, 4) if moves else (4, 4, 4)
     jobs = [job(n, gpus, 500.0, 10.0 * n) for n, gpus in enumerate(sizes)]
-    jobs[0].stays = True
+    jobs[0].non_preemptible = True
     simulation = two_machines(Stubborn(moves), jobs)
     simulation.run()
     record = record_of(simulation)
     check_record(record)
     refused = [row for row in record.events if row.kind == kind]
-    assert {(row.job, row.reason) for row in refused} == {(0, STAYS)}
+    assert {(row.job, row.reason) for row in refused} == {(0, NON_PREEMPTIBLE)}
     assert [one.status for one in jobs] == [FINISHED] * len(jobs)
 
 
