@@ -76,7 +76,7 @@ class KubeBench:
 
     def states(self) -> dict[str, str]:
         """As the scheduler last saw them."""
-        return {job.job_id: job.state for job in self.scheduler.roster.latest.jobs}
+        return {job.job_id: job.state for job in self.scheduler.roster.snapshot.jobs}
 
     def runs(self, job_id: str) -> bool:
         return self.states().get(job_id) == base.RUNNING

@@ -112,7 +112,7 @@ class SlurmBench:
 
     def states(self) -> dict[str, str]:
         """As the scheduler last saw them."""
-        return {job.job_id: job.state for job in self.scheduler.roster.latest.jobs}
+        return {job.job_id: job.state for job in self.scheduler.roster.snapshot.jobs}
 
     def runs(self, job_id: str) -> bool:
         """It runs, as far as the scheduler knows."""

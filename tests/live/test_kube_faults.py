@@ -232,7 +232,7 @@ def _bound(kube: KubeCluster, gang: str) -> list[str]:
 
 
 def _machine(bench: KubeBench, node: str) -> str:
-    return {one.name: one.state for one in bench.scheduler.roster.latest.machines}.get(node, "")
+    return {one.name: one.state for one in bench.scheduler.roster.snapshot.machines}.get(node, "")
 
 
 def test_nodes_in_trouble_take_nothing_new(bench: KubeBench) -> None:

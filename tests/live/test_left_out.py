@@ -143,8 +143,8 @@ def test_a_machine_has_fewer_gpus_than_before(bench: Shrinking) -> None:
 def test_what_was_wanted_of_one_is_wanted_no_more(bench: Shrinking) -> None:
     job = bench.submit(24, 300.0)
     bench.scheduler.decide(bench.backend.snapshot())  # and dies before it acts
-    assert [wanted.job_id for wanted in bench.store.wanted()] == [job]
+    assert [wanted.job_id for wanted in bench.store.pending_orders()] == [job]
     bench.restart(SMALL)
-    assert bench.store.wanted() == []
+    assert bench.store.pending_orders() == []
     bench.restart(LARGE)
     assert bench.states() == {job: base.RUNNING}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dally.live.backends import base
-from dally.live.orders import carry_out
 from dally.live.overrides import HOLD, Override
-from dally.live.staying import NOT_OURS
+from dally.live.reconcile.orders import requests_due, send
+from dally.live.reconcile.unschedulable import NOT_OURS
 from dally.model import RUNNING
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_scheduler import Bench, events, say
@@ -118,8 +118,8 @@ def test_a_job_that_is_wanted_where_it_runs_is_left_running(bench: Bench) -> Non
     """A policy stops it for another that cannot be placed after all, and puts it back."""
     job = bench.submit(8, 5000.0)
     bench.go_on(10.0)
-    bench.scheduler.roster.want(job, {"rack0-m0": 8}, bench.backend.now_s)
-    carry_out(bench.backend, bench.scheduler.roster, bench.backend.now_s, 1.0)
+    bench.scheduler.roster.desire(job, {"rack0-m0": 8}, bench.backend.now_s)
+    send(bench.backend, requests_due(bench.scheduler.roster, bench.backend.now_s, 1.0))
     bench.go_on(10.0)
     assert (bench.states(), len(bench.backend.starts)) == ({job: base.RUNNING}, 1)
 
@@ -169,7 +169,7 @@ def is_settled(bench: Bench) -> bool:
         job_id in running
         and running[job_id].state == base.RUNNING
         and wanted.placement in (None, running[job_id].placement)
-        for job_id, wanted in bench.scheduler.roster.wanted.items()
+        for job_id, wanted in bench.scheduler.roster.orders.items()
     )
 
 
@@ -214,7 +214,7 @@ def test_what_may_be_stopped_again_is(tmp_path: Path) -> None:
     bench.go_on(100.0)
     job = bench.scheduler.roster.jobs[long]
     assert (bench.books(), job.non_preemptible) == ({long: "running", short: "waiting"}, True)
-    assert bench.scheduler.roster.stays == {long: NOT_OURS}
+    assert bench.scheduler.roster.non_preemptible == {long: NOT_OURS}
     bench.backend.jobs[long] = replace(bench.backend.jobs[long], managed=True)
     bench.go_on(30.0)
     assert (bench.states()[short], job.non_preemptible) == (base.FINISHED, False)

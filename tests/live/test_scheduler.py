@@ -135,7 +135,7 @@ def test_what_was_decided_and_not_done_is_done_after_a_crash(bench: Bench) -> No
 def test_what_was_done_and_not_noted_is_found_after_a_crash(bench: Bench) -> None:
     job = bench.submit(16, 600.0)
     bench.scheduler.decide(bench.backend.snapshot())
-    bench.backend.start(job, bench.scheduler.roster.wanted[job].placement or {})
+    bench.backend.start(job, bench.scheduler.roster.orders[job].placement or {})
     bench.die()
     bench.go_on(50.0)
     assert len(bench.backend.starts) == 1
@@ -212,7 +212,7 @@ def test_somebody_takes_the_gpus_first(bench: Bench) -> None:
     ours, theirs = bench.submit(8, 600.0), bench.submit(8, 600.0)
     bench.backend.hold(theirs)
     bench.scheduler.decide(bench.backend.snapshot())
-    bench.backend.put(theirs, bench.scheduler.roster.wanted[ours].placement or {})
+    bench.backend.put(theirs, bench.scheduler.roster.orders[ours].placement or {})
     bench.go_on(60.0)
     bench.agree()
     assert bench.books() == {ours: "running", theirs: "running"}
@@ -337,7 +337,7 @@ def test_the_store_tells_what_happened(bench: Bench) -> None:
     job = bench.submit(8, 30.0)
     bench.go_on(60.0)
     assert [row["kind"] for row in events(bench.store) if row["job_id"] == job] == ["submit", "start", "finish"]
-    assert bench.store.wanted() == []
+    assert bench.store.pending_orders() == []
     assert bench.store.live_jobs() == []
 
 

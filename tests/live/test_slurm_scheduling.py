@@ -102,7 +102,7 @@ def test_an_operator_holds_a_job_that_runs_and_drains_its_node(slurm: SlurmClust
     try:
         for _ in range(3):
             bench.cycle()
-        (told,) = [one for one in bench.scheduler.roster.latest.machines if one.name == node]
+        (told,) = [one for one in bench.scheduler.roster.snapshot.machines if one.name == node]
         assert (told.state, told.reason) == (base.DRAINING, 'it is "hot" = 60°')
         bench.scheduler.take_note(held.without(HOLD, job), act_row(0.0, job, None, "taken off hold by alice"))
         bench.go_on(bench.ended)
@@ -191,7 +191,7 @@ def test_behind_its_back(slurm: SlurmCluster, tmp_path: Path) -> None:
 
 
 def state_of(bench: SlurmBench, node: str) -> str:
-    return next(one.state for one in bench.scheduler.roster.latest.machines if one.name == node)
+    return next(one.state for one in bench.scheduler.roster.snapshot.machines if one.name == node)
 
 
 def test_a_sparse_array_is_all_of_its_tasks(slurm: SlurmCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import ClusterJob
 from dally.live.facts import job_of
+from dally.live.reconcile.pending import RUN, START, STOP, PendingOrder
 from dally.live.store import open_store
 from dally.live.store.job_rows import CLOCKS, COUNTS, job_row, restore_clocks, told_of
 from dally.live.store.schema import METADATA
-from dally.live.wanted import Wanted
 from dally.model import INFINITY, Job
 from tests.live.postgres import postgresql
+
+FIRST, SECOND = PendingOrder("1", RUN, 5.0, {"n1": 8}), PendingOrder("2", STOP, 6.0)
 
 
 def test_migrations_make_the_tables_of_the_schema(tmp_path: Path) -> None:
@@ -47,10 +50,10 @@ def test_the_same_in_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Non
         with store.transaction() as connection:
             store.keep(connection, "learnt", {"a": [1.5, None]})
             store.keep(connection, "learnt", {"a": [2.5, None]})
-            store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0), Wanted("2", None, 6.0)], [])
-            store.write_wanted(connection, [], ["1"])
+            store.write_orders(connection, [asdict(FIRST), asdict(SECOND)], [])
+            store.write_orders(connection, [], ["1"])
         assert store.fact("learnt") == {"a": [2.5, None]}
-        assert store.wanted() == [Wanted("2", None, 6.0)]
+        assert store.pending_orders() == [SECOND]
         store.close()
 
 
@@ -76,17 +79,18 @@ def test_nothing_of_a_turn_that_fails_is_kept(tmp_path: Path) -> None:
 
     def fail() -> None:
         with store.transaction() as connection:
-            store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0)], [])
+            store.write_orders(connection, [asdict(FIRST)], [])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert store.wanted() == []
+    assert store.pending_orders() == []
+    later = replace(SECOND, desired=RUN, placement={"n2": 4}, request=START, attempts=2, sent_s=8.0, answer="no")
     with store.transaction() as connection:
-        store.write_wanted(connection, [Wanted("1", {"n1": 8}, 5.0), Wanted("2", None, 6.0)], [])
+        store.write_orders(connection, [asdict(FIRST), asdict(SECOND)], [])
     with store.transaction() as connection:
-        store.write_wanted(connection, [Wanted("2", {"n2": 4}, 7.0)], ["1"])
-    assert store.wanted() == [Wanted("2", {"n2": 4}, 7.0)]
+        store.write_orders(connection, [asdict(later)], ["1"])
+    assert store.pending_orders() == [later]
     store.close()
 
 

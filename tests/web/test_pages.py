@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dally.live.forecast.whatif.runner import Runner
-from dally.live.staying import NOT_OURS
+from dally.live.reconcile.unschedulable import NOT_OURS
 from dally.live.store import Store
 from dally.live.store.database import StoreError
 from dally.web.bodies import Eta

@@ -260,7 +260,7 @@ class Acts:
 
 
 def _told_of(scheduler: Scheduler, job_id: str) -> base.ClusterJob:
-    told = scheduler.roster.told.get(job_id)
+    told = scheduler.roster.observed.get(job_id)
     if told is None:
         raise ActRefused(f"job {job_id!r} has ended, or the scheduler does not know it yet")
     return told

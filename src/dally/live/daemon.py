@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -37,7 +38,8 @@ class Daemon:
         self.backend = backend
         self.status = ClusterStatus()
         self.cycles = 0
-        self.failing = ""  # why the latest cycle did not come about
+        self.failing = ""  # why the latest cycle did not come about, or not to its end
+        self.failing_part = ""  # whose fault that is: a key of `failures`
         self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # cycles that did not come about
         self.watchers: list[Callable[[CycleResult, float], None]] = []  # told of each cycle, and its CPU seconds
         self.lock = threading.Lock()  # held during a cycle: whoever asks the backend for something takes it too
@@ -99,19 +101,31 @@ class Daemon:
             self.status = status_of(scheduler, self._reasons, result, self.cycles)
             self._prune(scheduler, result.now)
             if not scheduler.orders.dry_run:
-                self.backend.tell(self.status, result)
+                self._publish(result)
             cpu_s = time.thread_time() - began
-        self._tell(result, cpu_s)
+        self._note(result)
+        self._notify(result, cpu_s)
         return result
 
     def stop(self) -> None:
         """After the present cycle. Jobs run on."""
         self._stop.set()
 
-    def _tell(self, result: CycleResult, cpu_s: float) -> None:
-        if self.failing:
-            log.info("recovered", after=self.failing)
-        self.failing = ""
+    def _publish(self, result: CycleResult) -> None:
+        """Users of the cluster's own tools see the status; if that fails, the cycle counts all the same."""
+        try:
+            self.backend.tell(self.status, result)
+        except BackendError as error:
+            result.failed = result.failed or str(error)
+
+    def _note(self, result: CycleResult) -> None:
+        """In the log; and whether all is well."""
+        if result.failed:
+            self._note_failure("backend", result.failed)
+        else:
+            if self.failing:
+                log.info("recovered", after=self.failing)
+            self.failing = self.failing_part = ""
         for row in result.log:
             if row["kind"] not in ("timer", "lease", "renew"):
                 facts = {name: row[name] for name in LOGGED if row[name]}
@@ -120,15 +134,28 @@ class Daemon:
             if problem not in self._problems:  # those that last are told once
                 log.warning("problem", what=problem)
         self._problems = frozenset(result.problems)
+
+    def _notify(self, result: CycleResult, cpu_s: float) -> None:
+        if result.failed and result.failed not in result.problems:
+            result.problems.append(result.failed)
+        self.status = replace(self.status, problems=tuple(result.problems))
         for watcher in self.watchers:
             watcher(result, cpu_s)
 
-    def _fails(self, what: str, why: str) -> None:
-        self.failures[what] += 1
-        if self.failing != why:
-            log.error(f"{what}_failed", why=why)
-        self.failing = why
+    def _fails(self, part: str, why: str) -> None:
+        """There was no cycle: whoever watches learns that as of one."""
+        self._note_failure(part, why)
+        try:
+            self._notify(CycleResult(self.status.at_s, self.status.at_s, problems=[why], failed=why), 0.0)
+        except Exception:
+            log.exception("bug")
         self._stop.wait(self._pause_s)
+
+    def _note_failure(self, part: str, why: str) -> None:
+        self.failures[part] += 1
+        if self.failing != why:
+            log.error(f"{part}_failed", why=why)
+        self.failing, self.failing_part = why, part
 
     def _prune(self, scheduler: Scheduler, now: float) -> None:
         if now - self._pruned_s > PRUNE_EVERY_S * scheduler.clock.speed:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Container, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dally.cluster.topology import Topology
 from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
-from dally.live import recovery
-from dally.live.backends.base import Backend, ClusterState
+from dally.live.backends.base import Backend, BackendError, ClusterState
 from dally.live.config import Setup
 from dally.live.facts import placement_of
-from dally.live.holding import note_stopped, stop_held
-from dally.live.orders import DRY_RUN, Orders, carry_out
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
-from dally.live.roster import Roster
-from dally.live.staying import note_staying
+from dally.live.reconcile import recovery
+from dally.live.reconcile.orders import DRY_RUN, Orders, requests_due, send
+from dally.live.reconcile.pending import PendingOrder
+from dally.live.reconcile.reconciler import Reconciler
+from dally.live.reconcile.roster import Roster
+from dally.live.reconcile.unschedulable import UnschedulableGpus, note_non_preemptible
 from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
 from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.store.share_rows import share_rows
-from dally.live.truth import Comparison
 from dally.live.wall_clock import WallClock
-from dally.live.withheld import Withheld
 from dally.model import FINISH, NEVER, Job
 from dally.report.by_hand import BY_WORD, HOLDS
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 LATEST = "latest_s"
 LEARN_EVERY_S = 60.0  # of the wall clock: what the policy knows is kept so often, and whenever a job ends
@@ -45,7 +47,8 @@ class CycleResult:
         default_factory=dict
     )  # links whose load changed: share of time busy with our jobs
     problems: list[str] = field(default_factory=list)
-    refused: int = 0  # orders that the backend did not carry out, among those
+    refused: int = 0  # requests that the backend did not take, among those
+    failed: str = ""  # why the cycle did not come about, or not to its end
 
 
 class Scheduler:
@@ -65,53 +68,55 @@ class Scheduler:
         self.store = store
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
         self.state = setup.world(topology).state()
-        self.withheld = Withheld(self.state, self.roster)
-        self.orders = Orders(self.roster, self.withheld, dry_run)
+        self.unschedulable = UnschedulableGpus(self.state, self.roster)
+        self.orders = Orders(self.roster, self.unschedulable, dry_run)
         self.overrides = read_overrides(store)
         self._held = set(self.overrides.of(HOLD))  # as of the latest cycle
         self._timers_s: dict[int, float] = {}  # as the policy was told
         self._instructed: set[str] = set()  # jobs of which it was told something
-        self._news: list[dict[str, Any]] = []  # what was said since
+        self._noted: list[dict[str, Any]] = []  # what was said since
         self._left_out = recovery.restore(store, self.state, self.roster, self.overrides, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
-        self._written = {wanted.job_id for wanted in store.wanted()}  # what is wanted, as the store knows it
+        self._stored = {order.job_id: asdict(order) for order in store.pending_orders()}
+        self._due: list[PendingOrder] = []  # to be sent in this cycle
         self._learnt_s = clock.now()
 
     def take_note(self, overrides: Overrides | None, said: dict[str, Any]) -> None:
         """Somebody has said something, which is in the store: what stands from now on (None: as before)."""
         self.overrides = overrides or self.overrides
-        self._news.append(said)
+        self._noted.append(said)
 
     def run_cycle(self) -> CycleResult:
-        """Look at the backend, decide, write down what is to be done, do it."""
-        found = self.backend.snapshot()
-        result = self.decide(found)
+        """Look at the backend, decide, write down what will be sent, send it, and write down the answers."""
+        result = self.decide(self.backend.snapshot())
         if not self.orders.dry_run:
-            result.problems += self.backend.mend()
-            refused = carry_out(self.backend, self.roster, result.now, self.clock.speed)
+            try:
+                result.problems += self.backend.mend()
+            except BackendError as error:
+                result.failed = str(error)
+            refused, failed = send(self.backend, self._due)
+            result.failed = result.failed or failed
             result.problems += refused
             result.refused = len(refused)
+            with self.store.transaction() as connection:
+                self._write_orders(connection)
         return result
 
-    def decide(self, found: ClusterState) -> CycleResult:
-        """The engine's cycle on what the backend says; everything is on the disk when this returns."""
+    def decide(self, observed: ClusterState) -> CycleResult:
+        """The engine's cycle on what the backend reports; everything is on the disk when this returns."""
         now = self.clock.now()
-        self.withheld.give_back()
-        seen = Comparison(self.state, self.roster, self.overrides.apply_to(found), now, self.clock.speed)
+        self.unschedulable.put_back()
+        seen = Reconciler(self.state, self.roster, self.overrides.apply_to(observed), now, self.clock.speed)
         self._instruct(now)
-        note_staying(self.state, self.roster, now)
+        note_non_preemptible(self.state, self.roster, now)
         result = CycleResult(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
-        result.problems += found.problems
-        if seen.stopped:
-            note_stopped(self.state, self.roster, seen.stopped, self.overrides, now)
-            result.next_s = now  # their GPUs are for others
+        self._due = []
         if not self.orders.dry_run:
-            result.problems += stop_held(self.roster, self.overrides, now)
-        result.problems += [f"the backend would not stop job {kept}" for kept in seen.kept]
-        result.problems += [f"job {job_id} runs on GPUs that others hold" for job_id in seen.overbooked]
-        result.problems += [f"job {job_id} asks for more GPUs than there are" for job_id in seen.too_large]
+            seen.apply_holds(self.overrides.of(HOLD))
+            self._due = requests_due(self.roster, now, self.clock.speed)
+        result.problems += seen.problems
         self._write(result, seen)
-        result.log, self._news = self._news + result.log, []
+        result.log, self._noted = self._noted + result.log, []
         for job_id in seen.ended:
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
@@ -133,10 +138,10 @@ class Scheduler:
                 self.state.policy.delay_overrides.set_s(gpus, timers_s.get(gpus, NEVER))
         self._timers_s = timers_s
 
-    def _write(self, result: CycleResult, seen: Comparison) -> None:
+    def _write(self, result: CycleResult, seen: Reconciler) -> None:
         topology, log = self.roster.topology, self.state.log
         result.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
-        result.log += [would_row(result.now, job_id, what) for job_id, what in self.orders.news()]
+        result.log += [would_row(result.now, job_id, what) for job_id, what in self.orders.would()]
         by_override = self._held | set(self.overrides.of(HOLD))
         for row in result.log:
             if row["kind"] in HOLDS and row["job_id"] in by_override:
@@ -147,15 +152,14 @@ class Scheduler:
             for link, load in zip(log.link_numbers, log.link_loads, strict=True)
         }
         rows = [self._row(job, seen) for job in self._touched(log)]
-        rows += [ended_row(job, told, REPLACED, seen.now) for job, told in seen.replaced]
-        wanted = self.roster.wanted
-        others, ends = self._left_out.look(self.roster, seen.now)
+        rows += [ended_row(job, before, REPLACED, seen.now) for job, before in seen.replaced]
+        others, ends = self._left_out.rows_of_ended(self.roster, seen.now)
         rows += others
         result.log = ends + result.log
         overrides = self.overrides.without_jobs({*seen.ended, *(row["job_id"] for row in ends)})
         with self.store.transaction() as connection:
             self.store.write_jobs(connection, rows)
-            self.store.write_wanted(connection, wanted.values(), self._written - set(wanted))
+            self._write_orders(connection, seen.ended)
             self.store.write_log(connection, result.log, result.decisions)
             self.store.keep(connection, LATEST, result.now)
             if overrides is not self.overrides:
@@ -166,22 +170,28 @@ class Scheduler:
                 learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
                 self.store.keep(connection, recovery.LEARNT, learnt)
                 self._learnt_s = result.now
-        self._written = set(wanted)
         self.overrides, self._held = overrides, set(overrides.of(HOLD))
+
+    def _write_orders(self, connection: Connection, ended: Container[str] = ()) -> None:
+        """As far as they have changed."""
+        orders = {job_id: asdict(order) for job_id, order in self.roster.orders.items() if job_id not in ended}
+        changed = [row for job_id, row in orders.items() if row != self._stored.get(job_id)]
+        self.store.write_orders(connection, changed, self._stored.keys() - orders.keys())
+        self._stored = orders
 
     def _touched(self, log: EventLog) -> Iterable[Job]:
         """Jobs of which something was logged or whose speed changed."""
         numbers = {int(number) for number in log.jobs} | {int(job.index) for job in self.state.changed}
-        found = (self.roster.numbered(number) for number in sorted(numbers))
-        return [job for job in found if job is not None]
+        jobs = (self.roster.numbered(number) for number in sorted(numbers))
+        return [job for job in jobs if job is not None]
 
-    def _row(self, job: Job, seen: Comparison) -> dict[str, Any]:
-        told = self.roster.told[job.job_id]
+    def _row(self, job: Job, seen: Reconciler) -> dict[str, Any]:
+        observed = self.roster.observed[job.job_id]
         if job.job_id in seen.ended:
             end = seen.ended[job.job_id]
-            return ended_row(job, told, UNKNOWN if end is None else end.state, seen.now)
+            return ended_row(job, observed, UNKNOWN if end is None else end.state, seen.now)
         where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)
-        return job_row(job, told, where)
+        return job_row(job, observed, where)
 
     def _name(self, number: int) -> str | None:
         job = self.roster.numbered(number) if number >= 0 else None

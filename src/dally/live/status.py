@@ -9,7 +9,7 @@ from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.facts import placement_of
 from dally.live.overrides import FIRST, HOLD, PATIENCE, Overrides
-from dally.live.roster import Roster
+from dally.live.reconcile.roster import Roster
 from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
@@ -137,7 +137,7 @@ def _line(
     overrides: Overrides,
     queue: str = "",
 ) -> JobStatus:
-    told = roster.told[job.job_id]
+    told = roster.observed[job.job_id]
     running = job.status == RUNNING
     held = overrides.of(HOLD).get(job.job_id)
     if held is not None:
@@ -171,7 +171,7 @@ def _line(
         first_by=overrides.author(FIRST, job.job_id),
         patient_by=overrides.author(PATIENCE, job.job_id),
         patient_until_s=clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
-        stays=roster.stays.get(job.job_id, "") if running else "",
+        stays=roster.non_preemptible.get(job.job_id, "") if running else "",
     )
 
 
@@ -194,7 +194,7 @@ def _state(job: Job, told: str) -> str:
 def _nodes(state: State, roster: Roster) -> list[NodeStatus]:
     topology, cluster = roster.topology, state.cluster
     found = []
-    for machine in roster.latest.machines:
+    for machine in roster.snapshot.machines:
         number = roster.machines.get(machine.name)
         if number is None:
             continue

@@ -54,7 +54,8 @@ class TrendSampler:
     def on_cycle(self, result: CycleResult, cpu_s: float) -> None:
         """After each cycle. A sample that cannot be written is worth a line in the log and no more."""
         self._preemptions += sum(row["kind"] == "preempt" for row in result.log)
-        self._cycles_s.append(cpu_s)
+        if cpu_s > 0.0:  # 0: there was no cycle
+            self._cycles_s.append(cpu_s)
         minute = int(self._daemon.status.wall_s // MINUTE_S)
         if minute == self._minute:
             return

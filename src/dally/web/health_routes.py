@@ -25,7 +25,8 @@ async def healthz() -> Health:
 async def readyz(site: AnySite) -> Health:
     """A cycle came about lately: the backend answered, and the store was written."""
     if not site.is_ready:
-        raise HTTPException(503, "no cycle came about lately")
+        part = site.service.daemon.failing_part
+        raise HTTPException(503, f"no cycle came about lately{f': the {part} fails' if part else ''}")
     return Health(status="ready")
 
 

@@ -56,7 +56,8 @@ class Metrics:
 
     def on_cycle(self, result: CycleResult, cpu_s: float) -> None:
         """Count one result."""
-        self._turns.observe(cpu_s)
+        if cpu_s > 0.0:  # 0: there was no cycle
+            self._turns.observe(cpu_s)
         self._refused.inc(result.refused)
         for kind, count in Tally(row["kind"] for row in result.decisions).items():
             self._decisions.labels(kind).inc(count)
@@ -94,6 +95,7 @@ class StatusGauges(Collector):
         yield _gauge("dally_turn", "Turns since the daemon began", status.cycle)
         yield _gauge("dally_turn_time_seconds", "When the latest turn was, in seconds since 1970", status.wall_s)
         yield _gauge("dally_failing", "Whether the latest turn did not come about", float(bool(daemon.failing)))
+        yield _gauge("dally_problems", "Problems of the latest cycle", len(status.problems))
         yield _by("dally_jobs", "Jobs by state", ("state",), Tally((line.state,) for line in status.jobs))
         waiting: Tally[tuple[str, ...]] = Tally(
             (line.reason, str(line.gpus)) for line in status.jobs if line.place is not None

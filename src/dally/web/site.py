@@ -38,7 +38,8 @@ class Site:
         service.daemon.watchers.append(self._on_cycle)
 
     def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
-        self.cycle_s = time.monotonic()
+        if not result.failed:
+            self.cycle_s = time.monotonic()
 
     @property
     def status(self) -> ClusterStatus:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # ClusterJob.state
 QUEUED: Final = "queued"  # waits until it is started
 HELD: Final = "held"  # waits for its user, a dependency or a date: not to be started
+BLOCKED: Final = "blocked"  # the cluster's own rules keep it from starting: a limit, a reservation, a licence
 STARTING: Final = "starting"  # was told to start, does not run yet
 RUNNING: Final = "running"
 STOPPING: Final = "stopping"  # on its way out; its GPUs are not free yet

@@ -234,11 +234,11 @@ def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
 
 def content_of(scheduler: Scheduler) -> bytes:
     """The present as bytes; the daemon's lock must be held."""
-    roster, withheld = scheduler.roster, scheduler.withheld
-    with withheld.as_if_stopped():
+    roster, unschedulable = scheduler.roster, scheduler.unschedulable
+    with unschedulable.as_if_stopped():
         return dump_present(
             scheduler.state, list(roster), scheduler.clock.now(), roster.next_number,
-            timers_s=scheduler.overrides.timers_s(), draining=withheld.draining(),
+            timers_s=scheduler.overrides.timers_s(), draining=unschedulable.draining(),
         )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ from sqlalchemy import Engine, create_engine, delete, event, func, insert, selec
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from dally.errors import InputError
+from dally.live.reconcile.pending import PendingOrder
 from dally.live.store.migrate import migrate
-from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, PREDICTIONS, WANTED
-from dally.live.wanted import Wanted
+from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, PENDING_ORDERS, PREDICTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +59,11 @@ class Store:
         """These jobs as they stand now."""
         replace_rows(connection, JOBS, "number", rows)
 
-    def write_wanted(self, connection: Connection, wanted: Iterable[Wanted], gone: Iterable[str]) -> None:
-        """These are wanted now; of those that are gone nothing is any more."""
-        rows = [{"job_id": one.job_id, "placement": one.placement, "decided_s": one.decided_s} for one in wanted]
-        replace_rows(connection, WANTED, "job_id", rows)
+    def write_orders(self, connection: Connection, rows: Sequence[dict[str, Any]], gone: Iterable[str]) -> None:
+        """Pending orders that are new or have changed, and jobs of which none is pending any more."""
+        replace_rows(connection, PENDING_ORDERS, "job_id", rows)
         for job_id in gone:
-            connection.execute(delete(WANTED).where(WANTED.c.job_id == job_id))
+            connection.execute(delete(PENDING_ORDERS).where(PENDING_ORDERS.c.job_id == job_id))
 
     def write_log(
         self, connection: Connection, events: Sequence[dict[str, Any]], decisions: Sequence[dict[str, Any]]
@@ -97,9 +96,10 @@ class Store:
             found = connection.execute(select(func.max(JOBS.c.number))).scalar()
         return -1 if found is None else int(found)
 
-    def wanted(self) -> list[Wanted]:
-        """What was decided and not seen to be done."""
-        return [Wanted(**row) for row in self.rows(select(WANTED).order_by(WANTED.c.decided_s))]
+    def pending_orders(self) -> list[PendingOrder]:
+        """What was decided and not seen to be done, the earliest first."""
+        query = select(PENDING_ORDERS).order_by(PENDING_ORDERS.c.decided_s, PENDING_ORDERS.c.job_id)
+        return [PendingOrder(**row) for row in self.rows(query)]
 
     def rows(self, query: Any) -> list[dict[str, Any]]:
         """The rows of a query by column name."""

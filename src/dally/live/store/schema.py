@@ -29,13 +29,20 @@ JOBS = Table(
     Index("jobs_by_end", "finish_s"),
 )
 
-# What was decided and is not so yet, one row per job.
-WANTED = Table(
-    "wanted",
+# What was decided and is not so yet, one row per job: the fields of PendingOrder.
+PENDING_ORDERS = Table(
+    "pending_orders",
     METADATA,
     Column("job_id", String, primary_key=True),
-    Column("placement", JSON),
+    Column("desired", String, nullable=False),
     Column("decided_s", Float, nullable=False),
+    Column("placement", JSON),
+    Column("request", String, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("sent_s", Float, nullable=False),
+    Column("answer", Text),  # null: none is known
+    Column("blocks", Integer, nullable=False),
+    Column("retry_s", Float, nullable=False),
 )
 
 # What happened, and why.

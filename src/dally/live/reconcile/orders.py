@@ -1,0 +1,145 @@
+"""From the policy's actions to the backend: noted first, written down, and then sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dally.engine.executor import Executor
+from dally.live.backends import base
+from dally.live.backends.base import Backend, BackendError, ClusterState
+from dally.live.facts import placement_of
+from dally.live.reconcile import table
+from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
+from dally.live.reconcile.reconciler import Case
+from dally.live.reconcile.roster import Roster
+from dally.live.reconcile.unschedulable import UnschedulableGpus
+from dally.model import Action, Preempt
+
+DRY_RUN: Final = "dry run: nothing is done"
+REQUESTS: Final = table.index(table.REQUESTS)
+SEND_AGAIN_S: Final = 20.0  # of the wall clock: before a backend that took a request is sent the same again
+
+
+class Orders(Executor):
+    """Notes what is desired of which job; nothing happens to the cluster before `send`."""
+
+    def __init__(self, roster: Roster, unschedulable: UnschedulableGpus, dry_run: bool = False) -> None:
+        super().__init__()
+        self.dry_run = dry_run
+        self._would: dict[str, str] = {}  # in a dry run: what was last to become of which job
+        self._new: list[tuple[str, str]] = []
+        self._roster = roster
+        self._unschedulable = unschedulable
+
+    def before_pass(self, now: float) -> None:
+        """What is not to be had is not offered."""
+        self._unschedulable.take_out(now)
+
+    def apply(self, action: Action, now: float) -> str:
+        """Note the action; why not, if the backend would not take it."""
+        job = action.job
+        target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
+        if self.dry_run:
+            self._note_would(job.job_id, _in_words(target))
+            return DRY_RUN
+        if not self._roster.observed[job.job_id].managed:
+            return "another scheduler looks after this job"
+        if self._roster.is_stopping(job):
+            return "it is on hold, and about to stop"
+        closed = self._roster.closed().intersection(target or ())
+        if closed:
+            return f"{min(closed)} takes no new jobs"
+        self._roster.desire(job.job_id, target, now)
+        return ""
+
+    def _note_would(self, job_id: str, what: str) -> None:
+        if self._would.get(job_id) != what:
+            self._would[job_id] = what
+            self._new.append((job_id, what))
+
+    def would(self) -> list[tuple[str, str]]:
+        """In a dry run: jobs, and what would have become of them, as far as that is new."""
+        self._would = {job_id: what for job_id, what in self._would.items() if job_id in self._roster.jobs}
+        new, self._new = self._new, []
+        return new
+
+
+def requests_due(roster: Roster, now: float, speed: float) -> list[PendingOrder]:
+    """What is to be sent now, noted as such; no answer is known yet."""
+    observed = {job.job_id: job for job in roster.snapshot.jobs}
+    free = _free_gpus(roster.snapshot, roster)
+    again_s = SEND_AGAIN_S * speed
+    due: list[PendingOrder] = []
+    for order in roster.orders.values():
+        job = observed.get(order.job_id)
+        row = None if job is None else Case(roster, roster.jobs[order.job_id], job, now, 0.0).row(REQUESTS)
+        if row is None or (row.order == order.request and order.is_taken and now - order.sent_s < again_s):
+            continue
+        if row.order == START and not _take(free, order):
+            continue
+        order.request, order.sent_s, order.answer = row.order, now, None
+        order.attempts += row.order == START
+        due.append(order)
+    return due
+
+
+def send(backend: Backend, due: list[PendingOrder]) -> tuple[list[str], str]:
+    """Send requests and note the answers: what was refused, a line each, and why the backend failed, if it did.
+
+    A job may have ended since the snapshot: its end is looked up before it is preempted, or it would run again.
+    """
+    failed = ""
+    try:
+        stops = [order for order in due if order.request == PREEMPT]
+        if stops:
+            live = {job.job_id for job in backend.snapshot().jobs if job.state not in base.ENDED}
+            for order in stops:
+                order.answer = _preempted(backend, order.job_id) if order.job_id in live else ""
+        starts = [order for order in due if order.request == START]
+        answers = backend.start_all([(order.job_id, order.placement or {}) for order in starts])
+        for order, answer in zip(starts, answers, strict=True):
+            order.answer = answer
+    except BackendError as error:
+        failed = str(error)
+        for order in due:
+            order.answer = failed if order.answer is None else order.answer
+    return [f"{order.request} of job {order.job_id}: {order.answer}" for order in due if order.answer], failed
+
+
+def _preempted(backend: Backend, job_id: str) -> str:
+    try:
+        backend.preempt(job_id)
+    except BackendError as error:
+        return str(error)
+    return ""
+
+
+def _free_gpus(observed: ClusterState, roster: Roster) -> dict[str, int]:
+    """GPUs by machine that no job holds and that no job was promised."""
+    free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in observed.machines}
+    for job in observed.jobs:
+        if job.state in base.ENDED:
+            continue
+        held = job.placement
+        order = roster.orders.get(job.job_id)
+        if job.state == base.STARTING and not held and order is not None and order.desired == RUN:
+            held = order.placement or {}
+        for name, gpus in held.items():
+            free[name] = free.get(name, 0) - gpus
+    return free
+
+
+def _take(free: dict[str, int], order: PendingOrder) -> bool:
+    """Promise the GPUs to the job, if they are free: those of a job that is being stopped are not yet."""
+    parts = (order.placement or {}).items()
+    if any(free.get(name, 0) < gpus for name, gpus in parts):
+        return False
+    for name, gpus in parts:
+        free[name] -= gpus
+    return True
+
+
+def _in_words(placement: dict[str, int] | None) -> str:
+    if placement is None:
+        return "stop"
+    return "run on " + "+".join(f"{name}:{gpus}" for name, gpus in placement.items())

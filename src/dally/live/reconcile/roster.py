@@ -1,0 +1,92 @@
+"""The jobs that the daemon looks after: what the backend reports of them, and what is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from dally.cluster.topology import Topology
+from dally.live.backends import base
+from dally.live.backends.base import ClusterJob, ClusterState, Placement
+from dally.live.facts import allocation_of, job_of
+from dally.live.reconcile.pending import BLOCKED, RUN, STOP, PendingOrder
+from dally.model import RUNNING, Allocation, Job
+
+
+class Roster:
+    """Jobs that have not ended, by the backend's name and by the engine's number."""
+
+    def __init__(self, topology: Topology, usual_model: str, moment_s: Callable[[float], float]) -> None:
+        """`moment_s` puts the backend's times on the engine's clock."""
+        self.topology = topology
+        self.machines = {name: number for number, name in enumerate(topology.names[0])}
+        self.jobs: dict[str, Job] = {}
+        self.observed: dict[str, ClusterJob] = {}  # as of the latest snapshot
+        self.orders: dict[str, PendingOrder] = {}
+        self.non_preemptible: dict[str, str] = {}  # jobs that cannot be stopped as things are, and why
+        self.unschedulable: dict[str, tuple[ClusterJob, str]] = {}  # jobs that no machine could ever take, and why
+        self.snapshot = ClusterState((), ())
+        self.next_number = 0
+        self.usual_model = usual_model
+        self._moment_s = moment_s
+        self._by_number: dict[int, Job] = {}
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs.values())
+
+    def admit(self, observed: ClusterJob) -> Job:
+        """A job that is new to us."""
+        job = self.job_of(observed)
+        self.enter(job, observed)
+        return job
+
+    def job_of(self, observed: ClusterJob) -> Job:
+        """The engine's job, with the next number."""
+        return job_of(observed, self.next_number, self._moment_s(observed.submit_s), self.usual_model)
+
+    def enter(self, job: Job, observed: ClusterJob) -> None:
+        """A job, new or known from before a restart."""
+        self.jobs[job.job_id] = job
+        self.observed[job.job_id] = observed
+        self._by_number[int(job.index)] = job
+        self.next_number = max(self.next_number, int(job.index) + 1)
+
+    def dismiss(self, job: Job) -> None:
+        """The job has ended."""
+        for jobs in (self.jobs, self.observed, self.orders):
+            jobs.pop(job.job_id, None)
+        self._by_number.pop(int(job.index), None)
+
+    def numbered(self, number: int) -> Job | None:
+        """The job of that number, unless it has ended."""
+        return self._by_number.get(number)
+
+    def desire(self, job_id: str, placement: Placement | None, now: float) -> None:
+        """From now on the job is to be there, or to stop. How often it was blocked is not forgotten."""
+        before = self.orders.get(job_id)
+        order = PendingOrder(job_id, STOP if placement is None else RUN, now, placement)
+        order.blocks = before.blocks if before is not None else 0
+        self.orders[job_id] = order
+
+    def desired(self, job_id: str) -> str:
+        """What is pending of the job; empty: nothing."""
+        order = self.orders.get(job_id)
+        return "" if order is None else order.desired
+
+    def is_stopping(self, job: Job) -> bool:
+        """Whether the job is to stop, and has its GPUs in the books until the backend says that it has."""
+        return job.status == RUNNING and self.desired(job.job_id) == STOP
+
+    def blocked_by(self, job_id: str) -> str | None:
+        """Why the cluster's own rules keep the job from starting; None: they do not."""
+        order, observed = self.orders.get(job_id), self.observed[job_id]
+        if observed.state == base.BLOCKED:
+            return observed.reason
+        return order.answer if order is not None and order.desired == BLOCKED else None
+
+    def closed(self) -> set[str]:
+        """Machines that take no new jobs."""
+        return {machine.name for machine in self.snapshot.machines if machine.state != base.UP}
+
+    def allocation(self, placement: Placement) -> Allocation | None:
+        """Where that is on the cluster's tree; None if it has no such machine."""
+        return allocation_of(self.topology, self.machines, placement)
