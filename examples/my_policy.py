@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dally.cluster import Cluster
-from dally.model import INFINITY, Action, Start
-from dally.policies.base import Param, Policy
-from dally.policies.placement.best_fit import best_fit
-from dally.policies.queue import Queue
+from dally import Action, Cluster, Param, Policy, Queue, Start, best_fit
 
 
 class Patient(Policy):
@@ -20,13 +16,13 @@ class Patient(Policy):
         self.patience_s = patience_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        self.wakeup_s = INFINITY
+        self.wakeup_s = float("inf")
         for job in queue:  # best rank first; the rank is the submit time unless `self.order` is another
             if job.gpus > cluster.free_gpus:
                 continue
-            patience_ends_s = job.lost_s + self.patience_s
+            delay_ends_s = job.lost_s + self.patience_s
             farthest = cluster.topology.closest_tier(job.gpus)
-            if now >= patience_ends_s:
+            if now >= delay_ends_s:
                 farthest = cluster.root
             for tier in range(farthest + 1):
                 allocation = best_fit(cluster, tier, job.gpus, job.group)
@@ -34,5 +30,5 @@ class Patient(Policy):
                     yield Start(job, allocation)
                     break
             else:
-                if now < patience_ends_s:
-                    self.wakeup_s = min(self.wakeup_s, patience_ends_s)
+                if now < delay_ends_s:
+                    self.wakeup_s = min(self.wakeup_s, delay_ends_s)

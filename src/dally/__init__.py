@@ -9,34 +9,58 @@ if TYPE_CHECKING:
     from dally.api import compare, go_on, read_run, simulate, whatif
     from dally.cluster import Cluster
     from dally.errors import InputError
-    from dally.model import Profile
+    from dally.model import Action, Allocation, Job, Migrate, Preempt, Profile, Start, make_allocation
     from dally.perf.ask import collective_time, iteration_times
+    from dally.policies import events
+    from dally.policies.base import Param, Policy
+    from dally.policies.composed import ComposedPolicy
+    from dally.policies.events import PolicyEvent
+    from dally.policies.ordering.base import Order
+    from dally.policies.ordering.submit import SubmitOrder
+    from dally.policies.placement.base import Placement
+    from dally.policies.placement.best_fit import BestFit, best_fit
+    from dally.policies.preemption.base import NoPreemption, Preemption
+    from dally.policies.queue import Queue
+    from dally.policies.reasons import Reason
+    from dally.policies.view import View
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cluster", "InputError", "Profile", "__version__", "collective_time", "compare", "go_on", "is_compiled",
-    "iteration_times", "read_run", "simulate", "whatif",
+    "Action", "Allocation", "BestFit", "Cluster", "ComposedPolicy", "InputError", "Job", "Migrate", "NoPreemption",
+    "Order", "Param", "Placement", "Policy", "PolicyEvent", "Preempt", "Preemption", "Profile", "Queue", "Reason",
+    "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time", "compare", "events", "go_on",
+    "is_compiled", "iteration_times", "make_allocation", "read_run", "simulate", "whatif",
 ]  # fmt: skip
 
 # Imported when first asked for: `dally --help` needs none of them.
 _HOMES = {
-    "Cluster": "dally.cluster",
-    "InputError": "dally.errors",
-    "Profile": "dally.model",
-    "collective_time": "dally.perf.ask",
-    "compare": "dally.api",
-    "go_on": "dally.api",
-    "iteration_times": "dally.perf.ask",
-    "read_run": "dally.api",
-    "simulate": "dally.api",
-    "whatif": "dally.api",
-}
+    "dally.api": ("compare", "go_on", "read_run", "simulate", "whatif"),
+    "dally.cluster": ("Cluster",),
+    "dally.errors": ("InputError",),
+    "dally.model": (
+        "Action", "Allocation", "Job", "Migrate", "Preempt", "Profile", "Start", "make_allocation",
+    ),
+    "dally.perf.ask": ("collective_time", "iteration_times"),
+    "dally.policies.base": ("Param", "Policy"),
+    "dally.policies.composed": ("ComposedPolicy",),
+    "dally.policies.events": ("PolicyEvent", "events"),
+    "dally.policies.ordering.base": ("Order",),
+    "dally.policies.ordering.submit": ("SubmitOrder",),
+    "dally.policies.placement.base": ("Placement",),
+    "dally.policies.placement.best_fit": ("BestFit", "best_fit"),
+    "dally.policies.preemption.base": ("NoPreemption", "Preemption"),
+    "dally.policies.queue": ("Queue",),
+    "dally.policies.reasons": ("Reason",),
+    "dally.policies.view": ("View",),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dally' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            module = import_module(home)
+            return module if name == "events" else getattr(module, name)
+    raise AttributeError(f"module 'dally' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.errors import PolicyError
-from dally.model import INFINITY, Action
+from dally.model import INFINITY, Action, Job
 from dally.policies.delay_overrides import DelayOverrides
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
@@ -18,7 +18,7 @@ from dally.policies.part import Part
 from dally.policies.placement.base import Placement
 from dally.policies.prediction.base import Predictor
 from dally.policies.queue import Queue
-from dally.policies.reasons import Reasons
+from dally.policies.reasons import Reason, Reasons
 from dally.policies.view import View
 
 
@@ -64,6 +64,10 @@ class Policy(Part):
 
     def on(self, event: PolicyEvent) -> None:
         """Something happened, for policies that keep a ledger: see policies/events.py."""
+
+    def why(self, job: Job) -> Reason:
+        """What the job waits for, until when, and what would change it, from what is in `reasons`."""
+        return self.reasons.why(job)
 
     def save(self) -> dict[str, Any]:
         """What it has learnt, as plain values (JSON): a daemon that restarts goes on with it."""

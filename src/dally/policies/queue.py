@@ -29,8 +29,8 @@ class DemandClass:
     """
 
     __slots__ = (
-        "closed", "demand", "gpus", "group", "heap", "jobs", "number", "ripeness", "told_job", "told_tier",
-        "told_timers_s",
+        "closed", "demand", "gpus", "group", "heap", "jobs", "number", "offered_job", "offered_tier",
+        "offered_timers_s", "ripeness",
     )  # fmt: skip
 
     def __init__(self, gpus: i64, group: i64, asked: int, number: i64) -> None:
@@ -42,9 +42,9 @@ class DemandClass:
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
         self.ripeness: Ripeness | None = None  # kept once somebody asked for it
-        self.told_tier: i64 = -2  # the offer and the timers as last recorded,
-        self.told_job: i64 = -1  # and to whom, where jobs have clocks of their own
-        self.told_timers_s: vec[float] = vec[float]()
+        self.offered_tier: i64 = -2  # the offer and the timers as last recorded,
+        self.offered_job: i64 = -1  # and to which job, where jobs have delays of their own
+        self.offered_timers_s: vec[float] = vec[float]()
 
     def job(self, slot: i64) -> Job:
         """The job of that slot, which waits."""
@@ -63,7 +63,7 @@ class Queue:
     """
 
     __slots__ = (
-        "_by_demand", "_hidden", "_made", "_pass", "_reranked", "_size", "_taken", "_told", "classes", "shown",
+        "_by_demand", "_hidden", "_made", "_pass", "_recorded", "_reranked", "_size", "_taken", "classes", "shown",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Queue:
         self._size: i64 = 0
         self._pass: i64 = 1
         self._taken: list[Job] = []
-        self._told: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
+        self._recorded: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
         self._reranked: list[Job] = []  # whose ranks have moved far since
 
     def __len__(self) -> int:
@@ -134,8 +134,8 @@ class Queue:
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
             group.ripeness.put(job, key, tie)
-        if self._told:
-            self._told.pop(int(job.index), None)
+        if self._recorded:
+            self._recorded.pop(int(job.index), None)
         self._size += 1
 
     def remove(self, job: Job) -> None:
@@ -155,21 +155,21 @@ class Queue:
         """The job is gone for good: keep nothing of it."""
         if job.slot >= 0:
             self.class_of(job).jobs[job.slot] = None
-        if self._told:
-            self._told.pop(int(job.index), None)
+        if self._recorded:
+            self._recorded.pop(int(job.index), None)
 
     def rerank(self, job: Job, key: float, tie: float) -> None:
         """A waiting job's rank has changed."""
         group = self.class_of(job)
         if job.prioritized:
             key, tie = -INFINITY, key
-        told = self._told.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
+        recorded = self._recorded.get(int(job.index), (group.heap.key(job.slot), group.heap.tie(job.slot)))
         group.heap.put(job.slot, key, tie)
         if group.ripeness is not None:
             group.ripeness.discard(job.slot)
             group.ripeness.put(job, key, tie)
-        if _moved(told[0], key) or _moved(told[1], tie):
-            self._told[int(job.index)] = (key, tie)
+        if _moved(recorded[0], key) or _moved(recorded[1], tie):
+            self._recorded[int(job.index)] = (key, tie)
             self._reranked.append(job)
 
     def reranked(self) -> list[Job]:
@@ -257,6 +257,6 @@ class Queue:
 picklable(Queue)
 
 
-def _moved(told: float, value: float) -> bool:
-    """Whether a value is a tenth or more off what was told."""
-    return value != told and not abs(value - told) < 0.1 * abs(told)
+def _moved(recorded: float, value: float) -> bool:
+    """Whether a value is a tenth or more off what was recorded."""
+    return value != recorded and not abs(value - recorded) < 0.1 * abs(recorded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
@@ -43,11 +44,12 @@ from dally.policies.dally.told_by_hand import Told
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.placement.best_fit import best_fit, fit_into
-from dally.policies.queue import Queue
+from dally.policies.queue import DemandClass, Queue
 from dally.policies.view import View
 
 MOST_MADE: Final = 12  # gangs for which one pass makes room on a large cluster; the next goes on
 SOON_S: Final = 1.0  # when that is, unless something happens before
+RECORD_SLACK: Final = 0.1  # a delay that changes by less is not recorded again
 AT_A_TIME: Final = 64  # running jobs looked at before asking whether that is enough
 
 
@@ -238,7 +240,7 @@ class Dally(Policy):
         for group in list(queue.classes):
             while len(group.heap) > 0:
                 first = group.job(group.heap.first())
-                place = self._leftover(first, now, cluster)
+                place = self._leftover(first, group, now, cluster)
                 if place is None:
                     break
                 yield Start(first, place)
@@ -463,7 +465,7 @@ class Dally(Policy):
             if place is not None:
                 yield Start(job, place)
 
-    def _leftover(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+    def _leftover(self, job: Job, group: DemandClass, now: float, cluster: Cluster) -> Allocation | None:
         """A place for one who was passed over: a little slower, or as slow as its wait has paid for.
 
         Where nobody runs any place will do: waiting would bring nothing.
@@ -475,18 +477,34 @@ class Dally(Policy):
         left_s = self.ranks.left_s(job) * self._prices.best(job)
         alone = len(cluster.running) == 0
         found: Allocation | None = None
+        offered: i64 = -1
+        delays_s: vec[float] = vec[float]()  # by tier above the machine
         trial = self._kept.trial(cluster)
-        far = self._scatters and self._told_by_hand.until_s(job) < 0.0
+        until_s = self._told_by_hand.until_s(job)
+        far = self._scatters and until_s < 0.0
         for tier in range((cluster.root if far else near) + 1):
             place = self._prices.cheapest(job, cluster, tier, self._prices.domains)
-            if place is None:
-                continue
-            limit = limits.leftover_near_price if tier <= near else limits.leftover_far_price
-            paid = place.price <= limits.patient_price and (place.price - 1.0) * left_s <= now - job.lost_s
-            if place.price <= limit + SLACK or paid or alone:
-                found = place.allocation
-                break
+            delay_s = INFINITY
+            if place is not None:
+                offered = tier if offered < 0 else offered
+                limit = limits.leftover_near_price if tier <= near else limits.leftover_far_price
+                free_of_charge = place.price <= limit + SLACK or alone
+                if place.price <= limits.patient_price:
+                    delay_s = (place.price - 1.0) * left_s
+                if free_of_charge or delay_s <= now - job.lost_s:
+                    found = place.allocation
+                    if not free_of_charge:
+                        self.reasons.accepted(job, tier, delay_s)
+                    break
+            if tier > 0:
+                delays_s = append(delays_s, delay_s)
+        if found is None and offered < 0:
+            offered = self.placement.offered(cluster, job.gpus, job.group)
         trial.undo()
+        if found is None:
+            while len(delays_s) < cluster.root:
+                delays_s = append(delays_s, until_s - job.lost_s if until_s >= 0.0 else INFINITY)
+            self.reasons.offered_to(job, group, offered, delays_s, RECORD_SLACK)
         return found
 
 
