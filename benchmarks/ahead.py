@@ -20,6 +20,7 @@ from dally import is_compiled
 from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
+from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
@@ -73,17 +74,27 @@ def print_whatif(machines: int, count: int, cpu_s: float) -> None:
     now = today(Setup("dally", network="slow"), grid(max(1, machines // RACK), min(machines, RACK), 8))
     state = now.setup.world(now.topology).state()
     jobs = [
-        Job(number, f"j{number}", 0.0, chance.choice(SIZES), NEVER, "resnet50", f"u{number % 50}")
+        Job(
+            number,
+            f"j{number}",
+            0.0,
+            chance.choice(SIZES),
+            NEVER,
+            "resnet50",
+            JobSpec(chance.choice(SIZES), model="resnet50", user=f"u{number % 50}"),
+        )
         for number in range(count)
     ]
     cycle(state, [Event(SUBMIT, job) for job in jobs], 0.0, Executor())
     past = [
         PastJob(
-            -number, -7 * DAY_S * number / (7 * count), chance.choice(SIZES), chance.uniform(600, 30_000),
-            user=f"u{number % 50}", model="resnet50",
+            -number,
+            -7 * DAY_S * number / (7 * count),
+            JobSpec(chance.choice(SIZES), model="resnet50", user=f"u{number % 50}"),
+            chance.uniform(600, 30_000),
         )
         for number in range(7 * count, 0, -1)
-    ]  # fmt: skip
+    ]
     began_s = time.perf_counter()
     content = dump_present(state, jobs, 0.0, len(jobs))
     print(f"lock held: {1000 * (time.perf_counter() - began_s):.0f} ms, {len(content) / 1e6:.1f} MB")

@@ -140,7 +140,7 @@ def _check_rows(history: History) -> None:
     last_s = 0.0
     for row in history.rows:
         assert row.job_id, row
-        assert min(row.gpus, row.line) >= 1, row
+        assert min(row.spec.gpus, row.line) >= 1, row
         assert last_s <= row.submit_s < inf, row
         assert 0.0 <= row.stated < inf, row
         assert row.wait_s == NOT_KNOWN or 0.0 <= row.wait_s < inf, row
@@ -162,7 +162,7 @@ def check_use(history: History, folder: Path) -> None:
             continue
         again = read_history(path, "auto")
         assert len(again.rows) == len(history.rows), name
-        assert [row.gpus for row in again.rows] == [row.gpus for row in history.rows], name
+        assert [row.spec.gpus for row in again.rows] == [row.spec.gpus for row in history.rows], name
 
 
 def one_case(draw: random.Random, seed: Seed, folder: Path) -> None:

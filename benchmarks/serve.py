@@ -24,8 +24,9 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from dally.job_spec import JobSpec
 from dally.live.assembly import Service
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
 from dally.live.logs import prepare
 from dally.live.wall_clock import WallClock
@@ -74,7 +75,7 @@ def open_service(folder: Path, policy: str) -> tuple[Service, Cluster]:
 def fill(backend: FakeBackend, jobs: int, chance: random.Random, seconds: float) -> None:
     for _ in range(jobs):
         gpus = chance.choice((1, 2, 4, 8, 8, 16, 16, 32, 64))
-        backend.submit(SubmitRequest(gpus, expected_s=chance.uniform(0.2, 1.8) * seconds, user=f"u{gpus}"))
+        backend.submit(Submission(JobSpec(gpus, user=f"u{gpus}", duration_s=chance.uniform(0.2, 1.8) * seconds)))
 
 
 def percentiles(values: list[float]) -> str:

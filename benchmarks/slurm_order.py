@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -114,7 +115,7 @@ def simulated(jobs: Sequence[Sleep], ran: Sequence[Ran], policy: str) -> list[fl
     found = []
     for index, (job, times) in enumerate(zip(jobs, ran, strict=True)):
         found.append(Job(index, str(index), 0.0, job.gpus, times.end_s - times.start_s))
-        found[-1].limit_s = float(job.limit_s)
+        found[-1].spec = replace(found[-1].spec, limit_s=float(job.limit_s))
     given = SETTINGS if policy == "slurm-backfill" else {}
     machines = Cluster.grid(4, 4, 8, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     Simulation(found, machines, build(policy, given), SpeedModel(), Costs(), Failures()).run()

@@ -65,7 +65,7 @@ def overloaded(ground: Ground) -> list[TraceRow]:
 
 def burst(ground: Ground) -> list[TraceRow]:
     """200 drawn gangs of more than a machine, cut at 4 hours, all at noon."""
-    gangs = [row for row in ground.history.rows if row.gpus > 8]
+    gangs = [row for row in ground.history.rows if row.spec.gpus > 8]
     copies = -(-BURST // max(1, len(gangs)))
     chosen = [(number, row) for number in range(copies) for row in drawn(gangs, ground.scenario.seed)][:BURST]
     return [

@@ -54,7 +54,7 @@ def main() -> None:
     print(f"{'percent of GPU-hours of the busiest':34} owners" + " ".join(f"{percent:4} %" for percent in PERCENT))
     for name, file in TRACES.items():
         rows = read_history(folder / file).rows
-        line(name, curve((row.user, row.gpus * row.stated) for row in rows))
+        line(name, curve((row.spec.user, row.spec.gpus * row.stated) for row in rows))
     for seed in SEEDS:
         jobs = generate(find_recipe("venus-like"), Ask(seed, users=95, teams=15)).jobs
         line(f"venus-like, seed {seed}, users", curve((job.user, job.gpus * job.duration_s) for job in jobs))

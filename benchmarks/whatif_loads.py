@@ -7,6 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from dally.cluster.spec import read_topology
+from dally.job_spec import JobSpec
 from dally.metrics.simulated import Simulated
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
@@ -51,12 +52,11 @@ def submitted(lab: Lab) -> History:
         models.setdefault(job.name, _model(job.gpus, draw))
         duration_s = max(1.0, round(usual_s[job.name] * draw.lognormvariate(0.0, lab.within)))
         limit_h = next((hours for hours in LIMITS_H if hours * 3600 >= 1.3 * duration_s), LIMITS_H[-1])
-        rows.append(
-            TraceRow(
-                0, job.job_id, float(job.submit_s), job.gpus, duration_s, models[job.name], job.user,
-                name=job.name, limit_s=limit_h * 3600.0, account=f"team{int(job.user[1:]) % 3}", partition="gpu",
-            )
+        spec = JobSpec(
+            job.gpus, model=models[job.name], name=job.name, user=job.user, partition="gpu",
+            account=f"team{int(job.user[1:]) % 3}", limit_s=limit_h * 3600.0,
         )  # fmt: skip
+        rows.append(TraceRow(0, job.job_id, float(job.submit_s), spec, duration_s))
     return History(rows, "duration_s", "csv", {}, {}, None)
 
 

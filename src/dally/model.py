@@ -8,6 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.pickles import picklable
 
 INFINITY: Final = float("inf")
@@ -180,19 +181,19 @@ class Profile:
 
 
 class Job:
-    """One training job: what the trace says of it, and how far it has come.
+    """One training job: what it asks for (`spec`), and how far it has come.
 
     Policies read jobs and never write them; only the engine does. `index` is its place in order of
-    submission, so comparing indexes breaks ties the same way in every run.
+    submission, so comparing indexes breaks ties the same way in every run. What the engine reads at every event,
+    or changes, it has of its own: `gpus`, `group`, `model` and so on are those that count, whatever `spec` states.
     """
 
     __slots__ = (
-        "account", "allocation", "comm_rate", "comm_s", "compute_s", "delay_until_s", "duration_s", "finish_s",
-        "gpu_type", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "limit_s", "lost_s",
-        "migrations", "model", "name", "non_preemptible", "overhead_s", "partition", "placed_s", "predicted_s",
-        "preemptions", "prioritized", "priority", "qos", "queue", "rate", "renewals", "restart_due_s",
-        "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot", "slot_class", "start_s", "status",
-        "submit_s", "tier", "user", "work_s",
+        "allocation", "checkpoint_every_s", "comm_rate", "comm_s", "compute_s", "delay_until_s", "duration_s",
+        "finish_s", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s", "migrations",
+        "model", "non_preemptible", "overhead_s", "placed_s", "predicted_s", "preemptions", "prioritized", "rate",
+        "renewals", "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot",
+        "slot_class", "spec", "start_s", "status", "submit_s", "tier", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -203,9 +204,7 @@ class Job:
         gpus: i64,
         duration_s: float,
         model: str = "",
-        user: str = "",
-        priority: float = 0.0,
-        name: str = "",
+        spec: JobSpec | None = None,
     ) -> None:
         self.index: i64 = index
         self.job_id: str = job_id
@@ -213,16 +212,12 @@ class Job:
         self.gpus: i64 = gpus
         self.duration_s: float = duration_s  # running time at its closest placement, alone
         self.model: str = model
-        self.user: str = user
-        self.priority: float = priority
-        self.name: str = name  # what its user calls it: jobs run again and again share one
-        self.limit_s: float = NEVER  # the time limit it was submitted with; NEVER: none is known
-        self.account: str = ""  # these three as its user gave them; empty: not known
-        self.partition: str = ""
-        self.qos: str = ""
-        self.queue: str = ""  # the queue it names
-        self.gpu_type: str = ""  # types of GPU it accepts, with | between them; empty: any
-        self.group: i64 = 1  # GPUs that must share a machine: its model's tensor parallelism
+        if spec is None:
+            spec = JobSpec(int(gpus), model=model)
+        self.spec: JobSpec = spec
+        self.group: i64 = spec.group  # GPUs that must share a machine: its model's tensor parallelism
+        every_s: float | None = spec.checkpoint_every_s
+        self.checkpoint_every_s: float = NEVER if every_s is None else every_s  # its own; NEVER: as all others
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
         self.prioritized: bool = False  # override: it comes before all jobs that are not
         self.delay_until_s: float = NEVER  # override: from then on it takes any place; NEVER: none
@@ -255,6 +250,56 @@ class Job:
         self.preemptions: i64 = 0
         self.renewals: i64 = 0
         self.migrations: i64 = 0
+
+    @property
+    def name(self) -> str:
+        """What its user calls it: jobs run again and again share one."""
+        return self.spec.name
+
+    @property
+    def user(self) -> str:
+        """Its owner; empty, as the texts below: not known."""
+        return self.spec.user
+
+    @property
+    def account(self) -> str:
+        """The account that it is charged to."""
+        return self.spec.account
+
+    @property
+    def partition(self) -> str:
+        """The partition that it asks for."""
+        return self.spec.partition
+
+    @property
+    def qos(self) -> str:
+        """Its quality of service."""
+        return self.spec.qos
+
+    @property
+    def queue(self) -> str:
+        """The queue it names."""
+        return self.spec.queue
+
+    @property
+    def gpu_type(self) -> str:
+        """Types of GPU it accepts, with | between them; empty: any."""
+        return self.spec.gpu_type
+
+    @property
+    def priority(self) -> float:
+        """As its cluster states it."""
+        return self.spec.priority
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit it was submitted with; NEVER: none is known."""
+        limit_s: float | None = self.spec.limit_s
+        return NEVER if limit_s is None else limit_s
+
+    def checkpoints_s(self, usual_s: float) -> float:
+        """Seconds of work between its checkpoints: its own, or the usual; 0: a failure undoes nothing."""
+        return self.checkpoint_every_s if self.checkpoint_every_s > 0.0 else usual_s
 
     def run_s(self, now: float) -> float:
         """Seconds it has held GPUs so far."""
@@ -299,6 +344,11 @@ class Job:
 
 
 picklable(Job, 0, "", 0.0, 1, 0.0)
+
+
+def job_of_spec(index: i64, job_id: str, submit_s: float, spec: JobSpec, duration_s: float) -> Job:
+    """The job that asks for this; `duration_s` is its running time at its closest placement, alone."""
+    return Job(index, job_id, submit_s, spec.gpus, duration_s, spec.model, spec)
 
 
 class Costs(NamedTuple):

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterState, Placement
+from dally.live.backends.base import BackendError, Observed, Placement
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.config import Setup
 from dally.live.scheduler import Scheduler
@@ -41,7 +41,7 @@ class WatchedSlurm(SlurmBackend):
         super().__init__(conf=conf)
         self.runs: dict[str, dict[int, Placement]] = {}  # by job and number of restarts
 
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         found = super().snapshot()
         taken: dict[tuple[str, int], str] = {}
         for job in found.jobs:

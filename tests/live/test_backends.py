@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dally.cluster.topology import grid
-from dally.live.backends.base import BackendError, ClusterState, Placement
+from dally.live.backends.base import BackendError, Observed, Placement
 from dally.live.backends.local import LocalBackend
 from dally.live.backends.slurm import SlurmBackend
 from dally.testing import InvariantError, check_backend
@@ -60,8 +60,8 @@ class Deaf(FakeBackend):
 class Blind(FakeBackend):
     """Has no machines."""
 
-    def snapshot(self) -> ClusterState:
-        return ClusterState(super().snapshot().jobs, ())
+    def snapshot(self) -> Observed:
+        return Observed(super().snapshot().jobs, ())
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 
 from dally.cluster.topology import grid
 from dally.errors import InputError, PolicyError
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.backends.local import LocalBackend
 from dally.live.config import Setup
 from dally.live.daemon import Daemon
@@ -76,11 +77,11 @@ def life(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 def test_a_locked_store_costs_time_and_nothing_else(life: Life) -> None:
-    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    first = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(first, base.RUNNING)
     other = sqlite3.connect(life.path)
     other.execute("BEGIN IMMEDIATE")
-    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    second = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until_failing("database is locked")
     assert life.backend.jobs[second].state == base.QUEUED  # not written down, so not done
     other.rollback()
@@ -90,10 +91,10 @@ def test_a_locked_store_costs_time_and_nothing_else(life: Life) -> None:
 
 
 def test_a_full_store_costs_time_and_nothing_else(life: Life) -> None:
-    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    first = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(first, base.RUNNING)
     life.set_room(1)  # no page more than there are
-    second = life.backend.submit(SubmitRequest(8, name="x" * 200_000, expected_s=1e6))
+    second = life.backend.submit(Submission(JobSpec(8, name="x" * 200_000, duration_s=1e6)))
     life.until_failing("database or disk is full")
     assert life.backend.jobs[second].state == base.QUEUED
     life.set_room(1_000_000)
@@ -102,7 +103,7 @@ def test_a_full_store_costs_time_and_nothing_else(life: Life) -> None:
 
 
 def test_a_bug_of_the_policy_costs_turns_and_not_the_daemon(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    first = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(first, base.RUNNING)
 
     def fail(*_: object) -> None:
@@ -111,7 +112,7 @@ def test_a_bug_of_the_policy_costs_turns_and_not_the_daemon(life: Life, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(Scheduler, "decide", fail)
         life.until_failing("goes on without end")
-    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    second = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(second, base.RUNNING)
     assert life.daemon.failures["policy"] > 0
 
@@ -120,7 +121,7 @@ def test_a_bug_of_the_policy_costs_turns_and_not_the_daemon(life: Life, monkeypa
 def test_nothing_ends_a_daemon_that_has_begun(
     life: Life, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    first = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    first = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(first, base.RUNNING)
 
     def fail(*_: object) -> None:
@@ -129,7 +130,7 @@ def test_nothing_ends_a_daemon_that_has_begun(
     with monkeypatch.context() as patched:
         patched.setattr(FakeBackend, "snapshot", fail)
         life.until_failing(str(error))
-    second = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    second = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(second, base.RUNNING)
     assert life.daemon.failures["daemon"] > 0
 
@@ -143,19 +144,19 @@ def test_wrong_input_ends_one_that_has_not(tmp_path: Path) -> None:
 
 
 def test_the_backend_goes_away_and_comes_back(life: Life) -> None:
-    job = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    job = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(job, base.RUNNING)
     life.backend.failing = "slurmctld does not answer"
     life.until_failing("does not answer")
     life.backend.failing = ""
-    other = life.backend.submit(SubmitRequest(8, expected_s=1e6))
+    other = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(other, base.RUNNING)
     assert life.daemon.failing == ""
 
 
 def test_the_board_tells_why_a_job_waits(life: Life) -> None:
     for _ in range(3):
-        life.backend.submit(SubmitRequest(8, expected_s=1e6))
+        life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until("2", base.RUNNING)
     for _ in range(100):
         if "3" in life.daemon.status.by_id:
@@ -195,7 +196,7 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     for number in range(20):
         text = f"echo begin {number} >> {marks}; sleep 0.2; echo end {number} >> {marks}"
-        backend.submit(SubmitRequest(chance.choice((1, 2, 4, 8)), command=("sh", "-c", text)))
+        backend.submit(Submission(JobSpec(chance.choice((1, 2, 4, 8))), ("sh", "-c", text)))
     command = [sys.executable, "-m", "dally", "serve", "--folder", str(tmp_path), "--cluster", "2x2x4"]
     command += ["--listen", "127.0.0.1:0"]
     for _ in range(6):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterJob
+from dally.live.backends.base import BackendError, ObservedJob
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_book, leader, owners
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.leader import Leader
@@ -90,8 +90,8 @@ def job_of(name: str, pods: int) -> Entry:
     return {"metadata": {"uid": f"uid-{name}"}, "spec": {"parallelism": pods, "template": template}}
 
 
-def told(backend: KubernetesBackend) -> dict[str, ClusterJob]:
-    return {job.name: job for job in backend.snapshot().jobs}
+def told(backend: KubernetesBackend) -> dict[str, ObservedJob]:
+    return {job.spec.name: job for job in backend.snapshot().jobs}
 
 
 def test_a_helper_that_cannot_be_bound(server: Server, backend: KubernetesBackend) -> None:

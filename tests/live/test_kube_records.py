@@ -71,7 +71,7 @@ def test_a_gang_keeps_its_place_until_its_last_pod_ends() -> None:
     found = job_of_gang(
         gang(pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", annotations=PLAN)), False, False, ""
     )
-    assert (found.state, found.placement, found.gpus) == (base.RUNNING, {"n1": 8, "n2": 8}, 16)
+    assert (found.state, found.placement, found.spec.gpus) == (base.RUNNING, {"n1": 8, "n2": 8}, 16)
 
 
 def test_a_job_of_more_completions_than_pods_at_a_time() -> None:
@@ -87,7 +87,7 @@ def test_a_job_of_more_completions_than_pods_at_a_time() -> None:
     last = found(*through, pod("t3", phase="Succeeded"), pod("p4", node="n1", annotations=PLAN))
     assert (last.half, last.due) == (False, 1)
     assert job_of_gang(found(*through, pod("p3")), False, False, "").state == base.HELD
-    assert job_of_gang(found(*through, pod("p3"), pod("p4")), False, False, "").gpus == 16
+    assert job_of_gang(found(*through, pod("p3"), pod("p4")), False, False, "").spec.gpus == 16
 
 
 def test_a_job_that_ended_while_its_pods_were_evicted() -> None:
@@ -101,10 +101,10 @@ def test_a_job_that_ended_while_its_pods_were_evicted() -> None:
 def test_facts() -> None:
     notes = {"dally.io/model": "bert", "dally.io/expected": "1.5h", "dally.io/checkpoint": "never"}
     found = job_of_gang(gang(pod("p0", annotations=notes), pod("p1", annotations=notes)), False, False, "")
-    assert (found.job_id, found.gpus, found.group) == ("a.gang.g", 16, 8)
-    assert (found.model, found.expected_s, found.checkpoint_every_s) == ("bert", 5400.0, None)
+    assert (found.job_id, found.spec.gpus, found.spec.group) == ("a.gang.g", 16, 8)
+    assert (found.spec.model, found.spec.duration_s, found.spec.checkpoint_every_s) == ("bert", 5400.0, None)
     assert "checkpoint" in found.reason
-    assert (found.user, found.account, found.submit_s) == ("a", "a", 1794823200.0)
+    assert (found.spec.user, found.spec.account, found.submit_s) == ("a", "a", 1794823200.0)
 
 
 def test_foreign_pods_only_take_gpus() -> None:
@@ -230,8 +230,12 @@ def test_types_of_gpu() -> None:
         spec = {"nodeSelector": chosen, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
         pods.put({"metadata": {**about, "labels": {"kai.scheduler/queue": "vision"}}, "spec": spec})
     gangs.renew()
-    found = {job.name: job for job in gangs.jobs()}
-    assert (found["typed"].state, found["typed"].gpu_type, found["typed"].queue) == (base.QUEUED, "H100", "vision")
+    found = {job.spec.name: job for job in gangs.jobs()}
+    assert (found["typed"].state, found["typed"].spec.gpu_type, found["typed"].spec.queue) == (
+        base.QUEUED,
+        "H100",
+        "vision",
+    )
     assert (found["pinned"].state, "1 of 2 machines" in found["pinned"].reason) == (base.HELD, True)
 
 

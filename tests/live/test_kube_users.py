@@ -13,8 +13,9 @@ import pytest
 import yaml
 from sqlalchemy import select
 
+from dally.job_spec import JobSpec
 from dally.live.assembly import Service
-from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.backends.base import BackendError, Submission
 from dally.live.config import Config, Setup
 from dally.live.store.schema import EVENTS
 from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
@@ -132,7 +133,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     site.go_on(lambda: site.runs("default.job.all"))
     backend.preempt("default.job.all")
     site.go_on(lambda: site.runs("default.job.all"))
-    made = backend.submit(SubmitRequest(4, ("sleep", "1000")))
+    made = backend.submit(Submission(JobSpec(4), ("sleep", "1000")))
     site.go_on(lambda: site.runs(made))
     backend.cancel(made)
     backend.drain("n01", "a test")

@@ -12,8 +12,9 @@ import pytest
 
 from dally.cluster.topology import grid
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.backends import base, job_folder, local
-from dally.live.backends.base import BackendError, ClusterJob, SubmitRequest
+from dally.live.backends.base import BackendError, ObservedJob, Submission
 from dally.live.backends.job_folder import JobFolder
 from dally.live.backends.local import LocalBackend
 
@@ -35,15 +36,15 @@ def opened(folder: Path, grace_s: float = 5.0, speed: float = 1.0) -> LocalBacke
     return OPEN[-1]
 
 
-def command(text: str) -> SubmitRequest:
-    return SubmitRequest(4, command=("sh", "-c", text))
+def command(text: str) -> Submission:
+    return Submission(JobSpec(4), ("sh", "-c", text))
 
 
-def told(backend: LocalBackend, job_id: str) -> ClusterJob:
+def told(backend: LocalBackend, job_id: str) -> ObservedJob:
     return {job.job_id: job for job in backend.snapshot().jobs}[job_id]
 
 
-def until(backend: LocalBackend, job_id: str, state: str) -> ClusterJob:
+def until(backend: LocalBackend, job_id: str, state: str) -> ObservedJob:
     for _ in range(100):
         job = told(backend, job_id)
         if job.state == state:
@@ -171,7 +172,7 @@ def test_a_process_that_tells_its_number_or_ends_while_it_is_looked_at(
 
 def test_a_job_without_a_command_takes_its_time(tmp_path: Path) -> None:
     backend = opened(tmp_path, speed=100.0)
-    job = backend.submit(SubmitRequest(4, expected_s=30.0))
+    job = backend.submit(Submission(JobSpec(4, duration_s=30.0)))
     backend.start(job, ONE)
     began = time.monotonic()
     until(backend, job, base.FINISHED)

@@ -77,7 +77,8 @@ def test_a_job_that_is_no_longer_ours_is_not_stopped(bench: Bench) -> None:
     bench.cycle()  # it is about to start, and is called back
     for job_id, place in ((early, "early"), (late, "late")):
         bench.backend.put(job_id, {"rack0-m0": 4})
-        bench.backend.jobs[job_id] = replace(bench.backend.jobs[job_id], managed=False, name=place)
+        job = bench.backend.jobs[job_id]
+        bench.backend.jobs[job_id] = replace(job, managed=False, spec=replace(job.spec, name=place))
     hold(bench, late)
     for _ in range(3):
         assert bench.cycle() == [

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.as_trace import history_csv
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.backends.base import BackendError, Submission
 from dally.live.config import Setup
 from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
 from dally.live.scheduler import Scheduler
@@ -59,7 +60,7 @@ class Bench:
         self.scheduler = self._begin()
 
     def submit(self, gpus: int, seconds: float, user: str = "") -> str:
-        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, user=user))
+        return self.backend.submit(Submission(JobSpec(gpus, user=user, duration_s=seconds)))
 
     def go_on(self, seconds: float, step_s: float = 5.0) -> None:
         for _ in range(round(seconds / step_s)):

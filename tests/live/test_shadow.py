@@ -9,8 +9,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from dally.job_spec import JobSpec
 from dally.live.assembly import Service
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.config import Config
 from dally.live.daily import DAY_S, DailyReport, command
 from dally.live.scheduler import CycleResult
@@ -22,7 +23,7 @@ def test_the_report_of_a_day(tmp_path: Path) -> None:
     config = replace(config, setup=replace(config.setup, network="slow"))
     service = Service(config)
     for gpus in (8, 16, 4, 8, 16):
-        service.backend.submit(SubmitRequest(gpus, expected_s=60.0, user="ana", model="bert-base"))
+        service.backend.submit(Submission(JobSpec(gpus, model="bert-base", user="ana", duration_s=60.0)))
     for _ in range(100):
         service.daemon.run_cycle()
         if service.daemon.cycles > 1 and not service.daemon.status.jobs:

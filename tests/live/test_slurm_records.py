@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
@@ -16,7 +17,7 @@ from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_o
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.tools import Tools
-from dally.live.backends.stated_facts import JobFacts
+from dally.live.backends.stated_facts import NOTHING_STATED
 
 NOW_S = 1_000_000.0
 OURS: dict[str, Any] = {"admin_comment": "dally:submit=1"}
@@ -35,9 +36,9 @@ def row(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def job_of(reader: JobReader | None = None, **changes: Any) -> base.ClusterJob:
+def job_of(reader: JobReader | None = None, **changes: Any) -> base.ObservedJob:
     (record,) = records_of([row(**changes)])
-    return (reader or JobReader(frozenset(), 8)).job(record, JobFacts(), NOW_S)
+    return (reader or JobReader(frozenset(), 8)).job(record, NOTHING_STATED, NOW_S)
 
 
 @pytest.mark.parametrize(
@@ -111,22 +112,22 @@ def test_a_job_that_runs_on_without_a_node_asks_for_what_it_has() -> None:
     """sbatch --no-kill; Slurm 22.05 then tells of the nodes that are left."""
     ours: dict[str, Any] = {"admin_comment": "dally:submit=1;gpus=16", "job_state": "RUNNING"}
     found = job_of(**ours, nodes="n01", gres_detail=["gpu:8(IDX:0-7)"])
-    assert (found.state, found.gpus, found.placement) == (base.RUNNING, 8, {"n01": 8})
-    assert job_of(**ours | {"job_state": "PENDING"}).gpus == 16
+    assert (found.state, found.spec.gpus, found.placement) == (base.RUNNING, 8, {"n01": 8})
+    assert job_of(**ours | {"job_state": "PENDING"}).spec.gpus == 16
 
 
 def test_a_running_job_tells_which_gpus_it_has() -> None:
     detail = ["gpu:a100:8(IDX:0-7)", "gpu:a100:2(IDX:0-1),gpu:h100:2(IDX:4,6)", "nic:1"]
     found = job_of(job_state="RUNNING", nodes="n[03,07],login1", gres_detail=detail, priority=9)
     assert found.placement == {"n03": 8, "n07": 4}
-    assert found.gpus == 12
-    assert job_of(tres_per_node="gres:gpu:8", time_limit=90).limit_s == 5400.0
+    assert found.spec.gpus == 12
+    assert job_of(tres_per_node="gres:gpu:8", time_limit=90).spec.limit_s == 5400.0
 
 
 def test_what_is_asked_for_on_one_node_stays_together() -> None:
-    assert job_of(tres_per_node="gres:gpu:4", node_count=2).group == 4
-    assert job_of(tres_per_node="gres:gpu:8", admin_comment="dally:submit=1;group=4;gpus=8").group == 4
-    assert job_of(tres_per_node="", tres_per_job="gres:gpu:8").group == 1
+    assert job_of(tres_per_node="gres:gpu:4", node_count=2).spec.group == 4
+    assert job_of(tres_per_node="gres:gpu:8", admin_comment="dally:submit=1;group=4;gpus=8").spec.group == 4
+    assert job_of(tres_per_node="", tres_per_job="gres:gpu:8").spec.group == 1
 
 
 def test_jobs_without_gpus_are_left_out_and_arrays_are_their_tasks() -> None:
@@ -233,7 +234,7 @@ def test_the_tools_print_the_tasks_of_an_array_in_full() -> None:
 def test_what_a_user_writes_stays_text() -> None:
     nasty = 'x JobState=RUNNING\n"}] NodeList=n01 <script>'
     found = job_of(name=nasty, comment=nasty, **OURS)
-    assert (found.name, found.state, found.placement) == (nasty, base.QUEUED, {})
+    assert (found.spec.name, found.state, found.placement) == (nasty, base.QUEUED, {})
 
 
 def test_the_note_survives_beside_an_operators_comment() -> None:
@@ -243,7 +244,7 @@ def test_the_note_survives_beside_an_operators_comment() -> None:
     (again,) = records_of([row(admin_comment=note, submit_time=999_999, node_count=4, tasks=4)])
     assert shape_of(again, 16) == shape_of(record, 16)
     assert note_of(again, shape_of(again, 16)) == note
-    assert JobReader(frozenset(), 8).job(again, JobFacts(), NOW_S).submit_s == 999_000.0
+    assert JobReader(frozenset(), 8).job(again, NOTHING_STATED, NOW_S).submit_s == 999_000.0
     assert read_mark("nothing of ours: dallying") is None
     assert with_mark("dally:submit=1", {"submit": "2"}) == "dally:submit=2"
 
@@ -277,16 +278,23 @@ def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) ->
     assert " ".join(update_words(record, shape_of(record, 8), placement)) == f"{words} StartTime=now"
 
 
+def stated(model: str, duration_s: float, checkpoint_every_s: float) -> JobSpec:
+    return JobSpec(0, model=model, duration_s=duration_s, checkpoint_every_s=checkpoint_every_s)
+
+
 @pytest.mark.parametrize(
     ("comment", "facts"),
     [
         ("nightly run", None),
-        ('{"model": "bert", "expected": "1.5h", "checkpoint": 600}', JobFacts("bert", 5400.0, 600.0)),
-        ('{"model": 5, "expected": -1, "checkpoint": true, "group": 4}', JobFacts(group=4)),
+        (
+            '{"model": "bert", "expected": "1.5h", "checkpoint": 600}',
+            JobSpec(0, model="bert", duration_s=5400.0, checkpoint_every_s=600.0),
+        ),
+        ('{"model": 5, "expected": -1, "checkpoint": true, "group": 4}', JobSpec(0, group=4)),
         ("{broken", None),
     ],
 )
-def test_comments(comment: str, facts: JobFacts | None) -> None:
+def test_comments(comment: str, facts: JobSpec | None) -> None:
     problems: list[str] = []
     assert facts_of_comment(comment, problems) == facts
     assert len(problems) == {"{broken": 1, '{"model": 5': 3}.get(comment[:11].split(",")[0], 0)
@@ -295,7 +303,9 @@ def test_comments(comment: str, facts: JobFacts | None) -> None:
 def test_scripts() -> None:
     problems: list[str] = []
     script = "#!/bin/bash\n#SBATCH --gpus=8\n#DALLY model=gpt2 expected=2h\n#DALLY checkpoint=10m what\necho\n"
-    assert facts_of_script(script, problems) == JobFacts("gpt2", 7200.0, 600.0)
+    assert facts_of_script(script, problems) == JobSpec(
+        0, model="gpt2", duration_s=7200.0, checkpoint_every_s=600.0
+    )
     assert problems == ["#DALLY what: must be NAME=VALUE"]
 
 
@@ -319,7 +329,7 @@ def test_the_tree() -> None:
         "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=a,b\nSwitchName=s1 Level=0 LinkSpeed=1 Nodes=c,login\n"
         "SwitchName=top Level=1 LinkSpeed=1 Nodes=a,b,c,login Switches=s[0-1]\n"
     )
-    machines = [base.ClusterMachine(name, 8) for name in "cab"]
+    machines = [base.ObservedMachine(name, 8) for name in "cab"]
     found = topology_of(text, machines)
     assert (found.names[0], found.names[1]) == (["a", "b", "c"], ["s0", "s1"])
     assert sorted(topology_of("", machines).names[0]) == ["a", "b", "c"]

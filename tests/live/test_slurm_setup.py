@@ -112,7 +112,7 @@ def check_arrivals(slurm: SlurmCluster, early: str) -> None:
     plain, held, without = (user.submit(*words) for words in (("--gpus=2",), ("--gpus=2", "-H"), ()))
     assert states(backend) == {early: base.HELD, plain: base.QUEUED, held: base.HELD if user.name else base.QUEUED}
     job = next(job for job in backend.snapshot().jobs if job.job_id == plain)
-    assert (job.model, job.expected_s, job.group) == ("bert", 7200.0, 2)
+    assert (job.spec.model, job.spec.duration_s, job.spec.group) == ("bert", 7200.0, 2)
     if user.name:
         user.run("scontrol", "hold", plain)
         user.run("scontrol", "release", held)

@@ -10,8 +10,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob
+from dally.live.backends.base import ObservedJob
 from dally.live.facts import job_of
 from dally.live.reconcile.pending import RUN, START, STOP, PendingOrder
 from dally.live.store import open_store
@@ -58,7 +59,9 @@ def test_the_same_in_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Non
 
 
 def test_a_job_comes_back_as_it_went() -> None:
-    told = ClusterJob("7", base.RUNNING, 8, 10.0, {"n1": 8}, name="a", user="u", model="bert", limit_s=60.0)
+    told = ObservedJob(
+        "7", base.RUNNING, JobSpec(8, model="bert", name="a", user="u", limit_s=60.0), 10.0, {"n1": 8}
+    )
     job = job_of(told, 3, 10.0, "resnet50")
     for place, name in enumerate(CLOCKS):
         setattr(job, name, 1.5 + place)

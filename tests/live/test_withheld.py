@@ -26,7 +26,7 @@ class TypedBackend(FakeBackend):
     def __init__(self) -> None:
         super().__init__(1, 4, 8)
         self._topology = TYPES
-        self._machines = {name: base.ClusterMachine(name, 8) for name in TYPES.names[0]}
+        self._machines = {name: base.ObservedMachine(name, 8) for name in TYPES.names[0]}
 
 
 @pytest.mark.parametrize("backend", [TypedBackend, lambda: FakeBackend(1, 4, 8)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Machine, Topology, grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.job_spec import JobSpec
 from dally.metrics.queue_summary import jain, summarize_sharing
 from dally.metrics.simulated import Simulated
 from dally.metrics.tables import SHARED
@@ -29,9 +31,12 @@ def shared(
     rows: list[tuple[float, int, float, str]], topology: Topology | None = None, tree: QueueTree = TREE
 ) -> Simulated:
     """Jobs (submit_s, gpus, duration_s, queue), run to their end."""
-    jobs = [Job(i, f"j{i}", row[0], row[1], row[2], user=f"of {row[3]}") for i, row in enumerate(rows)]
+    jobs = [
+        Job(i, f"j{i}", row[0], row[1], row[2], spec=JobSpec(row[1], user=f"of {row[3]}"))
+        for i, row in enumerate(rows)
+    ]
     for job, row in zip(jobs, rows, strict=True):
-        job.queue = row[3]
+        job.spec = replace(job.spec, queue=row[3])
     where = topology or grid(1, 1, 8)
     policy = SharingPolicy(tree, Built("fifo", {}), where)
     simulation = Simulation(jobs, Cluster(where), policy, SpeedModel(), Costs(), Failures())

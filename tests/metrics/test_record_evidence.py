@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dally.job_spec import JobSpec
 from dally.metrics.record_evidence import RecordedJob, evidence_of
 
 
-def job(submit_s: float, start_s: float, end_s: float, gpus: int, limit_s: float = -1.0) -> RecordedJob:
-    return RecordedJob(submit_s, start_s, end_s, gpus, limit_s, "gpu", "a100")
+def job(submit_s: float, start_s: float, end_s: float, gpus: int, limit_s: float | None = None) -> RecordedJob:
+    return RecordedJob(submit_s, start_s, end_s, JobSpec(gpus, "a100", partition="gpu", limit_s=limit_s))
 
 
 def test_counts_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -111,7 +112,7 @@ def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
         shared = SharingPolicy(QueueTree(nodes), Built(name, often(name)), topology)
         jobs = [Job(i, f"j{i}", *row) for i, row in enumerate(case.jobs)]
         for job in jobs:
-            job.queue = "bca"[int(job.index) % 3]
+            job.spec = replace(job.spec, queue="bca"[int(job.index) % 3])
         run_to_the_end(Simulation(jobs, Cluster(topology), shared, SpeedModel(), case.costs, Failures()), asked)
 
     holds()
@@ -139,7 +140,7 @@ def two_machines(policy: str | Policy, jobs: list[Job], given: dict[str, str] | 
 
 def job(index: int, gpus: int, duration_s: float, submit_s: float = 0.0, queue: str = "") -> Job:
     found = Job(index, f"j{index}", submit_s, gpus, duration_s)
-    found.queue = queue
+    found.spec = replace(found.spec, queue=queue)
     return found
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dally import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
@@ -17,8 +20,8 @@ from tests.examples import many
 
 
 def job(index: int, submit_s: float, gpus: int, duration_s: float, limit_s: float, user: str = "") -> Job:
-    found = Job(index, f"j{index}", submit_s, gpus, duration_s, user=user)
-    found.limit_s = limit_s
+    found = Job(index, f"j{index}", submit_s, gpus, duration_s, spec=JobSpec(gpus, user=user))
+    found.spec = replace(found.spec, limit_s=limit_s)
     return found
 
 
@@ -96,7 +99,7 @@ def test_priority_by_hand() -> None:
         shares.stopped(each, held_s)
     shares.bring_up(0.0)
     weights = Weights(1000.0, 1000.0, 10000.0, 1000.0, 1e9, {"short": 7.0}, {"high": 70.0})
-    mine.partition, mine.qos = "short", "high"
+    mine.spec = replace(mine.spec, partition="short", qos="high")
     assert priority(mine, 500.0, weights, shares, 16) == pytest.approx(500 + 500 + 10000 * 2**-1.5 + 77)
     assert priority(theirs, 5000.0, weights, shares, 16) == pytest.approx(1000 + 500 + 10000 * 2**-0.5)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,7 @@ def test_accounts_are_made_of_what_no_queue_claims() -> None:
 def test_a_queue_below_which_others_are_made_holds_no_jobs() -> None:
     tree = parse_queues(FILE, '[accounts]\nmake = "user"\nunder = "people"\n[queues.people]\nlimit = 8\n')
     named = job(user="")
-    named.queue = "people"
+    named.spec = replace(named.spec, queue="people")
     assert tree.leaf_for(named) == ""
     above = parse_queues(FILE, '[accounts]\nmake = "account/user"\n[queues.nlp]\nmatch = {account = "x"}\n')
     stranger = job(user="ada", account="nlp")

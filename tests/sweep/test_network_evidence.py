@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from dally.job_spec import JobSpec
 from dally.sweep.network_evidence import groups_of, likelihoods
 from dally.traces.rows import TraceRow
 
 # Ten runs of one job, 1000 s of work; every other one at a place where it takes twice as long.
-ROWS = [TraceRow(0, f"j{n}", 0.0, 8, 1000.0 * (1 + n % 2), "vgg16", "ana", name="train") for n in range(10)]
+ROWS = [
+    TraceRow(0, f"j{n}", 0.0, JobSpec(8, model="vgg16", name="train", user="ana"), 1000.0 * (1 + n % 2))
+    for n in range(10)
+]
 WORKS = {
     "right": {row.job_id: math.log(1000.0) for row in ROWS},
     "near": {row.job_id: math.log(1000.0 * (1 + 0.1 * (int(row.job_id[1:]) % 2))) for row in ROWS},
@@ -25,7 +30,7 @@ def test_the_right_network_brings_the_work_together() -> None:
 
 
 def test_what_tells_nothing_is_left_out() -> None:
-    other = [row._replace(name=row.job_id) for row in ROWS]
+    other = [row._replace(spec=replace(row.spec, name=row.job_id)) for row in ROWS]
     assert groups_of(other, WORKS) == [], "no two do the same thing"
     assert groups_of([row._replace(stated=1000.0) for row in ROWS], {"right": WORKS["right"]}) == [], "all alike"
     assert likelihoods([["j0", "j1"]], WORKS).possible() == [], "two jobs are too few"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.traces import History
 from dally.traces.changes import Wanted, filtered, load_of, scaled, window
 from dally.traces.rows import NOT_KNOWN, TraceRow
@@ -17,11 +18,11 @@ def history(*rows: TraceRow, epoch_s: float | None = None, length: str = "durati
 
 # Submitted, started and ended: a 0, 0, 100; b 10, 10, 300; c 20, 250, 350; d 200, 200, 260; e 400, 400, 500.
 JOBS = history(
-    TraceRow(2, "a", 0.0, 1, 100.0, wait_s=0.0, user="ann", status="Pass"),
-    TraceRow(3, "b", 10.0, 2, 290.0, user="bob", status="KILLED", account="acc", queue="team"),
-    TraceRow(4, "c", 20.0, 4, 100.0, wait_s=230.0, user="ann", model="vgg16"),
-    TraceRow(5, "d", 200.0, 8, 60.0, wait_s=0.0, gpu_type="V100", account="acc"),
-    TraceRow(6, "e", 400.0, 16, 100.0, wait_s=0.0),
+    TraceRow(2, "a", 0.0, JobSpec(1, user="ann"), 100.0, "Pass", 0.0),
+    TraceRow(3, "b", 10.0, JobSpec(2, user="bob", account="acc", queue="team"), 290.0, "KILLED"),
+    TraceRow(4, "c", 20.0, JobSpec(4, model="vgg16", user="ann"), 100.0, wait_s=230.0),
+    TraceRow(5, "d", 200.0, JobSpec(8, gpu_type="V100", account="acc"), 60.0, wait_s=0.0),
+    TraceRow(6, "e", 400.0, JobSpec(16), 100.0, wait_s=0.0),
     epoch_s=1000.0,
 )
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dally.live.backends.base import QUEUED, ClusterJob
+from dally.job_spec import JobSpec
+from dally.live.backends.base import QUEUED, ObservedJob
 from dally.live.facts import job_of
 from dally.live.forecast.past_jobs import past_of
 from dally.model import NEVER, Job
@@ -56,7 +57,7 @@ def test_nothing_said_nothing_written(tmp_path: Path) -> None:
 
 
 def test_facts_of_live_jobs() -> None:
-    told = ClusterJob("7", QUEUED, 8, 0.0, account="acc", queue="team", gpu_type="a100|h100")
+    told = ObservedJob("7", QUEUED, JobSpec(8, gpu_type="a100|h100", account="acc", queue="team"), 0.0)
     job = job_of(told, 0, 0.0, "")
     again: Job = past_of(job).again(1, 5.0, NEVER)
     for found in (job, again):

@@ -87,7 +87,7 @@ EXPECTED: dict[str, tuple[list[Facts], dict[str, int], dict[str, int]]] = {
 
 
 def facts(row: TraceRow) -> Facts:
-    return (row.job_id, row.submit_s, row.gpus, row.stated, row.user, row.wait_s)
+    return (row.job_id, row.submit_s, row.spec.gpus, row.stated, row.spec.user, row.wait_s)
 
 
 def test_every_format_has_an_example() -> None:
@@ -136,14 +136,14 @@ def test_models_names_and_places_are_kept(tmp_path: Path) -> None:
     def read(name: str) -> list[TraceRow]:
         return read_history(put(first_seed(name), tmp_path)).rows
 
-    assert [row.model for row in read("lingjun")] == ["llama2-7b", "gpt-13b", ""]
-    assert [row.model for row in read("tiresias")] == ["resnet50", "vgg16", "alexnet", "vgg16"]
-    assert [(row.name, row.status, row.gpu_type, row.machines) for row in read("sacct")] == [
+    assert [row.spec.model for row in read("lingjun")] == ["llama2-7b", "gpt-13b", ""]
+    assert [row.spec.model for row in read("tiresias")] == ["resnet50", "vgg16", "alexnet", "vgg16"]
+    assert [(row.spec.name, row.status, row.spec.gpu_type, row.machines) for row in read("sacct")] == [
         ("train", "COMPLETED", "", 1), ("big", "CANCELLED", "a100", 2),
     ]  # fmt: skip
     assert [(row.status, row.machines, row.placement) for row in read("philly")] == [("Pass", 2, "2+1")]
-    assert [(row.name, row.status) for row in read("swf")] == [("7", "completed"), ("9", "failed")]
-    assert [(row.status, row.gpu_type) for row in read("pai")] == [
+    assert [(row.spec.name, row.status) for row in read("swf")] == [("7", "completed"), ("9", "failed")]
+    assert [(row.status, row.spec.gpu_type) for row in read("pai")] == [
         ("Terminated", "MISC"), ("Terminated", "V100"), ("Failed", "T4"),
     ]  # fmt: skip
 

@@ -84,5 +84,10 @@ def test_every_value_reads_back_as_it_was(tmp_path_factory: pytest.TempPathFacto
     found = {row.job_id: row for row in read_history(path, "csv").rows}
     for job_id, submit_s, gpus, duration_s, user, wait_s in frame.iter_rows():
         row = found[job_id]
-        assert (row.submit_s, row.gpus, row.stated, row.user) == (submit_s, gpus, duration_s, user.strip())
+        assert (row.submit_s, row.spec.gpus, row.stated, row.spec.user) == (
+            submit_s,
+            gpus,
+            duration_s,
+            user.strip(),
+        )
         assert row.wait_s == (-1.0 if wait_s is None else wait_s)

@@ -59,7 +59,7 @@ def read(folder: Path, *entries: Entry, strict: bool = False) -> History:
 
 
 def gpus_of(folder: Path, entry: Entry) -> int:
-    return read(folder, entry).rows[0].gpus
+    return read(folder, entry).rows[0].spec.gpus
 
 
 def test_pods_times_limits(tmp_path: Path) -> None:
@@ -71,10 +71,10 @@ def test_pods_times_limits(tmp_path: Path) -> None:
     first = pods(1, initContainers=[{"resources": {"limits": {"nvidia.com/gpu": 4}}}])
     assert gpus_of(tmp_path, job("a", template=first)) == 4
     sliced = read(tmp_path, job("a", parallelism=2, template=pods(1, "nvidia.com/mig-1g.5gb")))
-    assert sliced.rows[0].gpus == 2
+    assert sliced.rows[0].spec.gpus == 2
     assert sliced.notes == {NO_KUEUE: 1, "asked for fractions of GPUs: rounded up": 1}
     typed = pods(1, nodeSelector={"nvidia.com/gpu.product": "A100"})
-    assert read(tmp_path, job("a", template=typed)).rows[0].gpu_type == "A100"
+    assert read(tmp_path, job("a", template=typed)).rows[0].spec.gpu_type == "A100"
 
 
 def test_kubeflow_jobs_add_up_their_replicas(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_kubeflow_jobs_add_up_their_replicas(tmp_path: Path) -> None:
     entry = {**job("a"), "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}}
     entry["status"]["conditions"] = [true("Created", 0), true("Failed", 30)]
     found = read(tmp_path, entry).rows[0]
-    assert (found.gpus, found.stated, found.status) == (32, 1800.0, "Failed")
+    assert (found.spec.gpus, found.stated, found.status) == (32, 1800.0, "Failed")
 
 
 def test_what_kueue_says_comes_first(tmp_path: Path) -> None:
@@ -100,9 +100,15 @@ def test_what_kueue_says_comes_first(tmp_path: Path) -> None:
     )
     row = found.rows[0]
     assert (len(found.rows), found.notes) == (1, {})
-    assert (row.job_id, row.gpus, row.gpu_type) == ("ns/a", 16, "h100")
+    assert (row.job_id, row.spec.gpus, row.spec.gpu_type) == ("ns/a", 16, "h100")
     assert (row.wait_s, row.stated) == (600.0, 1800.0)
-    assert (row.partition, row.account, row.qos, row.priority, row.limit_s) == ("gold", "ns", "high", 7.0, 9000.0)
+    assert (row.spec.partition, row.spec.account, row.spec.qos, row.spec.priority, row.spec.limit_s) == (
+        "gold",
+        "ns",
+        "high",
+        7.0,
+        9000.0,
+    )
 
 
 def test_evictions(tmp_path: Path) -> None:
@@ -126,7 +132,7 @@ def test_workloads_of_jobs_that_are_gone_and_jobs_that_are_parts(tmp_path: Path)
     part = job("set-worker-0", template=pods(4))
     part["metadata"]["ownerReferences"] = [{"kind": "JobSet", "name": "set", "uid": "uid-set"}]
     found = read(tmp_path, gone, part, job("other"))
-    assert [(row.job_id, row.gpus, row.stated) for row in found.rows] == [
+    assert [(row.job_id, row.spec.gpus, row.stated) for row in found.rows] == [
         ("ns/other", 1, 3600),
         ("ns/set", 9, 1800),
     ]
@@ -143,7 +149,7 @@ def test_what_stands_twice_and_names_used_again(tmp_path: Path) -> None:
     assert found.notes["stand in the file twice: taken once"] == 2
     nightly = job("nightly-28571")
     nightly["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "nightly", "uid": "c"}]
-    assert read(tmp_path, nightly).rows[0].name == "nightly"
+    assert read(tmp_path, nightly).rows[0].spec.name == "nightly"
 
 
 def test_what_cannot_be_used_is_counted(tmp_path: Path) -> None:

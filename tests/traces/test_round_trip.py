@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.traces import History, read_history, read_trace
 from dally.traces.formats import FORMATS
 from dally.traces.rows import NOT_KNOWN, TraceRow
@@ -23,11 +25,14 @@ NUMBERS = st.integers(1, 10**9).map(str)
 def rows_of(ids: st.SearchStrategy[str], words: st.SearchStrategy[str], times: st.SearchStrategy[float]) -> (
     st.SearchStrategy[list[TraceRow]]
 ):  # fmt: skip
+    spec = st.builds(
+        JobSpec, st.integers(1, 300), model=words, user=words, priority=st.integers(0, 9).map(float), name=words,
+        gpu_type=words, limit_s=st.none() | times, account=words, partition=words, qos=words, queue=words,
+        checkpoint_every_s=st.none() | times,
+    )  # fmt: skip
     row = st.builds(
-        TraceRow, st.just(0), ids, times, st.integers(1, 300), times, model=words, user=words,
-        priority=st.integers(0, 9).map(float), name=words, status=words, wait_s=st.just(NOT_KNOWN) | times,
-        machines=st.integers(0, 9), gpu_type=words, placement=words, limit_s=st.just(NOT_KNOWN) | times,
-        account=words, partition=words, qos=words, nodes=words, queue=words,
+        TraceRow, st.just(0), ids, times, spec, times, status=words, wait_s=st.just(NOT_KNOWN) | times,
+        machines=st.integers(0, 9), placement=words, nodes=words,
     )  # fmt: skip
     rows = st.lists(row, min_size=1, max_size=6, unique_by=lambda row: row.job_id)
     return rows.map(lambda found: sorted(found, key=lambda row: row.submit_s))
@@ -52,6 +57,7 @@ KEPT = {
         "qos",
         "nodes",
         "queue",
+        "checkpoint_every_s",
     ),
     "tiresias": ("model",),
     "swf": ("user", "name", "wait_s", "partition", "queue"),
@@ -71,8 +77,12 @@ def facts(rows: list[TraceRow], name: str) -> list[tuple[object, ...]]:
     first_s = rows[0].submit_s if name in DATED else 0.0
     kept = ("job_id", "gpus", "stated", *KEPT[name])
     if name in ("helios", "philly"):  # whose readers let the virtual cluster stand for a user who is not named
-        rows = [row._replace(user=row.user or row.queue) for row in rows]
-    return [(row.submit_s - first_s, *(getattr(row, field) for field in kept)) for row in rows]
+        rows = [row._replace(spec=replace(row.spec, user=row.spec.user or row.spec.queue)) for row in rows]
+    return [(row.submit_s - first_s, *(_fact(row, field) for field in kept)) for row in rows]
+
+
+def _fact(row: TraceRow, field: str) -> object:
+    return getattr(row.spec if hasattr(row.spec, field) else row, field)
 
 
 def check(rows: list[TraceRow], name: str, folder: Path) -> None:
@@ -126,13 +136,13 @@ def test_every_documented_example_can_be_converted(source: str, name: str, tmp_p
     write_pieces(path, text_of(history, name))
     again = read_history(path)
     assert again.length == history.length
-    assert [(row.gpus, round(row.stated)) for row in again.rows] == [
-        (row.gpus, round(row.stated)) for row in history.rows
+    assert [(row.spec.gpus, round(row.stated)) for row in again.rows] == [
+        (row.spec.gpus, round(row.stated)) for row in history.rows
     ]
 
 
 def test_what_cannot_be_held_is_said() -> None:
-    row = TraceRow(1, "a", 0.5, 1, 9.0, model="m", user="u", priority=1.0, name="n")
+    row = TraceRow(1, "a", 0.5, JobSpec(1, model="m", name="n", user="u", priority=1.0), 9.0)
     assert losses(history_of([row]), "csv") == []
     assert losses(history_of([row]), "helios") == [
         "helios cannot hold model or priority or name: left out",
@@ -146,10 +156,10 @@ def test_what_cannot_be_held_is_said() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (TraceRow(1, "a.1", 0.0, 1, 9.0), "sacct takes an id with a dot for a job's step"),
-        (TraceRow(1, "a|b", 0.0, 1, 9.0), "only a name can hold |"),
-        (TraceRow(1, "a", 1e15, 1, 9.0), "is no date: beyond the year 9999"),
-        (TraceRow(1, "x" * 60_000, 0.0, 1, 9.0), "60,000 characters in its id, user and so on: too many"),
+        (TraceRow(1, "a.1", 0.0, JobSpec(1), 9.0), "sacct takes an id with a dot for a job's step"),
+        (TraceRow(1, "a|b", 0.0, JobSpec(1), 9.0), "only a name can hold |"),
+        (TraceRow(1, "a", 1e15, JobSpec(1), 9.0), "is no date: beyond the year 9999"),
+        (TraceRow(1, "x" * 60_000, 0.0, JobSpec(1), 9.0), "60,000 characters in its id, user and so on: too many"),
     ],
 )
 def test_what_would_read_back_as_something_else_is_refused(row: TraceRow, message: str, tmp_path: Path) -> None:
@@ -163,7 +173,7 @@ def test_what_would_read_back_as_something_else_is_refused(row: TraceRow, messag
 def test_names_suggest_formats_and_the_same_bytes_every_time(tmp_path: Path) -> None:
     names = ["a.csv", "a.csv.gz", "a.swf.gz", "a.json", "a"]
     assert [format_of(name) for name in names] == ["csv", "csv", "swf", "philly", "csv"]
-    history = history_of([TraceRow(1, "a", 0.0, 1, 9.0)])
+    history = history_of([TraceRow(1, "a", 0.0, JobSpec(1), 9.0)])
     for name in ("one.gz", "two.gz"):
         write_pieces(tmp_path / name, text_of(history, "csv"))
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()

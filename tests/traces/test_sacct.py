@@ -48,7 +48,9 @@ def read(folder: Path, *lines: str, header: str = HEADER, strict: bool = False) 
 def test_arrays_requeues_steps_and_typed_gres(tmp_path: Path) -> None:
     history = read(tmp_path, *ACCOUNTING)
     assert history.format == "sacct"
-    assert [(r.job_id, r.submit_s, r.gpus, r.stated, r.wait_s, r.status, r.gpu_type) for r in history.rows] == [
+    assert [
+        (r.job_id, r.submit_s, r.spec.gpus, r.stated, r.wait_s, r.status, r.spec.gpu_type) for r in history.rows
+    ] == [
         ("7_1", 0, 4, 3600, 10, "COMPLETED", ""),
         ("7_2", 0, 4, 900, 1800, "FAILED", "a100"),
         ("8", 300, 16, 600 + 1200 + 3600, 60, "COMPLETED", "a100+h100"),
@@ -58,7 +60,7 @@ def test_arrays_requeues_steps_and_typed_gres(tmp_path: Path) -> None:
     ]
     assert history.unused == {"that never started": 2, "without an end": 1, "without GPUs": 1}
     assert history.notes == {"were requeued: their running times are added up": 1}
-    assert {row.name for row in history.rows} == {"train"}
+    assert {row.spec.name for row in history.rows} == {"train"}
 
 
 def test_jobs_carry_names_and_users(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_months_exported_with_an_overlap_count_once(tmp_path: Path) -> None:
 def test_requested_gpus_epoch_times_and_trailing_bars(tmp_path: Path) -> None:
     header = "JobID|Submit|Start|End|AllocTRES|ReqTRES|"
     history = read(tmp_path, "5|1682935200|1682935260|1682935320||billing=4,gres/gpu=4|", header=header)
-    assert [(r.gpus, r.stated, r.wait_s) for r in history.rows] == [(4, 60, 60)]
+    assert [(r.spec.gpus, r.stated, r.wait_s) for r in history.rows] == [(4, 60, 60)]
     assert history.epoch_s == 1682935200
 
 
@@ -128,12 +130,12 @@ def test_strict_names_line_field_and_value(place: int, message: str, tmp_path: P
 
 def test_bars_in_names(tmp_path: Path) -> None:
     row = ACCOUNTING[0].replace("|train|", "|sweep lr=1|2|3|")
-    assert [one.name for one in read(tmp_path, row, ACCOUNTING[3]).rows] == ["sweep lr=1|2|3", "train"]
+    assert [one.spec.name for one in read(tmp_path, row, ACCOUNTING[3]).rows] == ["sweep lr=1|2|3", "train"]
     header, fields = (
         "JobID|Submit|Start|End|AllocTRES|Comment",
         "5|1682935200|1682935260|1682935320|gres/gpu=4|a|b|c",
     )
-    assert [one.gpus for one in read(tmp_path, fields, header=header).rows] == [4]
+    assert [one.spec.gpus for one in read(tmp_path, fields, header=header).rows] == [4]
     with pytest.raises(InputError, match=r"txt:2: 13 fields where the header has 12"):
         read(tmp_path, ACCOUNTING[0] + "|")
     with pytest.raises(InputError, match=r"txt:2: 8 fields where the header has 6"):
@@ -146,7 +148,7 @@ def test_no_header(tmp_path: Path) -> None:
     path.write_text("\n".join([rows[0].replace("|train|", "|a|b|"), *rows[1:]]) + "\n")
     history = read_history(path)
     assert history.format == "sacct"
-    assert [(row.job_id, row.user, row.gpus, row.name) for row in history.rows[:2]] == [
+    assert [(row.job_id, row.spec.user, row.spec.gpus, row.spec.name) for row in history.rows[:2]] == [
         ("7_1", "ann", 4, "a|b"), ("7_2", "ann", 4, "train")
     ]  # fmt: skip
     path.write_text("5|1682935200|1682935260|1682935320|gres/gpu=4\n")
@@ -156,16 +158,16 @@ def test_no_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "seconds"),
-    [("01:30:00", 5400.0), ("2-00:00:00", 172800.0), ("UNLIMITED", -1.0), ("Partition_Limit", -1.0), ("", -1.0)],
+    [("01:30:00", 5400.0), ("2-00:00:00", 172800.0), ("UNLIMITED", None), ("Partition_Limit", None), ("", None)],
 )
-def test_what_was_asked_for(limit: str, seconds: float, tmp_path: Path) -> None:
+def test_what_was_asked_for(limit: str, seconds: float | None, tmp_path: Path) -> None:
     """Limit, account, partition, QOS and the machines it ran on; jobs of a simulation know the first four."""
     path = tmp_path / "sacct.txt"
     job = f"1|{DAY}10:00:00|{DAY}10:00:10|{DAY}10:05:00|gres/gpu=16|{limit}|nlp|long|high|n[01-02]"
     header = "JobID|Submit|Start|End|AllocTRES|Timelimit|Account|Partition|QOS|NodeList"
     path.write_text(f"{header}\n{job}\n")
     (row,) = read_history(path).rows
-    assert (row.limit_s, row.account, row.partition, row.qos, row.nodes) == (
+    assert (row.spec.limit_s, row.spec.account, row.spec.partition, row.spec.qos, row.nodes) == (
         seconds,
         "nlp",
         "long",
@@ -173,7 +175,7 @@ def test_what_was_asked_for(limit: str, seconds: float, tmp_path: Path) -> None:
         "n[01-02]",
     )
     (found,) = read_trace(path, 16).jobs
-    assert (found.limit_s, found.account, found.partition, found.qos) == (seconds, "nlp", "long", "high")
+    assert (found.limit_s, found.account, found.partition, found.qos) == (seconds or -1.0, "nlp", "long", "high")
 
 
 def test_a_limit_that_is_none(tmp_path: Path) -> None:

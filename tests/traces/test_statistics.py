@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dally.job_spec import JobSpec
 from dally.traces import History, read_history
 from dally.traces.rows import TraceRow
 from dally.traces.statistics import percentile, statistics
@@ -17,10 +18,10 @@ HOUR = 3600.0
 
 def test_by_hand() -> None:
     rows = [
-        TraceRow(2, "a", 0.0, 1, HOUR, user="u", status="Pass", wait_s=10.0),
-        TraceRow(3, "b", HOUR, 4, 30.0, user="v", status="Pass"),
-        TraceRow(4, "c", 25 * HOUR, 16, 2 * HOUR, status="Failed", wait_s=30.0),
-        TraceRow(5, "d", 26 * HOUR, 3, 0.0, wait_s=20.0),
+        TraceRow(2, "a", 0.0, JobSpec(1, user="u"), HOUR, "Pass", 10.0),
+        TraceRow(3, "b", HOUR, JobSpec(4, user="v"), 30.0, "Pass"),
+        TraceRow(4, "c", 25 * HOUR, JobSpec(16), 2 * HOUR, "Failed", 30.0),
+        TraceRow(5, "d", 26 * HOUR, JobSpec(3), 0.0, wait_s=20.0),
     ]
     found = statistics(History(rows, "duration_s", "csv", {"without GPUs": 2}, {}, None), Clock(), 8)
     work = 1 + 4 / 120 + 32
@@ -41,13 +42,17 @@ def test_by_hand() -> None:
 
 
 def test_hours_are_local_where_dates_are_known() -> None:
-    history = History([TraceRow(2, "a", 0.0, 1, 1.0)], "duration_s", "csv", {}, {}, 1698535800.0)  # 23:30 UTC
+    history = History(
+        [TraceRow(2, "a", 0.0, JobSpec(1), 1.0)], "duration_s", "csv", {}, {}, 1698535800.0
+    )  # 23:30 UTC
     assert statistics(history, Clock())["arrivals_by_hour"].index(1) == 23
     assert statistics(history, Clock("Europe/Berlin"))["arrivals_by_hour"].index(1) == 1
 
 
 def test_iterations_are_no_durations() -> None:
-    found = statistics(History([TraceRow(2, "a", 0.0, 9, 1e9)], "iterations", "csv", {}, {}, None), Clock(), 64)
+    found = statistics(
+        History([TraceRow(2, "a", 0.0, JobSpec(9), 1e9)], "iterations", "csv", {}, {}, None), Clock(), 64
+    )
     assert [found[name] for name in ("gpu_hours", "share_over_8", "duration_mean_s", "load")] == [None] * 4
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from dally.job_spec import JobSpec
 from dally.live.assembly import Service
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
@@ -98,7 +99,7 @@ class Desk:
         self.service.daemon.run_cycle()
 
     def submit(self, gpus: int, seconds: float = 600.0, **facts: Any) -> str:
-        return self.backend.submit(SubmitRequest(gpus, expected_s=seconds, **facts))
+        return self.backend.submit(Submission(JobSpec(gpus, duration_s=seconds, **facts)))
 
     def token(self, name: str, role: str, user: str = "") -> dict[str, str]:
         """The header of a new token."""

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from dally.cluster.topology import Machine, Topology, default_tiers
+from dally.job_spec import JobSpec
 from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
 from dally.web.dashboard.pages import add_pages
@@ -95,9 +96,9 @@ class MadeUp:
             tier += 1
         pick = self.random.choice
         return JobStatus(
-            job_id=job_id, name=f"train-{job_id}", user=pick(USERS), account="", partition="", gpus=gpus,
-            model=pick(MODELS), state="running", managed=True, submit_s=1.79e9 - 9000, since_s=1.79e9 - 60 * gpus,
-            place=None, placement=placement, tier=self.topology.tiers[tier], work_s=0.0, expected_s=None,
+            job_id=job_id, spec=JobSpec(gpus, name=f"train-{job_id}", user=pick(USERS), model=pick(MODELS)),
+            state="running", managed=True, submit_s=1.79e9 - 9000, since_s=1.79e9 - 60 * gpus,
+            place=None, placement=placement, tier=self.topology.tiers[tier], work_s=0.0,
             slowdown=1 + 0.3 * tier * self.random.random(), preemptions=0, migrations=0, why="", reason="",
             next_s=None,
         )  # fmt: skip
@@ -107,7 +108,7 @@ class MadeUp:
         gpus = self.topology.total_gpus()
         return ClusterStatus(
             at_s=float(number), wall_s=1.79e9 + number, cycle=number, jobs=tuple(jobs), nodes=nodes,
-            tiers=tuple(self.topology.tiers), gpus=gpus, free_gpus=gpus - sum(line.gpus for line in jobs),
+            tiers=tuple(self.topology.tiers), gpus=gpus, free_gpus=gpus - sum(line.spec.gpus for line in jobs),
             by_id={line.job_id: line for line in jobs},
         )  # fmt: skip
 
@@ -115,7 +116,8 @@ class MadeUp:
         """One turn: a job ends, and another one takes its place."""
         jobs = [line for line in self.now.jobs if line.job_id != ended]
         old = self.now.by_id[ended]
-        jobs.append(replace(self._line(started, old.gpus, old.placement), user="grace"))
+        new = self._line(started, old.spec.gpus, old.placement)
+        jobs.append(replace(new, spec=replace(new.spec, user="grace")))
         self.now = self._status(self.now.cycle + 1, jobs)
         for told in self.watchers:
             told({ended, started})

@@ -82,5 +82,5 @@ class Served:
 
     def submit(self, gpus: int, seconds: float, **facts: Any) -> str:
         """A job that only takes time; its id."""
-        found: str = self.ask("POST", "jobs", json={"gpus": gpus, "expected_s": seconds, **facts})["job_id"]
+        found: str = self.ask("POST", "jobs", json={"gpus": gpus, "duration_s": seconds, **facts})["job_id"]
         return found

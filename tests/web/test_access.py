@@ -18,7 +18,7 @@ from dally.web.server import ApiServer, LocalServer, is_loopback
 from dally.web.tokens import add_token, remove_token
 from tests.web.conftest import Desk
 
-JOB = {"gpus": 1, "expected_s": 60}
+JOB = {"gpus": 1, "duration_s": 60}
 
 
 def test_open_without_tokens_and_closed_with_one(desk: Desk) -> None:
@@ -129,7 +129,7 @@ def test_pages_of_other_sites_may_not_ask(desk: Desk) -> None:
     assert desk.client.post("/api/v1/jobs", json=JOB, headers=own).status_code == 201
     plain = {"Content-Type": "text/plain"}  # what a form of another site can send without being asked
     assert (
-        desk.client.post("/api/v1/jobs", content=b'{"gpus": 1, "expected_s": 1}', headers=plain).status_code == 422
+        desk.client.post("/api/v1/jobs", content=b'{"gpus": 1, "duration_s": 1}', headers=plain).status_code == 422
     )
 
 

@@ -154,7 +154,7 @@ def test_a_dry_run_does_nothing_to_the_cluster(desks: Callable[..., Desk]) -> No
     refused = {"detail": "this is a dry run: nothing is done to the cluster"}
     assert act(desk, f"jobs/{running}/hold", 409) == refused
     assert desk.client.delete(f"/api/v1/jobs/{running}").json() == refused
-    answer = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60})
+    answer = desk.client.post("/api/v1/jobs", json={"gpus": 8, "duration_s": 60})
     assert (answer.status_code, answer.json()) == (409, refused)
     act(desk, f"jobs/{waiting}/hold")  # that is between us and the policy
     desk.cycle()

@@ -187,23 +187,23 @@ def test_a_gpu_tells_of_its_job_and_all_its_gang_stands_out(show: Show) -> None:
     reader.point(f"gpu(...seatsOf({job}).at(-1))")
     reader.still()
     for word in (
-        line.name,
-        line.user,
-        line.model,
-        f"{line.gpus} on {len(line.placement)} machines",
+        line.spec.name,
+        line.spec.user,
+        line.spec.model,
+        f"{line.spec.gpus} on {len(line.placement)} machines",
         "×",
         line.tier,
     ):
         assert word in reader.card()
     gang = reader.see(f"seatsOf({job}).map((at) => hex('top', gpu(...at)))")
-    assert gang == [reader.see(f"map.colouring.fill[{job}.slot]")] * line.gpus
+    assert gang == [reader.see(f"map.colouring.fill[{job}.slot]")] * line.spec.gpus
     other = f"occupancy.jobs.find((job) => job.id !== '{line.job_id}')"
     assert 150 < reader.see(f"pixel('top', gpu(...seatsOf({other})[0]))[3]") < 250  # dimmed
     reader.click(f"gpu(...seatsOf({job})[0])")
     reader.page.mouse.move(1, 1)
     reader.still()
-    assert line.name in reader.card()
-    assert reader.page.get_by_role("link", name=line.name).get_attribute("href") == f"/jobs/{line.job_id}"
+    assert line.spec.name in reader.card()
+    assert reader.page.get_by_role("link", name=line.spec.name).get_attribute("href") == f"/jobs/{line.job_id}"
 
 
 def test_machines_racks_and_links_tell_how_they_are(show: Show) -> None:
@@ -313,14 +313,14 @@ def test_a_turn_changes_what_it_names_and_nothing_else(show: Show) -> None:
     old = reader.scene.now.jobs[40]
     before = reader.see("ids()")
     reader.scene.swap(old.job_id, "new-one")
-    reader.until(lambda: reader.see("occupancy.job('new-one')?.gpus") == old.gpus)
+    reader.until(lambda: reader.see("occupancy.job('new-one')?.gpus") == old.spec.gpus)
     after = reader.see("ids()")
     assert after == ["new-one" if job_id == old.job_id else job_id for job_id in before]
     assert reader.see("occupancy.job(given.id) === undefined", id=old.job_id)
     assert reader.see("map.flashes.has('new-one')")
     first_ms = reader.see("map.lastUpdateMs")
     reader.scene.swap("new-one", "newer-one")  # while the other one still flashes
-    reader.until(lambda: reader.see("occupancy.job('newer-one')?.gpus") == old.gpus)
+    reader.until(lambda: reader.see("occupancy.job('newer-one')?.gpus") == old.spec.gpus)
     job = "occupancy.job('newer-one')"
     assert reader.see(f"hex('base', block(...seatsOf({job})[0]))") == reader.see(f"map.colouring.fill[{job}.slot]")
     assert min(first_ms, reader.see("map.lastUpdateMs")) < UPDATE_MS
@@ -350,12 +350,12 @@ def test_whole_states_of_a_replay_are_shown_as_they_come(show: Show) -> None:
 
 def test_search_finds_jobs_users_and_machines(show: Show) -> None:
     reader = show("1000")
-    line = next(line for line in reader.scene.now.jobs if line.gpus == 64)
+    line = next(line for line in reader.scene.now.jobs if line.spec.gpus == 64)
     assert f"job {line.job_id}" in reader.find(line.job_id)
-    assert line.name in reader.card()
+    assert line.spec.name in reader.card()
     assert reader.see("view.unit > view.whole")
-    theirs = [line for line in reader.scene.now.jobs if line.user == "alice"]
-    assert f"{len(theirs)} jobs on {sum(line.gpus for line in theirs)} GPUs" in reader.find("alice")
+    theirs = [line for line in reader.scene.now.jobs if line.spec.user == "alice"]
+    assert f"{len(theirs)} jobs on {sum(line.spec.gpus for line in theirs)} GPUs" in reader.find("alice")
     assert reader.see("map.marked().length") == len(theirs)
     assert "machine rack7m3" in reader.find("rack7m3")
     assert "rack7m3" in reader.card()
@@ -377,7 +377,7 @@ def test_the_machines_are_a_table_too(show: Show) -> None:
     assert reader.grave() == []
     reader.page.get_by_text("Machines as a table").click()
     reader.scene.swap(line.job_id, "while-it-was-closed")
-    reader.until(lambda: reader.see("occupancy.job('while-it-was-closed')?.gpus") == line.gpus)
+    reader.until(lambda: reader.see("occupancy.job('while-it-was-closed')?.gpus") == line.spec.gpus)
     reader.page.get_by_text("Machines as a table").click()
     reader.until(lambda: "while-it-was-closed" in row.inner_text())
     reader.page.get_by_text("Machines as a table").click()

@@ -38,14 +38,14 @@ def test_a_waiting_job_has_an_interval(busy: Desk) -> None:
 
 
 def test_a_preview_says_the_same_and_what_would_start_now(busy: Desk) -> None:
-    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "duration_s": 60.0}).json()
     assert found["low_s"] == pytest.approx(1202.0, abs=3.0)
     assert (found["starts_now"], found["gpus_now"]) == (False, 0)
     busy.cycle(700.0)
     busy.cycle()
-    half = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    half = busy.client.post("/api/v1/preview", json={"gpus": 32, "duration_s": 60.0}).json()
     assert (half["starts_now"], half["gpus_now"]) == (False, 16)
-    now = busy.client.post("/api/v1/preview", json={"gpus": 8, "expected_s": 60.0}).json()
+    now = busy.client.post("/api/v1/preview", json={"gpus": 8, "duration_s": 60.0}).json()
     assert now["starts_now"]
     assert busy.client.post("/api/v1/preview", json={"gpus": 33}).status_code == 422
     assert len(busy.get("jobs")["jobs"]) == 1  # none of these was submitted
@@ -87,7 +87,7 @@ def test_a_job_taken_back_teaches_nothing(busy: Desk) -> None:
 
 
 def test_words_of_an_estimate(busy: Desk) -> None:
-    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "expected_s": 60.0}).json()
+    found = busy.client.post("/api/v1/preview", json={"gpus": 32, "duration_s": 60.0}).json()
     assert eta_lines(found)[0].endswith("from 100 futures.")
     assert start_text(found | {"high_s": None}).startswith("after ")
     free = {"tier": "rack", "chance": 0.0, "start_s": None, "slowdown": None, "now": 1.5}

@@ -75,7 +75,7 @@ def test_ready_once_a_turn_came_about(desk: Desk) -> None:
 
 
 def test_submit_and_cancel(desk: Desk) -> None:
-    made = desk.client.post("/api/v1/jobs", json={"gpus": 8, "expected_s": 60, "user": "ann", "model": "bert-base"})
+    made = desk.client.post("/api/v1/jobs", json={"gpus": 8, "duration_s": 60, "user": "ann", "model": "bert-base"})
     assert made.status_code == 201
     job = made.json()["job_id"]
     desk.cycle()
@@ -89,17 +89,17 @@ def test_submit_and_cancel(desk: Desk) -> None:
 
 def test_what_is_not_taken_in(desk: Desk) -> None:
     for body, said in (
-        ({"gpus": 33, "expected_s": 1}, "gpus: 33: the cluster has 32"),
-        ({"gpus": 0, "expected_s": 1}, "gpus: "),
+        ({"gpus": 33, "duration_s": 1}, "gpus: 33: the cluster has 32"),
+        ({"gpus": 0, "duration_s": 1}, "gpus: "),
         ({"gpus": 1}, "command: must be given"),
-        ({"gpus": 1, "expected_s": 1, "name": "a\x1b[2Jb"}, "name: "),
+        ({"gpus": 1, "duration_s": 1, "name": "a\x1b[2Jb"}, "name: "),
         ({"gpus": 1, "command": ["a\0b"]}, "command.0: "),
-        ({"gpus": 1, "expected_s": 1, "cores": 3}, "cores: "),
+        ({"gpus": 1, "duration_s": 1, "cores": 3}, "cores: "),
     ):
         found = desk.client.post("/api/v1/jobs", json=body)
         assert (found.status_code, found.json()["detail"].startswith(said)) == (422, True), found.text
     desk.backend.failing = "slurmctld is down"
-    found = desk.client.post("/api/v1/jobs", json={"gpus": 1, "expected_s": 1})
+    found = desk.client.post("/api/v1/jobs", json={"gpus": 1, "duration_s": 1})
     assert (found.status_code, found.json()["detail"]) == (409, "slurmctld is down")
 
 

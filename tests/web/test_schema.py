@@ -59,7 +59,7 @@ def test_only_what_is_documented(desks: Callable[..., Desk]) -> None:
         def ask(case: Any) -> None:
             body = case.body if mode == MODES[0] else None
             if isinstance(body, dict) and "gpus" in body:  # one that this cluster could take
-                case.body = {**case.body, "gpus": 1 + case.body["gpus"] % 32, "expected_s": 60}
+                case.body = {**case.body, "gpus": 1 + case.body["gpus"] % 32, "duration_s": 60}
             check("open", trusting, case, {})
             for name, header in callers.items():
                 check(name, asking, case, header)

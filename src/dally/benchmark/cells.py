@@ -168,7 +168,9 @@ def _write(path: Path, length: str, jobs: Rows) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["job_id", "user", "submit_s", "gpus", length, "model", "name"])
         for job in jobs:
-            writer.writerow([job.job_id, job.user, job.submit_s, job.gpus, job.stated, job.model, job.name])
+            writer.writerow(
+                [job.job_id, job.spec.user, job.submit_s, job.spec.gpus, job.stated, job.spec.model, job.spec.name]
+            )
 
 
 def _shared(shared: Path, name: str, workload: str) -> Path:

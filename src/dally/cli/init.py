@@ -138,13 +138,13 @@ def _trace(answer: str, scenario: Scenario) -> str:
     if not Path(answer).exists():
         raise InputError(f"{answer}: no such file, and no workload of {', '.join(RECIPE_NAMES)}")
     found = _history(answer, scenario)
-    return f"{found.format}: {len(found.rows):,} jobs of up to {max(row.gpus for row in found.rows):,} GPUs"
+    return f"{found.format}: {len(found.rows):,} jobs of up to {max(row.spec.gpus for row in found.rows):,} GPUs"
 
 
 def _cluster(answer: str, scenario: Scenario) -> str:
     topology = read_topology(answer)
     if scenario.trace not in RECIPE_NAMES and not scenario.skip_impossible:
-        largest = max(row.gpus for row in _history(scenario.trace, scenario).rows)
+        largest = max(row.spec.gpus for row in _history(scenario.trace, scenario).rows)
         if largest > topology.total_gpus():
             problem = f"{answer}: has {topology.total_gpus():,} GPUs and the largest job asks for {largest:,}"
             raise InputError(f"{problem}; --skip-impossible leaves such jobs out")
@@ -170,8 +170,8 @@ def _usual_cluster(scenario: Scenario) -> str:
         return USUAL_CLUSTER
     found = _history(scenario.trace, scenario)
     span_s = found.rows[-1].submit_s - found.rows[0].submit_s
-    gpu_s = sum(row.gpus * row.stated for row in found.rows) if found.length == "duration_s" else 0.0
-    wanted = max(max(row.gpus for row in found.rows), gpu_s / span_s / BUSY if span_s else 0.0)
+    gpu_s = sum(row.spec.gpus * row.stated for row in found.rows) if found.length == "duration_s" else 0.0
+    wanted = max(max(row.spec.gpus for row in found.rows), gpu_s / span_s / BUSY if span_s else 0.0)
     machines = ceil(wanted / GPUS)
     racks = ceil(machines / MACHINES)
     return f"{racks}x{ceil(machines / racks)}x{GPUS}"

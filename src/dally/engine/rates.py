@@ -8,13 +8,14 @@ from dally.model import Job
 
 
 def advance(job: Job, now: float, checkpoint_every_s: float) -> None:
-    """Bring a running job's progress up to `now`."""
+    """Bring a running job's progress up to `now`. It writes checkpoints so often, or as it states itself."""
     elapsed = now - job.since_s
     if elapsed <= 0.0:
         return  # still restarting
     done = elapsed * job.rate
-    if checkpoint_every_s > 0.0:
-        _checkpoint(job, done, checkpoint_every_s)
+    every_s = job.checkpoints_s(checkpoint_every_s)
+    if every_s > 0.0:
+        _checkpoint(job, done, every_s)
     job.work_s += done
     job.comm_s += elapsed * job.comm_rate
     job.compute_s += elapsed * (1.0 - job.comm_rate)

@@ -206,7 +206,7 @@ class State:
         self._release(job, now)
         if reason:
             self.log.reasons[len(self.log)] = reason
-        if self.checkpoint_every_s > 0.0:
+        if job.checkpoints_s(self.checkpoint_every_s) > 0.0:
             roll_back(job)
         self._lose(job, EVICT, self._restart_s(job), now)
 

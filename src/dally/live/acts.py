@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, SubmitRequest
+from dally.live.backends.base import BackendError, Submission
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
 from dally.live.scheduler import Scheduler
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
@@ -85,7 +85,7 @@ class Acts:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         if told.state not in (base.QUEUED, base.HELD):
             self._check_not_dry()
-        act = Act(HOLD, who, why, "put on hold", job_id, told.user)
+        act = Act(HOLD, who, why, "put on hold", job_id, told.spec.user)
         new = Override(who, why, self._service.clock.now(), by_user=as_user)
         return self._say(scheduler, act, scheduler.overrides.with_override(HOLD, job_id, new))
 
@@ -104,7 +104,7 @@ class Acts:
             raise ActRefused(f"job {job_id!r} is not on hold")
         if as_user and not override.by_user:
             raise ActRefused(f"job {job_id!r} is held {override.by()}; only operators release what operators hold")
-        act = Act(RELEASE, who, why, "taken off hold", job_id, told.user)
+        act = Act(RELEASE, who, why, "taken off hold", job_id, told.spec.user)
         return self._say(scheduler, act, scheduler.overrides.without(HOLD, job_id))
 
     def put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
@@ -123,7 +123,7 @@ class Acts:
         if not told.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         what = "put first in line" if first else "put back in its place in line"
-        act = Act(FIRST, who, why, what, job_id, told.user)
+        act = Act(FIRST, who, why, what, job_id, told.spec.user)
         new = (
             overrides.with_override(FIRST, job_id, self._override(act))
             if first
@@ -143,7 +143,7 @@ class Acts:
             raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
         if seconds is not None:
             self._check_timers(scheduler)
-        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.user)
+        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.spec.user)
         if seconds is None:
             return self._say(scheduler, act, overrides.without(PATIENCE, job_id))
         new = self._override(act, self._service.clock.now() + seconds)
@@ -187,7 +187,7 @@ class Acts:
 
     # What is the cluster's.
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """Take in a job; its id."""
         self._check_not_dry()
         return self._between_cycles(lambda: self._service.backend.submit(request))
@@ -259,7 +259,7 @@ class Acts:
             lock.release()
 
 
-def _told_of(scheduler: Scheduler, job_id: str) -> base.ClusterJob:
+def _told_of(scheduler: Scheduler, job_id: str) -> base.ObservedJob:
     told = scheduler.roster.observed.get(job_id)
     if told is None:
         raise ActRefused(f"job {job_id!r} has ended, or the scheduler does not know it yet")

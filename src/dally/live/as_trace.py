@@ -11,12 +11,12 @@ from sqlalchemy import select
 from dally.errors import InputError
 from dally.live.store import Store
 from dally.live.store.schema import EVENTS, JOBS
+from dally.traces.csv_trace import ASKED, plain
 
 COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
     "qos", "limit_s", "nodes",
 )  # fmt: skip
-LATER = ("queue", "gpu_type")  # written where any job has them
 PLACED = ("start", "migrate", "adopt")
 
 
@@ -32,7 +32,7 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
     first_s = min(row["submit_s"] for row in jobs)  # before 0 if the job came before the first daemon
     places = _last_places(store, first_s, to_s)
     text = io.StringIO()
-    more = [name for name in LATER if any(row["told"].get(name) for row in jobs)]
+    more = [name for name, default in ASKED.items() if name not in COLUMNS and _any_states(jobs, name, default)]
     writer = csv.DictWriter(text, (*COLUMNS, *more), lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(_row(row, first_s, places.get(row["job_id"], "")) for row in jobs)
@@ -40,20 +40,25 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
 
 
 def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
-    told, clocks = row["told"], row["clocks"]
+    spec, clocks = row["told"]["spec"], row["clocks"]
     held_s = max(clocks["held_s"], 0.001)
     return {
+        **{name: _text(value) for name, value in spec.items()},
         "job_id": row["job_id"],
         "submit_s": f"{row['submit_s'] - first_s:.3f}",
-        "gpus": told["gpus"],
         "duration_s": f"{held_s:.3f}",
         "wait_s": f"{max(0.0, row['finish_s'] - row['submit_s'] - held_s):.3f}",
         "status": row["outcome"],
-        "limit_s": "" if told["limit_s"] is None else f"{told['limit_s']:g}",
         "nodes": nodes,
-        **{name: told[name] for name in ("model", "user", "name", "account", "partition", "qos")},
-        **{name: told.get(name, "") for name in LATER},
     }
+
+
+def _any_states(jobs: list[dict[str, Any]], name: str, default: object) -> bool:
+    return any(row["told"]["spec"][name] != default for row in jobs)
+
+
+def _text(value: object) -> object:
+    return "" if value is None else plain(value) if isinstance(value, float) else value
 
 
 def _last_places(store: Store, from_s: float, to_s: float) -> dict[str, str]:

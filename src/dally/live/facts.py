@@ -6,25 +6,16 @@ from collections.abc import Mapping
 
 from dally.cluster.topology import Topology
 from dally.errors import InputError
-from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.base import ObservedJob, Placement
 from dally.model import NEVER, Allocation, Job, make_allocation
 from dally.perf.profiles import find_model
 
 
-def job_of(found: ClusterJob, number: int, submit_s: float, usual_model: str) -> Job:
+def job_of(found: ObservedJob, number: int, submit_s: float, usual_model: str) -> Job:
     """The engine's job; `usual_model` stands in where no model is stated, or one that nobody knows."""
-    job = Job(
-        number, found.job_id, submit_s, found.gpus, NEVER if found.expected_s is None else found.expected_s,
-        known_model(found.model, usual_model), found.user, found.priority, found.name,
-    )  # fmt: skip
-    job.limit_s = NEVER if found.limit_s is None else found.limit_s
-    job.account = found.account
-    job.partition = found.partition
-    job.qos = found.qos
-    job.queue = found.queue
-    job.gpu_type = found.gpu_type
-    job.group = found.group
-    return job
+    spec = found.spec
+    duration_s = NEVER if spec.duration_s is None else spec.duration_s
+    return Job(number, found.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), spec)
 
 
 def known_model(name: str, usual: str) -> str:

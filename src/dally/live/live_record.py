@@ -87,7 +87,7 @@ class LiveRecord(Record):
     @cached_property
     def _beside(self) -> dict[str, tuple[int, float]]:
         """GPUs and submission of the jobs that were there at the time, the latest of each name."""
-        query = select(JOBS.c.job_id, JOBS.c.told["gpus"].as_integer(), JOBS.c.submit_s).where(
+        query = select(JOBS.c.job_id, JOBS.c.told["spec"]["gpus"].as_integer(), JOBS.c.submit_s).where(
             JOBS.c.submit_s <= self._until_s, or_(JOBS.c.finish_s.is_(None), JOBS.c.finish_s >= self._begun_s)
         )
         return {
@@ -129,8 +129,8 @@ class LiveRecord(Record):
             "submit_s": row["submit_s"],
             "start_s": clocks["start_s"] if clocks["start_s"] >= 0.0 else None,
             "finish_s": row["finish_s"],
-            "gpus": told.gpus,
-            "model": known_model(told.model, ""),
+            "gpus": told.spec.gpus,
+            "model": known_model(told.spec.model, ""),
             "jct_s": until_s - row["submit_s"] if ended else None,
             "queue_s": max(0.0, until_s - row["submit_s"] - run_s),
             "run_s": run_s,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from dally.live.backends import base
-from dally.live.backends.base import ClusterState
+from dally.live.backends.base import Observed
 from dally.live.store import Store
 from dally.model import NEVER
 
@@ -72,7 +72,7 @@ class Overrides:
                 found = found.without(kind, job_id)
         return found
 
-    def apply_to(self, found: ClusterState) -> ClusterState:
+    def apply_to(self, found: Observed) -> Observed:
         """What the backend tells, with our own holds: a job that waits is held if somebody said so."""
         held = self.of(HOLD)
         if not held:

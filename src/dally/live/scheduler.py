@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dally.cluster.topology import Topology
 from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
-from dally.live.backends.base import Backend, BackendError, ClusterState
+from dally.live.backends.base import Backend, BackendError, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
@@ -102,7 +102,7 @@ class Scheduler:
                 self._write_orders(connection)
         return result
 
-    def decide(self, observed: ClusterState) -> CycleResult:
+    def decide(self, observed: Observed) -> CycleResult:
         """The engine's cycle on what the backend reports; everything is on the disk when this returns."""
         now = self.clock.now()
         self.unschedulable.put_back()

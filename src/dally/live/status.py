@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dally.engine.state import State
+from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import Placement
 from dally.live.facts import placement_of
@@ -23,12 +24,7 @@ class JobStatus:
     """One job that has not ended. Times are seconds since 1970, lengths seconds of the engine's clock."""
 
     job_id: str
-    name: str
-    user: str
-    account: str
-    partition: str
-    gpus: int
-    model: str
+    spec: JobSpec
     state: str  # waiting, held, starting, running, stopping
     managed: bool
     submit_s: float
@@ -37,7 +33,6 @@ class JobStatus:
     placement: dict[str, int]
     tier: str
     work_s: float  # done so far, at full speed
-    expected_s: float | None
     slowdown: float | None  # at present
     preemptions: int
     migrations: int
@@ -109,7 +104,7 @@ def status_of(scheduler: Scheduler, reasons: Reasons, result: CycleResult, numbe
         free_gpus=free,
         free=tuple(tuple(int(gpus) for gpus in tier) for tier in state.cluster.free),
         offers=tuple(reasons.offers()),
-        timers_s=_timers(state, {line.gpus for line in lines}, now),
+        timers_s=_timers(state, {line.spec.gpus for line in lines}, now),
         problems=tuple(result.problems),
         by_id={line.job_id: line for line in lines},
     )
@@ -146,12 +141,7 @@ def _line(
         why = reasons.why(job, place, free, now, queue) if place is not None else Why(told.reason, "")
     return JobStatus(
         job_id=job.job_id,
-        name=told.name,
-        user=told.user,
-        account=told.account,
-        partition=told.partition,
-        gpus=int(job.gpus),
-        model=told.model,
+        spec=told.spec,
         state=_state(job, told.state),
         managed=told.managed,
         submit_s=clock.wall_s(job.submit_s),
@@ -160,7 +150,6 @@ def _line(
         placement=dict(told.placement) or _promised(job, roster),
         tier=roster.topology.tiers[job.tier] if running else "",
         work_s=job.done_s(now),
-        expected_s=told.expected_s,
         slowdown=1.0 / job.rate if running and job.rate > 0.0 else None,
         preemptions=int(job.preemptions),
         migrations=int(job.migrations),

@@ -98,8 +98,8 @@ def point_of(status: ClusterStatus, topology: Topology) -> Point:
     placed = [line for line in status.jobs if line.tier]
     values = {
         "gpus_up": float(sum(node.gpus for node in status.nodes if node.state != DOWN)),
-        "gpus_used": float(sum(line.gpus for line in placed)),
-        "gpus_useful": sum(line.gpus / line.slowdown for line in placed if line.slowdown),
+        "gpus_used": float(sum(line.spec.gpus for line in placed)),
+        "gpus_useful": sum(line.spec.gpus / line.slowdown for line in placed if line.slowdown),
         "fragmentation": 100.0 * fragmented_share(status.free[0], int(topology.largest[0])) if status.free else 0.0,
     }
     for gpus in SLOT_SIZES:
@@ -110,8 +110,8 @@ def point_of(status: ClusterStatus, topology: Topology) -> Point:
     wanted: Counter[str] = Counter()
     for line in status.jobs:
         if line.place is not None:
-            jobs[size_class(line.gpus)] += 1
-            wanted[size_class(line.gpus)] += line.gpus
+            jobs[size_class(line.spec.gpus)] += 1
+            wanted[size_class(line.spec.gpus)] += line.spec.gpus
     for name in SIZE_CLASSES:
         values[f"waiting_jobs_{name}"] = float(jobs[name])
         values[f"waiting_gpus_{name}"] = float(wanted[name])

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+from dally.job_spec import JobSpec
+
 WAITED_S = 60.0  # who waits less does not wait for GPUs
 
 
@@ -18,10 +20,7 @@ class RecordedJob(NamedTuple):
     submit_s: float
     start_s: float
     end_s: float
-    gpus: int
-    limit_s: float  # negative: not known
-    partition: str
-    gpu_type: str
+    spec: JobSpec
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,16 @@ def evidence_of(jobs: Sequence[RecordedJob], cluster_gpus: int) -> Evidence:
     for job in waited:
         place = bisect_right(times, (job.submit_s + job.start_s) / 2) - 1
         free = cluster_gpus - (in_use[place] if place >= 0 else 0)
-        beside_free += free >= job.gpus
+        beside_free += free >= job.spec.gpus
     return Evidence(
         len(jobs),
         cluster_gpus,
         max(in_use, default=0),
         len(waited),
         beside_free,
-        sum(job.limit_s < 0.0 for job in jobs),
-        dict(Counter(job.partition for job in jobs if job.partition).most_common()),
-        dict(Counter(job.gpu_type for job in jobs if job.gpu_type).most_common()),
+        sum(job.spec.limit_s is None for job in jobs),
+        dict(Counter(job.spec.partition for job in jobs if job.spec.partition).most_common()),
+        dict(Counter(job.spec.gpu_type for job in jobs if job.spec.gpu_type).most_common()),
     )
 
 
@@ -64,7 +63,7 @@ def _use(jobs: Sequence[RecordedJob]) -> tuple[list[float], list[int]]:
     changes: Counter[float] = Counter()
     for job in jobs:
         if job.end_s > job.start_s:
-            changes[job.start_s] += job.gpus
-            changes[job.end_s] -= job.gpus
+            changes[job.start_s] += job.spec.gpus
+            changes[job.end_s] -= job.spec.gpus
     times = sorted(changes)
     return times, list(accumulate(changes[time_s] for time_s in times))

@@ -49,7 +49,7 @@ class View:
 
     def at_risk_s(self, job: Job, now: float) -> float:
         """Seconds of work that a failure would undo now; 0 where failures undo nothing."""
-        every_s = self._checkpoint_every_s
+        every_s = job.checkpoints_s(self._checkpoint_every_s)
         if every_s <= 0.0:
             return 0.0
         since_s = job.done_s(now) - job.saved_work_s

@@ -44,7 +44,7 @@ def places_of(jobs: Sequence[Job], rows: Sequence[TraceRow], topology: Topology)
         row = by_id.get(job.job_id)
         if row is None:
             continue
-        allocation = places.find(row.nodes, row.gpus, row.placement)
+        allocation = places.find(row.nodes, row.spec.gpus, row.placement)
         if allocation is None:
             elsewhere += 1
         else:

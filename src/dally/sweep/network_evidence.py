@@ -44,7 +44,7 @@ class NetworkEvidence:
 
 def network_evidence(base: Scenario, history: History, networks: Sequence[str]) -> NetworkEvidence:
     """What running times say about these networks; '' stands for none."""
-    rows = [row for row in history.rows if row.nodes and row.model and row.name and row.stated >= SECOND]
+    rows = [row for row in history.rows if row.nodes and row.spec.model and row.spec.name and row.stated >= SECOND]
     if len(rows) < FEWEST:
         return NetworkEvidence(0, 0, {})
     works: dict[str, dict[str, float]] = {}
@@ -65,7 +65,7 @@ def groups_of(rows: Sequence[TraceRow], works: dict[str, dict[str, float]]) -> l
     placed = next(iter(works.values()))
     for row in rows:
         if row.job_id in placed:
-            alike.setdefault((row.user, row.name, row.gpus, row.model), []).append(row)
+            alike.setdefault((row.spec.user, row.spec.name, row.spec.gpus, row.spec.model), []).append(row)
     found: list[list[str]] = []
     for group in alike.values():
         costs = [[math.log(row.stated) - works[name][row.job_id] for row in group] for name in works]

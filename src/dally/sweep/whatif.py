@@ -188,9 +188,9 @@ def check_question(question: Question, topology: Topology, history: History) -> 
     connect_topology(later, network, settings, question.current.congestion)
     most_gpus = later.total_gpus()
     for row in history.rows:
-        if row.gpus > most_gpus and question.new.changes() and not question.current.skip_impossible:
+        if row.spec.gpus > most_gpus and question.new.changes() and not question.current.skip_impossible:
             option = f"--cluster-delta {question.new.delta!r}" if question.new.delta else "--new-topology"
-            problem = f"job {row.job_id!r} asks for {row.gpus} GPUs and the cluster would have {most_gpus}"
+            problem = f"job {row.job_id!r} asks for {row.spec.gpus} GPUs and the cluster would have {most_gpus}"
             raise InputError(f"{option}: {problem}; --skip-impossible leaves such jobs out")
 
 
@@ -276,9 +276,8 @@ def same_work(question: Question, seed: int) -> str:
     speed = simulation.state.speed
     rows = [
         TraceRow(
-            0, job.job_id, job.submit_s, int(job.gpus), job.duration_s / speed.closest_s(job, 1.0), job.model,
-            job.user, job.priority, job.name, limit_s=job.limit_s, account=job.account, partition=job.partition,
-            qos=job.qos, queue=job.queue, gpu_type=job.gpu_type,
+            0, job.job_id, job.submit_s, replace(job.spec, model=job.model),
+            job.duration_s / speed.closest_s(job, 1.0),
         )
         for job in simulation.jobs
     ]  # fmt: skip
@@ -290,7 +289,7 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     """The two sides compared, from the folders and rows that their runs left."""
     tables = [FolderRecord(run.folder).jobs for run in runs if run.folder]
     half = len(question.seeds)
-    owners = {kind: {row.job_id: getattr(row, kind) for row in history.rows} for kind in OWNERS}
+    owners = {kind: {row.job_id: getattr(row.spec, kind) for row in history.rows} for kind in OWNERS}
     queues = _queues(tables)
     owners |= {"queue": queues} if queues else {}
     jobs = judged(
@@ -302,7 +301,7 @@ def answer(question: Question, history: History, runs: Sequence[Run], rows: Sequ
     if jobs.is_empty():
         raise InputError("no job finished on both sides: there is nothing to compare")
     compared = {*jobs["job_id"]}
-    gpu_h = sum(row.gpus * row.stated for row in history.rows if row.job_id in compared) / HOUR_S
+    gpu_h = sum(row.spec.gpus * row.stated for row in history.rows if row.job_id in compared) / HOUR_S
     known = set.intersection(*({*table["job_id"]} for table in tables))
     makespans = [row["makespan_s"] for row in rows]
     return Answer(

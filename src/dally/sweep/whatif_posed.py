@@ -149,13 +149,10 @@ def recorded_jobs(history: History) -> list[RecordedJob]:
     if history.length != "duration_s":
         return []
     return [
-        RecordedJob(
-            row.submit_s, start_s(row), start_s(row) + row.stated, row.gpus, row.limit_s, row.partition,
-            row.gpu_type,
-        )
+        RecordedJob(row.submit_s, start_s(row), start_s(row) + row.stated, row.spec)
         for row in history.rows
         if row.wait_s != NOT_KNOWN
-    ]  # fmt: skip
+    ]
 
 
 def _calibration(chosen: Calibration, posed: Posed) -> dict[str, Any]:
@@ -188,7 +185,7 @@ def _values(posed: Posed, runs: Sequence[Run], rows: Sequence[Row], found: Answe
         "links_stated": has_links(topology),
         "mix": question.current.mix,
         "seeds": question.seeds,
-        "models_assumed": sum(not row.model for row in posed.history.rows) if connected else 0,
+        "models_assumed": sum(not row.spec.model for row in posed.history.rows) if connected else 0,
         "gpus": [topology.total_gpus(), read_topology(runs[-1].scenario.cluster).total_gpus()],
         "skipped": rows[0]["skipped"],
         "no_longer_fit": rows[-1]["skipped"] if question.new.changes() else 0,

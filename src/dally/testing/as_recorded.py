@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dally.cluster.formats.hostlist import fold
 from dally.metrics.simulated import Simulated
 from dally.model import FINISHED
@@ -15,12 +17,9 @@ def as_recorded(record: Simulated, known_models: bool = True) -> History:
     places = {job_id: (names, counts) for job_id, names, counts in starts.iter_rows()}
     rows = [
         TraceRow(
-            0, job.job_id, job.submit_s, int(job.gpus), job.finish_s - job.start_s,
-            job.model if known_models else "", job.user, job.priority, job.name, "COMPLETED",
-            job.start_s - job.submit_s, len(places[job.job_id][0]),
-            placement="+".join(map(str, places[job.job_id][1])), limit_s=job.limit_s, account=job.account,
-            partition=job.partition, qos=job.qos, nodes=",".join(fold(places[job.job_id][0])),
-            queue=job.queue, gpu_type=job.gpu_type,
+            0, job.job_id, job.submit_s, replace(job.spec, model=job.model if known_models else ""),
+            job.finish_s - job.start_s, "COMPLETED", job.start_s - job.submit_s, len(places[job.job_id][0]),
+            "+".join(map(str, places[job.job_id][1])), ",".join(fold(places[job.job_id][0])),
         )
         for job in record.outcomes
         if job.status == FINISHED

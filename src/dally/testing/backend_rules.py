@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, ClusterJob, Placement, SubmitRequest
+from dally.live.backends.base import Backend, BackendError, ObservedJob, Placement, Submission
 from dally.testing.invariants import InvariantError
 
 LONG_S = 3600.0
@@ -46,17 +47,18 @@ class BackendBench:
     def submit(self, gpus: int, seconds: float = LONG_S) -> str:
         """A job that runs that long; at 0 it ends at once."""
         command = ("sleep", f"{seconds:g}")
-        job_id = self.backend.submit(SubmitRequest(gpus, command, "check", expected_s=seconds, model="resnet50"))
+        spec = JobSpec(gpus, model="resnet50", name="check", duration_s=seconds)
+        job_id = self.backend.submit(Submission(spec, command))
         self.submitted.append(job_id)
         return job_id
 
-    def job(self, job_id: str) -> ClusterJob | None:
+    def job(self, job_id: str) -> ObservedJob | None:
         """As the backend tells of it now."""
         found = [job for job in self.backend.snapshot().jobs if job.job_id == job_id]
         require("snapshot", len(found) <= 1, f"job {job_id} stands {len(found)} times in a snapshot")
         return found[0] if found else None
 
-    def become(self, job_id: str, state: str, placement: Placement) -> ClusterJob:
+    def become(self, job_id: str, state: str, placement: Placement) -> ObservedJob:
         """The job once it is in that state and has these GPUs, or an error when patience ends."""
         until_s = time.monotonic() + self.patience_s
         while True:
@@ -118,9 +120,10 @@ def check_life(bench: BackendBench) -> None:
     first, second = list(bench.machines)[:2]
     job_id = bench.submit(2)
     job = bench.become(job_id, base.QUEUED, {})
-    require("fields", job.gpus == 2, f"2 GPUs were asked for, and it says {job.gpus}")
-    require("fields", job.model == "resnet50", f"the model was resnet50, and it says {job.model!r}")
-    require("fields", job.expected_s == LONG_S, f"expected_s was {LONG_S}, and it says {job.expected_s}")
+    require("fields", job.spec.gpus == 2, f"2 GPUs were asked for, and it says {job.spec.gpus}")
+    require("fields", job.spec.model == "resnet50", f"the model was resnet50, and it says {job.spec.model!r}")
+    stated_s = job.spec.duration_s
+    require("fields", stated_s == LONG_S, f"duration_s was {LONG_S}, and it says {stated_s}")
     require("fields", job.managed, "a job that it takes in is managed")
     bench.backend.start(job_id, {first: 2})
     bench.backend.start(job_id, {first: 2})

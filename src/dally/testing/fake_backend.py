@@ -9,16 +9,16 @@ from dally.live.backends import base
 from dally.live.backends.base import (
     Backend,
     BackendError,
-    ClusterJob,
-    ClusterMachine,
-    ClusterState,
+    Observed,
+    ObservedJob,
+    ObservedMachine,
     Placement,
-    SubmitRequest,
+    Submission,
 )
 
 
 class FakeBackend(Backend):
-    """Jobs run for `expected_s` seconds of `now_s` in all, stop `stop_s` after they are told to."""
+    """Jobs run for `duration_s` seconds of `now_s` in all, stop `stop_s` after they are told to."""
 
     name = "fake"
 
@@ -31,12 +31,12 @@ class FakeBackend(Backend):
         self.gone: set[str] = set()  # machines that it no longer tells of
         self.unread: tuple[str, ...] = ()  # what it cannot read
         self.starts: list[tuple[str, Placement]] = []
-        self.jobs: dict[str, ClusterJob] = {}
+        self.jobs: dict[str, ObservedJob] = {}
         self.left_s: dict[str, float] = {}
         self._submitted = 0
         self._topology = grid(racks, machines, gpus)
         self._machines = {
-            name: ClusterMachine(name, int(count))
+            name: ObservedMachine(name, int(count))
             for name, count in zip(self._topology.names[0], self._topology.gpus[0], strict=True)
         }
         self._since_s: dict[str, float] = {}  # running: since when; stopping: from when on it is queued
@@ -45,23 +45,20 @@ class FakeBackend(Backend):
         """As given."""
         return self._topology
 
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         """How things stand at `now_s`."""
         self._answer()
         self._advance()
         machines = tuple(machine for name, machine in self._machines.items() if name not in self.gone)
-        return ClusterState(tuple(self.jobs.values()), machines, self.unread)
+        return Observed(tuple(self.jobs.values()), machines, self.unread)
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """Take in a job, queued."""
         self._answer()
         self._submitted += 1
         job_id = str(self._submitted)
-        self.jobs[job_id] = ClusterJob(
-            job_id, base.QUEUED, request.gpus, self.now_s, name=request.name, user=request.user,
-            model=request.model, expected_s=request.expected_s,
-        )  # fmt: skip
-        self.left_s[job_id] = request.expected_s or 0.0
+        self.jobs[job_id] = ObservedJob(job_id, base.QUEUED, request.spec, self.now_s)
+        self.left_s[job_id] = request.spec.duration_s or 0.0
         return job_id
 
     def start(self, job_id: str, placement: Placement) -> None:
@@ -75,7 +72,7 @@ class FakeBackend(Backend):
             raise BackendError(f"job {job_id} cannot be started: it is {job.state}")
         free = self.free()
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
-        if short or sum(placement.values()) != job.gpus:
+        if short or sum(placement.values()) != job.spec.gpus:
             raise BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
         self.starts.append((job_id, placement))
         self._since_s[job_id] = self.now_s
@@ -123,7 +120,7 @@ class FakeBackend(Backend):
 
     def resize(self, job_id: str, gpus: int) -> None:
         """Its user asks for another number of GPUs."""
-        self.jobs[job_id] = replace(self.jobs[job_id], gpus=gpus)
+        self.jobs[job_id] = self.jobs[job_id].with_gpus(gpus)
 
     def release(self, job_id: str) -> None:
         """And lets it go again."""
@@ -171,12 +168,12 @@ class FakeBackend(Backend):
         if self.failing:
             raise BackendError(self.failing)
 
-    def _machine(self, name: str) -> ClusterMachine:
+    def _machine(self, name: str) -> ObservedMachine:
         if name not in self._machines:
             raise BackendError(f"there is no machine {name}")
         return self._machines[name]
 
-    def _known(self, job_id: str) -> ClusterJob:
+    def _known(self, job_id: str) -> ObservedJob:
         if job_id not in self.jobs:
             raise BackendError(f"there is no job {job_id}")
         return self.jobs[job_id]

@@ -31,14 +31,14 @@ def filtered(history: History, wanted: Wanted) -> History:
     kept = [
         row
         for row in history.rows
-        if wanted.min_gpus <= row.gpus <= wanted.max_gpus
+        if wanted.min_gpus <= row.spec.gpus <= wanted.max_gpus
         and wanted.min_duration_s <= row.stated <= wanted.max_duration_s
-        and (not wanted.users or row.user in wanted.users)
+        and (not wanted.users or row.spec.user in wanted.users)
         and (not statuses or row.status.lower() in statuses)
-        and (not wanted.models or row.model in wanted.models)
-        and (not wanted.gpu_types or row.gpu_type in wanted.gpu_types)
-        and (not wanted.accounts or row.account in wanted.accounts)
-        and (not wanted.queues or row.queue in wanted.queues)
+        and (not wanted.models or row.spec.model in wanted.models)
+        and (not wanted.gpu_types or row.spec.gpu_type in wanted.gpu_types)
+        and (not wanted.accounts or row.spec.account in wanted.accounts)
+        and (not wanted.queues or row.spec.queue in wanted.queues)
     ]
     return history._replace(rows=kept)
 
@@ -75,7 +75,7 @@ def _within(rows: Iterable[TraceRow], begin_s: float, to_s: float) -> Iterator[T
 
 def gpu_s(rows: Iterable[TraceRow]) -> float:
     """GPU-seconds of work."""
-    return sum(row.gpus * row.stated for row in rows)
+    return sum(row.spec.gpus * row.stated for row in rows)
 
 
 def arrival_span_s(rows: list[TraceRow]) -> float:

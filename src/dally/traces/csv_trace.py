@@ -6,10 +6,13 @@ The workload csv of the paper's simulator and Tiresias traces are this one with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow, empty
 from dally.traces.table import csv_lines, number, rows_of
 
@@ -24,21 +27,17 @@ LENGTHS: Final = {
     "compute_s": ("compute_s", "ideal_jct_s"),  # compute alone
     "iterations": ("iterations",),  # of its model's profile
 }
-TEXTS: Final = {
-    "model": ("model", "model_name"),
-    "user": ("user",),
-    "name": ("name",),
-    "status": ("status",),
-    "gpu_type": ("gpu_type",),
-    "placement": ("placement",),
-    "account": ("account",),
-    "partition": ("partition",),
-    "qos": ("qos",),
-    "nodes": ("nodes",),
-    "queue": ("queue", "vc"),
+# What else a job asks for; its group follows from its model.
+ASKED: Final = {
+    each.name: each.default for each in fields(JobSpec) if each.name not in {"gpus", "group", "duration_s"}
 }
-NUMBERS: Final = ("priority", "wait_s", "machines", "limit_s")
-EXTRA: Final = ("model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue")
+ALSO_CALLED: Final = {"model": ("model_name",), "queue": ("vc",)}
+RAN: Final = ("status", "wait_s", "machines", "placement", "nodes")
+# The order of columns that not every trace has.
+EXTRA: Final = tuple(dict.fromkeys((
+    "model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue", *ASKED,
+)))  # fmt: skip
+MOST_SPECS: Final = 20_000  # kept at a time, so that jobs that ask for the same share one
 USUAL: Final = "job_id, submit_s, gpus, duration_s"
 WHOLE: Final = "must be a whole number, at least 1"
 
@@ -72,14 +71,12 @@ def rows_below(
     _check_once(path, header_line, header)
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
-    texts_at = [_place(header, names) for names in TEXTS.values()]
-    model_at, user_at, name_at, status_at, type_at, placement_at = texts_at[:6]
-    account_at, partition_at, qos_at, nodes_at, queue_at = texts_at[6:]
-    priority_at, wait_at, machines_at, limit_at = (_place(header, (name,)) for name in NUMBERS)
+    status_at, wait_at, machines_at, placement_at, nodes_at = (_place(header, (name,)) for name in RAN)
+    asked = itemgetter(gpus_at, *(_place(header, _spellings(name)) for name in ASKED))
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
     word = _Words()
-    gpus_in: dict[str, int] = {}  # by text: few differ
+    specs: dict[tuple[str, ...], JobSpec] = {}  # by their texts: few differ
     for line, row in table:
         if len(row) != columns:
             reading.whole(line, row, columns)
@@ -87,36 +84,44 @@ def rows_below(
         job_id = row[id_at].strip()
         if not job_id:
             raise at(path, line, "job_id", "empty: every job needs a name")
-        gpus_text, submit_text, duration_text = row[gpus_at], row[submit_at], row[duration_at]
-        gpus = gpus_in.get(gpus_text)
-        if gpus is None:
-            gpus = gpus_in[gpus_text] = reading.gpus(line, gpus_name, gpus_text)
-        if not (gpus and submit_text and duration_text):
-            _skip(reading, line, (gpus_name, submit_name, duration_name), (gpus_text, submit_text, duration_text))
+        submit_text, duration_text = row[submit_at], row[duration_at]
+        texts = asked(row)
+        spec = specs.get(texts)
+        if spec is None:
+            if len(specs) == MOST_SPECS:
+                specs.clear()
+            spec = specs[texts] = _spec(reading, line, gpus_name, texts, word)
+        if not (spec.gpus and submit_text and duration_text):
+            _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[0], submit_text, duration_text))
             continue
-        priority, wait, machines, limit = row[priority_at], row[wait_at], row[machines_at], row[limit_at]
+        wait, machines = row[wait_at], row[machines_at]
         yield TraceRow(
             line,
             job_id,
             number(path, line, submit_name, submit_text),
-            gpus,
+            spec,
             number(path, line, duration_name, duration_text),
-            word[row[model_at]],
-            word[row[user_at]],
-            number(path, line, "priority", priority) if priority.strip() else 0.0,
-            word[row[name_at]],
             word[row[status_at]],
             number(path, line, "wait_s", wait) if wait.strip() else NOT_KNOWN,
             int(number(path, line, "machines", machines)) if machines.strip() else 0,
-            word[row[type_at]],
             word[row[placement_at]],
-            number(path, line, "limit_s", limit) if limit.strip() else NOT_KNOWN,
-            word[row[account_at]],
-            word[row[partition_at]],
-            word[row[qos_at]],
             word[row[nodes_at]],
-            word[row[queue_at]],
         )
+
+
+def _spec(reading: Reading, line: int, gpus_name: str, texts: tuple[str, ...], word: _Words) -> JobSpec:
+    """What a job asks for, from its GPUs and the other texts in the order of ASKED."""
+    stated: dict[str, Any] = {}
+    for (name, default), text in zip(ASKED.items(), texts[1:], strict=True):
+        if isinstance(default, str):
+            stated[name] = word[text]
+        elif text.strip():
+            stated[name] = number(reading.path, line, name, text)
+    return JobSpec(reading.gpus(line, gpus_name, texts[0]), **stated)
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return (name, *ALSO_CALLED.get(name, ()))
 
 
 class _Words(dict[str, str]):
@@ -129,27 +134,30 @@ class _Words(dict[str, str]):
 
 def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str]:
     """The text of the csv; columns that no job needs are left out, those of the shared form always stand."""
-    extra = [name for name in EXTRA if any(getattr(row, name) for row in rows)]
-    extra += ["limit_s"] if any(row.limit_s != NOT_KNOWN for row in rows) else []
-    yield from csv_lines(
-        [["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type", *extra]]
-    )
+    always = ["job_id", "user", "submit_s", "gpus", length, "status", "wait_s", "machines", "gpu_type"]
+    extra = [name for name in EXTRA if name not in always and any(_stated(row, name) for row in rows)]
+    yield from csv_lines([[*always, *extra]])
     yield from csv_lines(
         [
-            row.job_id, row.user, plain(row.submit_s), row.gpus, plain(row.stated), row.status,
-            "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.gpu_type,
+            row.job_id, row.spec.user, plain(row.submit_s), row.spec.gpus, plain(row.stated), row.status,
+            "" if row.wait_s == NOT_KNOWN else plain(row.wait_s), row.machines or "", row.spec.gpu_type,
             *(_extra(row, name) for name in extra),
         ]
         for row in rows
     )  # fmt: skip
 
 
+def _stated(row: TraceRow, name: str) -> bool:
+    """Whether the job has what would stand in a column that not every trace has."""
+    return getattr(row.spec, name) != ASKED[name] if name in ASKED else bool(getattr(row, name))
+
+
 def _extra(row: TraceRow, name: str) -> str:
     """What a column holds that not every trace has."""
-    value = getattr(row, name)
+    value = getattr(row.spec if name in ASKED else row, name)
     if isinstance(value, str):
         return value
-    return "" if name == "limit_s" and value == NOT_KNOWN else plain(value)
+    return "" if value is None else plain(value)
 
 
 def plain(value: float) -> str:
@@ -169,7 +177,8 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
 
 def _check_once(path: Path, line: int | None, header: list[str]) -> None:
     """InputError if a column that is read stands twice: which of them counts is not ours to guess."""
-    known = {*NUMBERS, *(name for spellings in (NEEDED | LENGTHS | TEXTS).values() for name in spellings)}
+    known = {*RAN, *(name for spellings in (NEEDED | LENGTHS).values() for name in spellings)}
+    known |= {name for asked in ASKED for name in _spellings(asked)}
     for name in header:
         if name in known and header.count(name) > 1:
             raise at(path, line, name, "stands twice in the header")

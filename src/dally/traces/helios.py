@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.csv_trace import header_names
 from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
 from dally.traces.table import csv_lines, rows_of
@@ -57,13 +58,11 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
             line,
             job_id,
             ran.submit_s,
-            gpus,
+            JobSpec(gpus, user=user or queue, queue=queue),
             ran.duration_s,
-            user=user or queue,
             status=row[state_at].strip() if state_at >= 0 else "",
             wait_s=ran.wait_s,
             machines=reading.count(line, "node_num", row[machines_at]) if machines_at >= 0 else 0,
-            queue=queue,
         )
 
 
@@ -78,6 +77,6 @@ def _fields(row: TraceRow, epoch_s: float) -> list[object]:
     submit_s = epoch_s + row.submit_s
     start_s = round(submit_s) + round(wait_s)
     return [
-        row.job_id, row.user, row.queue, row.gpus, "", row.machines or "", row.status, written(submit_s),
-        written(start_s), written(start_s + round(row.stated)), round(row.stated), round(wait_s),
+        row.job_id, row.spec.user, row.spec.queue, row.spec.gpus, "", row.machines or "", row.status,
+        written(submit_s), written(start_s), written(start_s + round(row.stated)), round(row.stated), round(wait_s),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dally.job_spec import JobSpec
 from dally.traces.json_objects import items_of
 from dally.traces.kube_objects import KubeObject, read_object
 from dally.traces.rows import (
@@ -18,6 +19,7 @@ from dally.traces.rows import (
     NO_GPUS,
     NO_START,
     NO_SUBMIT,
+    NOT_KNOWN,
     PART,
     REPEATED,
     Reading,
@@ -102,21 +104,28 @@ def _row(reading: Reading, job: KubeObject | None, workload: KubeObject | None) 
             main.line,
             _name(main),
             main.submit_s,
-            needs.gpus,
+            JobSpec(
+                needs.gpus,
+                needs.gpu_type,
+                user=main.user or kueue.user or main.namespace,
+                priority=kueue.priority,
+                name=main.family,
+                limit_s=_limit(main, kueue),
+                account=main.namespace,
+                partition=kueue.queue or main.queue,
+                qos=kueue.priority_class,
+                queue=kueue.queue or main.queue,
+            ),
             end_s - start_s,
-            user=main.user or kueue.user or main.namespace,
-            priority=kueue.priority,
-            name=main.family,
             status=main.status or kueue.status,
             wait_s=reading.wait(main.submit_s, start_s),
-            gpu_type=needs.gpu_type,
-            limit_s=max(main.limit_s, kueue.limit_s),
-            account=main.namespace,
-            partition=kueue.queue or main.queue,
-            qos=kueue.priority_class,
-            queue=kueue.queue or main.queue,
         )
     return None
+
+
+def _limit(main: KubeObject, kueue: KubeObject) -> float | None:
+    limit_s = max(main.limit_s, kueue.limit_s)
+    return None if limit_s == NOT_KNOWN else limit_s
 
 
 def _start(main: KubeObject, kueue: KubeObject, end_s: float | None) -> float | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import InputError, at
+from dally.job_spec import JobSpec
 from dally.traces.csv_trace import header_names
 from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
 from dally.traces.table import rows_of
@@ -70,18 +71,16 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         if not ran.duration_s:
             reading.note(ZEROS)
         namespace = row[column["namespace"]].strip() if "namespace" in column else ""
+        model = MODELS.get(row[column["model"]].strip().lower(), "") if "model" in column else ""
         yield TraceRow(
             line,
             job_id,
             ran.submit_s,
-            gpus,
+            JobSpec(gpus, model=model, user=namespace, queue=namespace),
             ran.duration_s or ZERO_S,
-            model=MODELS.get(row[column["model"]].strip().lower(), "") if "model" in column else "",
-            user=namespace,
             status=row[column["status"]].strip() if "status" in column else "",
             wait_s=ran.wait_s,
             machines=machines,
-            queue=namespace,
         )
 
 

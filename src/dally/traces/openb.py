@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.csv_trace import header_names
 from dally.traces.rows import BACKWARDS, NO_END, NO_GPUS, NO_START, Reading, TraceRow, empty
 from dally.traces.table import number, rows_of
@@ -70,12 +71,14 @@ def _row(reading: Reading, line: int, field: dict[str, str], gpus: int) -> Trace
             line,
             field["name"],
             submit_s,
-            gpus,
+            JobSpec(
+                gpus,
+                "|".join(sorted({kind for kind in field.get("gpu_spec", "").split("|") if kind})),
+                qos=field.get("qos", ""),
+            ),
             end_s - start_s,
             status=field.get("pod_phase", ""),
             wait_s=reading.wait(submit_s, start_s),
-            gpu_type="|".join(sorted({kind for kind in field.get("gpu_spec", "").split("|") if kind})),
-            qos=field.get("qos", ""),
         )
     return None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.rows import BACKWARDS, FRACTIONS, MOST_GPUS, NO_END, NO_GPUS, NO_START, Reading, TraceRow
 from dally.traces.table import number, rows_of
 
@@ -71,12 +72,10 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
                 job.line,
                 name,
                 submit_s,
-                gpus,
+                JobSpec(gpus, job.gpu_type, user=user),
                 job.end_s - job.start_s,
-                user=user,
                 status=next((word for word in WORST_FIRST if word in job.statuses), "Terminated"),
                 wait_s=reading.wait(submit_s, job.start_s),
-                gpu_type=job.gpu_type,
             )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.json_objects import list_in, objects_of, text_in
 from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, NO_SUBMIT, Reading, TraceRow
 from dally.traces.times import written
@@ -52,18 +53,17 @@ def _row(reading: Reading, line: int, job: dict[str, Any]) -> TraceRow | None:
     else:
         if len(runs) > 1:
             reading.note(SEVERAL)
+        queue = text_in(reading.path, line, job, "vc")
         return TraceRow(
             line,
             job_id,
             submit_s,
-            sum(gpus),
+            JobSpec(sum(gpus), user=text_in(reading.path, line, job, "user") or queue, queue=queue),
             sum(end - start for start, end in runs if end is not None),
-            user=text_in(reading.path, line, job, "user") or text_in(reading.path, line, job, "vc"),
             status=text_in(reading.path, line, job, "status"),
             wait_s=reading.wait(submit_s, min(start for start, _ in runs)),
             machines=len(gpus),
             placement="+".join(map(str, gpus)) if len(gpus) > 1 else "",
-            queue=text_in(reading.path, line, job, "vc"),
         )
     return None
 
@@ -108,8 +108,8 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
             ],
         }
         entry = {
-            "status": row.status, "vc": row.queue, "jobid": row.job_id, "attempts": [attempt],
-            "submitted_time": written(epoch_s + row.submit_s), "user": row.user,
+            "status": row.status, "vc": row.spec.queue, "jobid": row.job_id, "attempts": [attempt],
+            "submitted_time": written(epoch_s + row.submit_s), "user": row.spec.user,
         }  # fmt: skip
         yield f"{',' if place else '['}\n{json.dumps(entry, ensure_ascii=False)}"
     yield "\n]\n" if rows else "[]\n"
@@ -122,8 +122,8 @@ def _spread(row: TraceRow) -> list[int]:
             placed = [int(count) for count in row.placement.split("+")]
         except ValueError:
             placed = []
-        if sum(placed) == row.gpus and min(placed) > 0:
+        if sum(placed) == row.spec.gpus and min(placed) > 0:
             return placed
-    machines = min(row.machines, row.gpus) or -(-row.gpus // GPUS_PER_MACHINE)
-    each, rest = divmod(row.gpus, machines)
+    machines = min(row.machines, row.spec.gpus) or -(-row.spec.gpus // GPUS_PER_MACHINE)
+    each, rest = divmod(row.spec.gpus, machines)
     return [each + (machine < rest) for machine in range(machines)]

@@ -62,10 +62,8 @@ def read_trace(
     types: dict[str, int] = {}  # jobs by type of GPU
     with _no_garbage():
         reading, name, rows = _parsed(path, format, strict, zone)
-        for (
-            line, job_id, submit_s, gpus, stated, model, user, priority, label, _, _, _, gpu_type, _, limit_s,
-            account, partition, qos, _, queue,
-        ) in rows:  # fmt: skip
+        for line, job_id, submit_s, spec, stated, _, _, _, _, _ in rows:
+            gpus = spec.gpus
             if gpus > most_gpus:
                 if not skip_impossible:
                     problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster has {most_gpus}"
@@ -76,16 +74,9 @@ def read_trace(
             if reading.length != "duration_s":
                 lengths.append(stated)
                 duration_s = NEVER
-            job = Job(len(jobs), job_id, submit_s, gpus, duration_s, model, user, priority, label)
-            job.limit_s = limit_s
-            job.account = account
-            job.partition = partition
-            job.qos = qos
-            job.queue = queue
-            job.gpu_type = gpu_type
-            if gpu_type:
-                types[gpu_type] = types.get(gpu_type, 0) + 1
-            jobs.append(job)
+            jobs.append(Job(len(jobs), job_id, submit_s, gpus, duration_s, spec.model, spec))
+            if spec.gpu_type:
+                types[spec.gpu_type] = types.get(spec.gpu_type, 0) + 1
     if not jobs:
         raise no_jobs(reading, skipped)
     jobs, lengths = _by_submission(jobs, lengths)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from dally.errors import InputError, at
+from dally.job_spec import JobSpec
 from dally.traces.table import number
 from dally.traces.times import Clock
 
-NOT_KNOWN: Final = -1.0  # of wait_s and limit_s
+NOT_KNOWN: Final = -1.0  # of wait_s
 MOST_GPUS: Final = 1_000_000  # of one job
 
 # Why a row cannot be used, as in `12 rows without GPUs`.
@@ -30,28 +31,18 @@ REPEATED: Final = "stand in the file twice: taken once"
 
 
 class TraceRow(NamedTuple):
-    """One job of a trace. Text that is not known is empty."""
+    """One job of a trace: what it asked for, and what became of it. Text that is not known is empty."""
 
     line: int
     job_id: str
     submit_s: float
-    gpus: int
+    spec: JobSpec
     stated: float  # how long it is, in what `Reading.length` says: running time, compute time or iterations
-    model: str = ""
-    user: str = ""
-    priority: float = 0.0
-    name: str = ""
     status: str = ""  # in the trace's own words
     wait_s: float = NOT_KNOWN  # from submission to the first start
     machines: int = 0  # 0: not known
-    gpu_type: str = ""
     placement: str = ""  # GPUs per machine: 2+2+2+2
-    limit_s: float = NOT_KNOWN  # the time limit it was submitted with
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
     nodes: str = ""  # machines it ran on, as the trace writes them: n[01-03],n07
-    queue: str = ""  # the queue or virtual cluster it was submitted to
 
 
 class Ran(NamedTuple):

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import InputError, at
-from dally.traces.rows import NO_GPUS, NOT_KNOWN, REPEATED, Reading, TraceRow
+from dally.job_spec import JobSpec
+from dally.traces.rows import NO_GPUS, REPEATED, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -146,18 +147,20 @@ def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | No
         line,
         job_id,
         ran.submit_s,
-        gpus,
+        JobSpec(
+            gpus,
+            gpu_type,
+            user=field.get("User", ""),
+            name=field.get("JobName", ""),
+            limit_s=_limit(reading, line, field.get("Timelimit", "")),
+            account=field.get("Account", ""),
+            partition=field.get("Partition", ""),
+            qos=field.get("QOS", ""),
+        ),
         ran.duration_s if elapsed_s is None else elapsed_s,
-        user=field.get("User", ""),
-        name=field.get("JobName", ""),
         status=field.get("State", "").partition(" ")[0],  # CANCELLED by 1000
         wait_s=ran.wait_s,
         machines=reading.count(line, "NNodes", field.get("NNodes", "")),
-        gpu_type=gpu_type,
-        limit_s=_limit(reading, line, field.get("Timelimit", "")),
-        account=field.get("Account", ""),
-        partition=field.get("Partition", ""),
-        qos=field.get("QOS", ""),
         nodes="" if field.get("NodeList", "") in NOWHERE else field["NodeList"],
     )
 
@@ -173,10 +176,9 @@ def _gpus(reading: Reading, line: int, field: dict[str, str]) -> tuple[int, str]
     return 0, ""
 
 
-def _limit(reading: Reading, line: int, text: str) -> float:
+def _limit(reading: Reading, line: int, text: str) -> float | None:
     """The time limit in seconds; not known where there is none, or only the partition's."""
-    found = None if text in UNLIMITED else _elapsed(reading, line, text, "Timelimit")
-    return NOT_KNOWN if found is None else found
+    return None if text in UNLIMITED else _elapsed(reading, line, text, "Timelimit")
 
 
 def _elapsed(reading: Reading, line: int, text: str, name: str = "Elapsed") -> float | None:
@@ -192,19 +194,20 @@ def _elapsed(reading: Reading, line: int, text: str, name: str = "Elapsed") -> f
 
 def pieces(rows: Sequence[TraceRow], epoch_s: float) -> Iterator[str]:
     """The text of the file, dates in UTC; a wait that is not known is written as none."""
-    more = {name: field for name, field in FACTS.items() if any(getattr(row, field) for row in rows)}
-    limited = any(row.limit_s != NOT_KNOWN for row in rows)
+    more = {name: field for name, field in FACTS.items() if any(getattr(row.spec, field) for row in rows)}
+    limited = any(row.spec.limit_s is not None for row in rows)
     yield "|".join((*WRITTEN, *more, *(["Timelimit"] if limited else []))) + "\n"
     for row in rows:
         start_s = round(epoch_s + row.submit_s) + round(max(row.wait_s, 0.0))
         duration_s = round(row.stated)
         _check(row)
-        typed = f",gres/gpu:{row.gpu_type}={row.gpus}" if TYPE.fullmatch(row.gpu_type) else ""
+        spec = row.spec
+        typed = f",gres/gpu:{spec.gpu_type}={spec.gpus}" if TYPE.fullmatch(spec.gpu_type) else ""
         fields = (
-            row.job_id, row.user, row.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
-            written(start_s + duration_s, "T"), row.status, f"gres/gpu={row.gpus}{typed}", str(row.machines or ""),
-            row.nodes, _clock(duration_s), *(getattr(row, field) for field in more.values()),
-            *(["UNLIMITED" if row.limit_s == NOT_KNOWN else _clock(round(row.limit_s))] if limited else []),
+            row.job_id, spec.user, spec.name, written(epoch_s + row.submit_s, "T"), written(start_s, "T"),
+            written(start_s + duration_s, "T"), row.status, f"gres/gpu={spec.gpus}{typed}", str(row.machines or ""),
+            row.nodes, _clock(duration_s), *(getattr(spec, field) for field in more.values()),
+            *(["UNLIMITED" if spec.limit_s is None else _clock(round(spec.limit_s))] if limited else []),
         )  # fmt: skip
         yield "|".join(fields) + "\n"
 
@@ -217,11 +220,11 @@ def _clock(seconds: int) -> str:
 
 def _check(row: TraceRow) -> None:
     """Refuse what would be read back as something else."""
-    facts = [getattr(row, field) for field in FACTS.values()]
-    for field in (row.job_id, row.user, row.status, row.nodes, *facts):
+    facts = [getattr(row.spec, field) for field in FACTS.values()]
+    for field in (row.job_id, row.spec.user, row.status, row.nodes, *facts):
         if "|" in field:
             raise InputError(f"job {row.job_id!r}: {field!r}: only a name can hold | in sacct's files")
-    for field in (row.job_id, row.user, row.name, row.status, row.nodes, *facts):
+    for field in (row.job_id, row.spec.user, row.spec.name, row.status, row.nodes, *facts):
         if re.search(r"[\r\n]", field):
             raise InputError(f"job {row.job_id!r}: {field!r}: sacct's fields cannot hold line ends")
     if STEP.search(row.job_id):

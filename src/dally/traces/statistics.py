@@ -23,14 +23,14 @@ def statistics(history: History, clock: Clock, cluster_gpus: int | None = None) 
     """The figures of a trace by name; what is not known is None."""
     rows = history.rows
     work_s = gpu_s(rows) if history.length != "iterations" else None
-    large_s = gpu_s(row for row in rows if row.gpus > LARGE_GPUS)
+    large_s = gpu_s(row for row in rows if row.spec.gpus > LARGE_GPUS)
     waits = sorted(row.wait_s for row in rows if row.wait_s != NOT_KNOWN)
-    sizes = sorted(row.gpus for row in rows)
+    sizes = sorted(row.spec.gpus for row in rows)
     return {
         "format": history.format,
         "rows": len(rows),
         "length": history.length,
-        "users": len({row.user for row in rows if row.user}),
+        "users": len({row.spec.user for row in rows if row.spec.user}),
         "span_s": arrival_span_s(rows),
         "gpu_hours": None if work_s is None else work_s / 3600.0,
         "share_over_8": large_s / work_s if work_s else None,
@@ -45,7 +45,7 @@ def statistics(history: History, clock: Clock, cluster_gpus: int | None = None) 
         "statuses": dict(Counter(row.status for row in rows if row.status).most_common()),
         "cluster_gpus": cluster_gpus,
         "load": load_of(history, cluster_gpus) if cluster_gpus and work_s is not None else None,
-        "impossible": sum(row.gpus > cluster_gpus for row in rows) if cluster_gpus else None,
+        "impossible": sum(row.spec.gpus > cluster_gpus for row in rows) if cluster_gpus else None,
         "unused": history.unused,
         "notes": history.notes,
     }
@@ -71,9 +71,9 @@ def by_size(rows: Sequence[TraceRow], work_s: float | None) -> list[dict[str, An
     jobs: Counter[int] = Counter()
     seconds: dict[int, float] = {}
     for row in rows:
-        step = (row.gpus - 1).bit_length()
+        step = (row.spec.gpus - 1).bit_length()
         jobs[step] += 1
-        seconds[step] = seconds.get(step, 0.0) + row.gpus * row.stated
+        seconds[step] = seconds.get(step, 0.0) + row.spec.gpus * row.stated
     return [
         {
             "gpus": str(1 << step) if step < 2 else f"{(1 << step - 1) + 1}-{1 << step}",

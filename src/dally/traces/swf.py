@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import at
+from dally.job_spec import JobSpec
 from dally.traces.csv_trace import plain
 from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, PART, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, MOST, lines_of
@@ -18,6 +19,7 @@ FIELDS: Final = 18
 STATUSES: Final = {"0": "failed", "1": "completed", "5": "cancelled", "-1": ""}
 # A job that was checkpointed has a line for the whole, then one for each part.
 PARTS: Final = ("2", "3", "4")
+NUMBERED: Final = ("user", "name", "queue", "partition")  # what it knows by number
 NUMBERS: Final = {"failed": 0, "fail": 0, "node_fail": 0, "timeout": 0, "completed": 1, "pass": 1, "terminated": 1,
                   "cancelled": 5, "killed": 5}  # fmt: skip
 
@@ -73,17 +75,17 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
                 line,
                 fields[0],
                 submit_s,
-                gpus,
+                JobSpec(
+                    gpus,
+                    user=users.setdefault(user, user),
+                    name=users.setdefault(name, name),
+                    limit_s=limit_s if limit_s > 0.0 else None,
+                    partition=users.setdefault(partition, partition),
+                    queue=users.setdefault(queue, queue),
+                ),
                 duration_s,
-                "",
-                users.setdefault(user, user),
-                0.0,
-                users.setdefault(name, name),
                 STATUSES.get(status, status),
                 wait_s if wait_s >= 0.0 else NOT_KNOWN,
-                limit_s=limit_s if limit_s > 0.0 else NOT_KNOWN,
-                partition=users.setdefault(partition, partition),
-                queue=users.setdefault(queue, queue),
             )
 
 
@@ -115,15 +117,16 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float | None) -> Iterator[str]:
     yield f"; MaxJobs: {len(rows)}\n; MaxRecords: {len(rows)}\n"
     if epoch_s is not None:
         yield f"; UnixStartTime: {round(epoch_s)}\n"
-    ids, users, names, queues, partitions = (
-        _numbers([getattr(row, key) for row in rows]) for key in ("job_id", "user", "name", "queue", "partition")
-    )
+    ids = _numbers([row.job_id for row in rows])
+    users, names, queues, partitions = (_numbers([getattr(row.spec, key) for row in rows]) for key in NUMBERED)
     for row in rows:
-        wait_s, limit_s = ("-1" if each == NOT_KNOWN else plain(round(each)) for each in (row.wait_s, row.limit_s))
+        spec = row.spec
+        wait_s = "-1" if row.wait_s == NOT_KNOWN else plain(round(row.wait_s))
+        limit_s = "-1" if spec.limit_s is None else plain(round(spec.limit_s))
         yield (
-            f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.stated)} {row.gpus} -1 -1 {row.gpus}"
-            f" {limit_s} -1 {NUMBERS.get(row.status.lower(), -1)} {users[row.user]} -1 {names[row.name]}"
-            f" {queues[row.queue]} {partitions[row.partition]} -1 -1\n"
+            f"{ids[row.job_id]} {round(row.submit_s)} {wait_s} {round(row.stated)} {spec.gpus} -1 -1 {spec.gpus}"
+            f" {limit_s} -1 {NUMBERS.get(row.status.lower(), -1)} {users[spec.user]} -1 {names[spec.name]}"
+            f" {queues[spec.queue]} {partitions[spec.partition]} -1 -1\n"
         )
 
 

@@ -29,7 +29,7 @@ def pieces(rows: Sequence[TraceRow]) -> Iterator[str]:
     before = [*rows[:1], *rows]
     yield from csv_lines(
         [
-            row.job_id, row.gpus, plain(row.submit_s), "", row.model, plain(row.stated),
+            row.job_id, row.spec.gpus, plain(row.submit_s), "", row.spec.model, plain(row.stated),
             plain(row.submit_s - earlier.submit_s),
         ]
         for earlier, row in zip(before, rows, strict=False)

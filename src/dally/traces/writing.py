@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
 from typing import Final, NamedTuple
 
 from dally.errors import InputError, unknown
@@ -57,7 +58,7 @@ def text_of(history: History, name: str) -> Iterable[str]:
     if history.length != "duration_s" and name != "csv":
         raise InputError(f"the trace states {history.length} instead of durations, which only csv can hold")
     for row in history.rows:
-        size = sum(len(text) for text in row if isinstance(text, str))
+        size = sum(len(text) for text in (*row, *astuple(row.spec)) if isinstance(text, str))
         if size > LONGEST_TEXTS:
             raise InputError(f"job {row.job_id[:40]!r}: {size:,} characters in its id, user and so on: too many")
     return WRITERS[name].pieces(history)
@@ -67,7 +68,9 @@ def losses(history: History, name: str) -> list[str]:
     """What the format cannot hold, as sentences."""
     writer = WRITERS[name]
     dropped = [
-        field for field in FIELDS if field not in writer.keeps and any(getattr(row, field) for row in history.rows)
+        field
+        for field in FIELDS
+        if field not in writer.keeps and any(getattr(row.spec, field) for row in history.rows)
     ]
     found = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
     rounded = sum(not _is_whole(row) for row in history.rows) if writer.whole_seconds else 0
@@ -84,11 +87,6 @@ def _is_whole(row: TraceRow) -> bool:
 
 def _renamed(rows: Sequence[TraceRow]) -> list[str]:
     """Which of ids, users, names and so on are not all numbers."""
-    names = {
-        "job_id": "job ids", "user": "users", "name": "names", "queue": "queues", "partition": "partitions",
-    }  # fmt: skip
-    return [
-        word
-        for field, word in names.items()
-        if not all(getattr(row, field).isdigit() for row in rows if getattr(row, field))
-    ]
+    texts = {"job ids": [row.job_id for row in rows]}
+    texts |= {f"{field}s": [getattr(row.spec, field) for row in rows] for field in swf.NUMBERED}
+    return [word for word, found in texts.items() if not all(text.isdigit() for text in found if text)]

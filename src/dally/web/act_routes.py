@@ -64,7 +64,7 @@ async def timer(site: AnySite, caller: AnyOperator, asked: SetTimer) -> Acted:
 async def cancel(site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query()] = "") -> Acted:
     """End a job, wherever it is. It has ended once its state says so."""
     found = await live_job(site, caller, job_id)
-    return await done(lambda: Acts(site.service).cancel(job_id, found.user, who(caller), why))
+    return await done(lambda: Acts(site.service).cancel(job_id, found.spec.user, who(caller), why))
 
 
 @router.post("/nodes/{name}/drain", response_model=Acted, responses=answers(400, 404, 409))

@@ -90,7 +90,7 @@ def json_of(content: bytes) -> Response:
 
 def visible(lines: tuple[JobStatus, ...], caller: Caller) -> tuple[JobStatus, ...]:
     """The jobs that are the caller's business."""
-    return lines if caller.sees("") else tuple(line for line in lines if caller.sees(line.user))
+    return lines if caller.sees("") else tuple(line for line in lines if caller.sees(line.spec.user))
 
 
 def scope_of(caller: Caller) -> tuple[str, ...]:

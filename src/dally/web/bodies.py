@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
+
+from dally.job_spec import JobSpec
 
 NO_CONTROL = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 NO_NUL = r"^[^\x00]*$"
@@ -16,6 +27,7 @@ EndState = Literal["finished", "failed", "cancelled", "unknown"]
 AnyState = Literal[LiveState, EndState]
 Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]
 Word = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
+Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 Seconds = Annotated[float, Field(gt=0.0, le=MOST_S, allow_inf_nan=False)]
 
 
@@ -39,16 +51,42 @@ class Problem(Body):
     detail: str
 
 
-class Job(Body):
+class CarriesSpec(Body):
+    """What carries a JobSpec and is one flat object in JSON: `of_spec` adds the fields."""
+
+    @property
+    def spec(self) -> JobSpec:
+        """What the job asks for."""
+        return JobSpec(**{name: getattr(self, name) for name in get_type_hints(JobSpec) if hasattr(self, name)})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, given: Any) -> Any:
+        """Of an object with a `spec`: the fields of both."""
+        spec = getattr(given, "spec", None)
+        if not isinstance(spec, JobSpec):
+            return given
+        return {name: getattr(spec if hasattr(spec, name) else given, name) for name in cls.model_fields}
+
+
+def of_spec(name: str, kinds: dict[Any, Any], stated: bool, without: tuple[str, ...] = ()) -> Any:
+    """A base class with the fields of JobSpec, types replaced by `kinds`; `stated`: none may be left out."""
+    hints = get_type_hints(JobSpec)
+    made: dict[str, Any] = {
+        each.name: (
+            kinds.get(hints[each.name], hints[each.name]),
+            Field(... if stated or each.name == "gpus" else each.default, description=each.metadata["about"]),
+        )
+        for each in fields(JobSpec)
+        if each.name not in without
+    }
+    return create_model(name, __base__=CarriesSpec, **made)
+
+
+class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
     """A job."""
 
     job_id: Text
-    name: Text
-    user: Text
-    account: Text
-    partition: Text
-    gpus: int
-    model: Text = Field(description="What it trains, as its user says.")
     state: AnyState
     managed: bool = Field(description="Whether it is ours to start and to stop.")
     submit_s: float
@@ -57,7 +95,6 @@ class Job(Body):
     placement: dict[str, int] = Field(description="GPUs by machine.")
     tier: Text = Field(description="The closest tier whose one domain holds all of them.")
     work_s: float = Field(description="Done so far, in seconds at full speed.")
-    expected_s: float | None = Field(description="How long it runs, as its user says.")
     slowdown: float | None = Field(description="At present, against the closest place alone.")
     preemptions: int
     migrations: int
@@ -73,6 +110,12 @@ class Job(Body):
     stays: Text = Field(default="", description="Why it cannot be stopped while it runs; empty: it can be.")
 
 
+def job_body(line: object) -> Job:
+    """The job of a status line."""
+    found: Job = Job.model_validate(line)
+    return found
+
+
 class JobPage(Body):
     """Some of the jobs: those that wait in their order, then the others."""
 
@@ -82,20 +125,15 @@ class JobPage(Body):
     jobs: list[Job]
 
 
-class Submission(Body):
-    """A job that somebody asks for."""
+ASKED = {str: Name, int: Gpus, float | None: Seconds | None}
 
-    gpus: int = Field(ge=1, le=MOST_GPUS)
+
+class JobRequest(of_spec("RequestFields", ASKED, stated=False, without=("priority",))):  # type: ignore[misc]
+    """A job that somebody asks for. Operators may ask for others; its priority is its cluster's to state."""
+
     command: list[Word] = Field(
-        default=[], max_length=1000, description="Empty: a job that only takes `expected_s` of time."
+        default=[], max_length=1000, description="Empty: a job that only takes `duration_s` of time."
     )
-    name: Name = ""
-    user: Name = Field(default="", description="Operators may submit for others.")
-    account: Name = ""
-    model: Name = Field(default="", description="What it trains, as in `dally models`.")
-    limit_s: Seconds | None = None
-    expected_s: Seconds | None = None
-    checkpoint_every_s: Seconds | None = None
     folder: Annotated[str, StringConstraints(max_length=4000, pattern=NO_NUL)] = Field(
         default="", description="Where the command runs."
     )

@@ -73,7 +73,7 @@ def _timers(status: ClusterStatus, caller: Caller) -> Timers:
             if offer.job_id in shown
         ],
         holding=[
-            Holding(job_id=line.job_id, gpus=line.gpus, why=line.why, next_s=line.next_s)
+            Holding(job_id=line.job_id, gpus=line.spec.gpus, why=line.why, next_s=line.next_s)
             for line in lines
             if line.next_s is not None
         ],

@@ -6,11 +6,12 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from dally.live.status import JobStatus
 from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, tier_of, told_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
-from dally.web.bodies import Job
+from dally.web.bodies import Job, job_body
 from dally.web.tokens import Caller
 
 
@@ -27,7 +28,7 @@ def ended_jobs(
     """How many ended so, and some of them, the latest first; no state: however they ended."""
     chosen = [JOBS.c.outcome == state if state else JOBS.c.outcome.not_in(("", REPLACED))]
     if user is not None:
-        chosen.append(JOBS.c.told["user"].as_string() == user)
+        chosen.append(JOBS.c.told["spec"]["user"].as_string() == user)
     total = store.rows(select(func.count().label("jobs")).select_from(JOBS).where(*chosen))[0]["jobs"]
     rows = store.rows(
         select(JOBS)
@@ -46,14 +47,9 @@ def whose(caller: Caller, user: str | None) -> str | None:
 
 def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
     told, clocks = told_of(row), row["clocks"]
-    return Job(
+    line = JobStatus(
         job_id=row["job_id"],
-        name=told.name,
-        user=told.user,
-        account=told.account,
-        partition=told.partition,
-        gpus=told.gpus,
-        model=told.model,
+        spec=told.spec,
         state=row["outcome"],
         managed=told.managed,
         submit_s=clock.wall_s(row["submit_s"]),
@@ -62,7 +58,6 @@ def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
         placement={},
         tier=tier_of(row, tiers),
         work_s=clocks["work_s"],
-        expected_s=told.expected_s,
         slowdown=None,
         preemptions=clocks["preemptions"],
         migrations=clocks["migrations"],
@@ -70,3 +65,4 @@ def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
         reason="",
         next_s=None,
     )
+    return job_body(line)

@@ -77,7 +77,7 @@ class Metrics:
             if row["kind"] == "start" and line is not None:
                 since_s = self._waiting_since.get(line.job_id, line.submit_s)
                 waited_s = (clock.wall_s(row["time_s"]) - since_s) * clock.speed
-                self._waited.labels(str(line.gpus)).observe(max(0.0, waited_s))
+                self._waited.labels(str(line.spec.gpus)).observe(max(0.0, waited_s))
         self._waiting_since = {line.job_id: line.since_s for line in status.jobs if line.place is not None}
 
 
@@ -98,7 +98,7 @@ class StatusGauges(Collector):
         yield _gauge("dally_problems", "Problems of the latest cycle", len(status.problems))
         yield _by("dally_jobs", "Jobs by state", ("state",), Tally((line.state,) for line in status.jobs))
         waiting: Tally[tuple[str, ...]] = Tally(
-            (line.reason, str(line.gpus)) for line in status.jobs if line.place is not None
+            (line.reason, str(line.spec.gpus)) for line in status.jobs if line.place is not None
         )
         yield _by("dally_queue_jobs", "Waiting jobs by reason and demand", ("reason", "gpus"), waiting)
         yield _by("dally_nodes", "Machines by state", ("state",), Tally((node.state,) for node in status.nodes))

@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 from fastapi import APIRouter, HTTPException
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.forecast.conformal import CONFIDENCE
 from dally.live.forecast.job_forecast import Forecast
 from dally.live.forecast.outlook import BusyError, NoEstimateError
@@ -15,7 +15,7 @@ from dally.live.forecast.predictions import calibration as kept_calibration
 from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible
-from dally.web.bodies import Calibration, CalibrationDay, Eta, Outlook, Submission, TierChance
+from dally.web.bodies import Calibration, CalibrationDay, Eta, JobRequest, Outlook, TierChance
 from dally.web.queue_routes import find, request_of
 from dally.web.site import Site
 
@@ -38,7 +38,7 @@ async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Eta:
 
 
 @router.post("/preview", response_model=Eta, responses=answers(400, 409))
-async def preview(site: AnySite, caller: AnyCaller, asked: Submission) -> Eta:
+async def preview(site: AnySite, caller: AnyCaller, asked: JobRequest) -> Eta:
     """The same for a job that is not submitted."""
     return await run_in_threadpool(_asked, site, "", request_of(site, caller, asked))
 
@@ -51,7 +51,7 @@ async def calibration(site: AnySite, caller: AnyCaller) -> Calibration:
     return Calibration(confidence=CONFIDENCE, days=[CalibrationDay.model_validate(day) for day in days])
 
 
-def _asked(site: Site, job_id: str, request: SubmitRequest | None) -> Eta:
+def _asked(site: Site, job_id: str, request: Submission | None) -> Eta:
     """The answer of the futures, or why there is none."""
     service = site.service
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated, Final, get_args
 
 import structlog
@@ -11,7 +12,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Acts
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.status import ClusterStatus
 from dally.web.asking import (
     BEARER,
@@ -24,7 +25,7 @@ from dally.web.asking import (
     scope_of,
     visible,
 )
-from dally.web.bodies import AnyState, EndState, Job, JobPage, Submission, Submitted
+from dally.web.bodies import AnyState, EndState, Job, JobPage, JobRequest, Submitted, job_body
 from dally.web.ended import ended_jobs, whose
 from dally.web.site import Site
 from dally.web.tokens import USER, Caller
@@ -63,9 +64,9 @@ def _page(
     lines = [
         line
         for line in visible(status.jobs, caller)
-        if (state is None or line.state == state) and (user is None or line.user == user)
+        if (state is None or line.state == state) and (user is None or line.spec.user == user)
     ]
-    shown = [Job.model_validate(line) for line in lines[offset : offset + limit]]
+    shown = [job_body(line) for line in lines[offset : offset + limit]]
     return JobPage(at_s=status.wall_s, total=len(lines), offset=offset, jobs=shown)
 
 
@@ -86,25 +87,27 @@ async def find(site: Site, caller: Caller, job_id: str) -> Job:
 
 
 @router.post("/jobs", status_code=201, response_model=Submitted, responses=answers(400, 409))
-async def submit(site: AnySite, caller: AnyActor, asked: Submission) -> Submitted:
+async def submit(site: AnySite, caller: AnyActor, asked: JobRequest) -> Submitted:
     """Take in a job; when this answers, it is in the queue."""
     request = request_of(site, caller, asked)
-    if not request.command and request.expected_s is None:
-        raise HTTPException(422, "command: must be given, or expected_s for a job that only takes time")
+    if not request.command and request.spec.duration_s is None:
+        raise HTTPException(422, "command: must be given, or duration_s for a job that only takes time")
     job_id = await between_turns(lambda: Acts(site.service).submit(request))
-    log.info("submitted", job_id=job_id, gpus=asked.gpus, by=caller.name or "anybody", user=request.user)
+    log.info(
+        "submitted", job_id=job_id, gpus=request.spec.gpus, by=caller.name or "anybody", user=request.spec.user
+    )
     until = time.monotonic() + ON_BOARD_WITHIN_S
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
     return Submitted(job_id=job_id)
 
 
-def request_of(site: Site, caller: Caller, asked: Submission) -> SubmitRequest:
+def request_of(site: Site, caller: Caller, asked: JobRequest) -> Submission:
     """The job that the caller asks for, if it fits the cluster and is the caller's to ask for."""
     gpus = site.service.topology.total_gpus()
-    if asked.gpus > gpus:
-        raise HTTPException(422, f"gpus: {asked.gpus}: the cluster has {gpus}")
-    if caller.role == USER and asked.user not in ("", caller.user):
+    spec = asked.spec
+    if spec.gpus > gpus:
+        raise HTTPException(422, f"gpus: {spec.gpus}: the cluster has {gpus}")
+    if caller.role == USER and spec.user not in ("", caller.user):
         raise HTTPException(403, f"this token submits for {caller.user!r} only")
-    fields = asked.model_dump() | {"command": tuple(asked.command), "user": asked.user or caller.user}
-    return SubmitRequest(**fields)
+    return Submission(replace(spec, user=spec.user or caller.user), tuple(asked.command), asked.folder)

@@ -16,7 +16,7 @@ from dally.live.live_record import scenario_of
 from dally.live.scheduler import CycleResult
 from dally.live.status import ClusterStatus
 from dally.runs.assemble import tier_slowdowns
-from dally.web.bodies import Job
+from dally.web.bodies import Job, job_body
 from dally.web.ended import ended_job
 from dally.web.metrics import Metrics
 from dally.web.tokens import Caller
@@ -55,10 +55,10 @@ class Site:
         """A job that the caller may see, from the status or, if it has ended, from the store."""
         line, service = self.status.by_id.get(job_id), self.service
         if line is not None:
-            found: Job | None = Job.model_validate(line)
+            found: Job | None = job_body(line)
         else:
             found = ended_job(service.store, service.clock, service.topology.tiers, job_id)
-        return found if found is not None and caller.sees(found.user) else None
+        return found if found is not None and caller.sees(found.spec.user) else None
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """What such a gang is to expect at each tier, alone: worked out once as long as the topology stands."""

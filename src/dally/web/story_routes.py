@@ -41,7 +41,7 @@ def explain(site: Site, caller: Caller, job: Job) -> Explanation:
         record.hide(lambda job_id: job_id == job.job_id)
     lines = Stories(record).story(job.job_id)
     story = [StoryLine(at_s=service.clock.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
-    slowdowns = site.slowdowns(job.model, job.gpus)
+    slowdowns = site.slowdowns(job.spec.model, job.spec.gpus)
     return Explanation(job=job, story=story, slowdowns=slowdowns, spent=spent_of(record, job))
 
 

@@ -10,6 +10,7 @@ from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
+from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.conformal import Margins
 from dally.live.forecast.estimator import Effort, Estimator
@@ -31,7 +32,15 @@ class World:
     def __init__(self, policy: str, *asked: tuple[int, float], network: str = "") -> None:
         self.state: State = Setup(policy, network=network).world(grid(1, 2, 8)).state()
         self.jobs = [
-            Job(number, str(number), 0.0, gpus, stated_s, "resnet50", f"u{number}")
+            Job(
+                number,
+                str(number),
+                0.0,
+                gpus,
+                stated_s,
+                "resnet50",
+                JobSpec(gpus, model="resnet50", user=f"u{number}"),
+            )
             for number, (gpus, stated_s) in enumerate(asked)
         ]
         cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
@@ -46,7 +55,7 @@ class World:
 
 
 def test_an_empty_cluster_answers_now() -> None:
-    found = World("dally").ask(0, PastJob(0, 0.0, 4))
+    found = World("dally").ask(0, PastJob(0, 0.0, JobSpec(4)))
     assert found.is_now
     assert (found.low_s, found.high_s, found.seen, found.gpus_now) == (0.0, 0.0, 1.0, 0)
     assert [(tier.tier, tier.chance) for tier in found.tiers] == [("machine", 1.0)]
@@ -60,13 +69,13 @@ def test_a_line_of_known_durations_has_a_known_answer() -> None:
 
 
 def test_jobs_ahead_of_a_preview_count() -> None:
-    found = World("fifo", (16, 100.0), (8, 50.0)).ask(2, PastJob(0, 0.0, 16, stated_s=10.0))
+    found = World("fifo", (16, 100.0), (8, 50.0)).ask(2, PastJob(0, 0.0, JobSpec(16, duration_s=10.0)))
     assert found.middle_s == 150.0
 
 
 def test_fewer_gpus_would_start_now() -> None:
     world = World("fifo-backfill", (8, 100.0), (4, 100.0))
-    assert world.ask(2, PastJob(0, 0.0, 16)).gpus_now == 4
+    assert world.ask(2, PastJob(0, 0.0, JobSpec(16))).gpus_now == 4
     waiting = World("fifo-backfill", (8, 100.0), (4, 100.0), (16, 10.0))
     assert waiting.ask(2).gpus_now == 4
 
@@ -83,7 +92,7 @@ def test_secret_durations_do_not_travel_and_are_not_lost() -> None:
 def test_futures_change_nothing_and_repeat_themselves(policy: str) -> None:
     world = World(policy, (16, NEVER), (12, NEVER), (4, NEVER), (2, NEVER), network="slow")
     estimator = Estimator()
-    estimator.learn([PastJob(number, 0.0, 4, 60.0 * number, user="u1") for number in range(1, 30)], 0.0)
+    estimator.learn([PastJob(number, 0.0, JobSpec(4, user="u1"), 60.0 * number) for number in range(1, 30)], 0.0)
     before = world.content()
     first = world.ask(1, estimator=estimator)
     assert world.content() == before
@@ -113,7 +122,7 @@ def test_copies_of_the_process_say_the_same() -> None:
     world = World("dally", (16, NEVER), (12, NEVER), (4, NEVER), network="slow")
     waiting = next(int(job.index) for job in world.jobs if job.status == WAITING)
     past = [
-        PastJob(-number, -600.0 * number, 4, 900.0 + number, user="u1", model="vgg16")
+        PastJob(-number, -600.0 * number, JobSpec(4, model="vgg16", user="u1"), 900.0 + number)
         for number in range(500, 0, -1)
     ]
     found = []
@@ -149,7 +158,7 @@ def test_a_worker_that_was_killed_is_missed_by_nobody() -> None:
         (worker,) = pool._processes.values()
         worker.kill()
         worker.join()
-        late = [PastJob(-1, -600.0, 8, 60.0, user="a", model="resnet50")]
+        late = [PastJob(-1, -600.0, JobSpec(8, model="resnet50", user="a"), 60.0)]
         for _ in range(50):  # until the pool has noticed
             forecaster.learn(late, 0.0)
             if forecaster._pool is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dally.job_spec import JobSpec
 from dally.live.forecast.arrivals import BLOCK_S, DAY_S, ArrivalBlocks
 from dally.live.forecast.lifetimes import Lifetimes, kaplan_meier
 from dally.live.forecast.past_jobs import PastJob
@@ -16,13 +18,13 @@ DURATIONS = st.floats(1.0, 1e6)
 
 
 def job(gpus: int = 1, user: str = "u", name: str = "n") -> Job:
-    return Job(0, "0", 0.0, gpus, NEVER, user=user, name=name)
+    return Job(0, "0", 0.0, gpus, NEVER, spec=JobSpec(gpus, name=name, user=user))
 
 
 def taught(durations_s: list[float], user: str = "u", name: str = "n", gpus: int = 1) -> Lifetimes:
     found = Lifetimes()
     for number, duration_s in enumerate(durations_s):
-        found.learn(PastJob(number, 0.0, gpus, duration_s, user=user, name=name))
+        found.learn(PastJob(number, 0.0, JobSpec(gpus, name=name, user=user), duration_s))
     return found
 
 
@@ -55,7 +57,7 @@ def test_those_still_at_work_make_the_others_longer() -> None:
 def test_the_narrowest_class_that_knows_speaks() -> None:
     lifetimes = taught([100.0] * 100, name="short")
     for number in range(100):
-        lifetimes.learn(PastJob(number, 0.0, 1, 9000.0, user="u", name="long"))
+        lifetimes.learn(PastJob(number, 0.0, JobSpec(1, name="long", user="u"), 9000.0))
     short = lifetimes.draw(job(name="short"), 0.0, NEVER, 100, Random(1))
     unknown = lifetimes.draw(job(name="new"), 0.0, NEVER, 100, Random(1))
     assert sorted(short)[50] == 100.0
@@ -66,14 +68,14 @@ def test_what_users_state_counts_as_far_as_it_held() -> None:
     lifetimes = Lifetimes()
     assert set(lifetimes.draw(job(), 0.0, 500.0, 10, Random(1))) == {500.0}
     for number in range(99):
-        lifetimes.learn(PastJob(number, 0.0, 1, 50.0, stated_s=100.0, user="u"))
+        lifetimes.learn(PastJob(number, 0.0, JobSpec(1, user="u", duration_s=100.0), 50.0))
     assert sorted(lifetimes.draw(job(), 0.0, 500.0, 10, Random(1)))[5] == 250.0
     assert min(lifetimes.draw(job(), 600.0, 500.0, 10, Random(1))) > 600.0
 
 
 def test_a_time_limit_ends_everybody() -> None:
     limited = job()
-    limited.limit_s = 700.0
+    limited.spec = replace(limited.spec, limit_s=700.0)
     assert max(taught([100.0, 5000.0]).draw(limited, 0.0, NEVER, 50, Random(1))) == 700.0
 
 
@@ -82,11 +84,11 @@ def test_the_same_hours_of_earlier_days_come_again() -> None:
     for day in range(3):
         for hour in (9, 10):
             number = 2 * day + (hour == 10)
-            blocks.came(PastJob(number, day * DAY_S + hour * 3600.0, 1 + day))
+            blocks.came(PastJob(number, day * DAY_S + hour * 3600.0, JobSpec(1 + day)))
     now = 3 * DAY_S + 8 * 3600.0
     drawn = blocks.draw(now, now, Random(1))
     assert [submit_s for submit_s, _ in drawn] == [3 * DAY_S + 9 * 3600.0, 3 * DAY_S + 10 * 3600.0]
-    days = {blocks.draw(now, now, Random(seed))[0][1].gpus for seed in range(20)}
+    days = {blocks.draw(now, now, Random(seed))[0][1].spec.gpus for seed in range(20)}
     assert days == {2, 3}  # the first day is known from nine on only
 
 
@@ -94,7 +96,7 @@ def test_the_same_hours_of_earlier_days_come_again() -> None:
 def test_who_is_to_come_comes_in_its_block(moments_s: list[float], block: int, seed: int) -> None:
     blocks = ArrivalBlocks()
     for number, submit_s in enumerate(sorted(moments_s)):
-        blocks.came(PastJob(number, submit_s, 1))
+        blocks.came(PastJob(number, submit_s, JobSpec(1)))
     now = 5 * DAY_S
     begin_s = now + block * BLOCK_S
     drawn = [submit_s for submit_s, _ in blocks.draw(begin_s, now, Random(seed))]

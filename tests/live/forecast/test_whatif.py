@@ -14,6 +14,7 @@ from dally.engine.executor import Executor
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
@@ -30,10 +31,8 @@ PAST = [
     PastJob(
         -number,
         -300.0 * number,
-        1 + number % 16,
+        JobSpec(1 + number % 16, model="vgg16", user=f"u{number % 4}"),
         600.0 + 60.0 * (number % 30),
-        user=f"u{number % 4}",
-        model="vgg16",
     )
     for number in range(150, 0, -1)
 ]
@@ -46,7 +45,15 @@ class Now:
         self.stage = today(setup, grid(racks, 2, 8))
         self.state = setup.world(self.stage.topology).state()
         self.jobs = [
-            Job(number, f"j{number}", 0.0, gpus, stated_s, "vgg16", f"u{number % 4}")
+            Job(
+                number,
+                f"j{number}",
+                0.0,
+                gpus,
+                stated_s,
+                "vgg16",
+                JobSpec(gpus, model="vgg16", user=f"u{number % 4}"),
+            )
             for number, (gpus, stated_s) in enumerate(asked)
         ]
         cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dally.job_spec import JobSpec
 from dally.model import Job
 from dally.policies.prediction.hazard import GROWTH, HazardTable, size_class
 
 
 def job(gpus: int = 1, user: str = "ann") -> Job:
-    return Job(0, "j", 0.0, gpus, 100.0, user=user)
+    return Job(0, "j", 0.0, gpus, 100.0, spec=JobSpec(gpus, user=user))
 
 
 @pytest.mark.parametrize(("gpus", "size"), [(1, 1), (2, 2), (3, 4), (8, 8), (9, 16), (128, 128), (744, 128)])

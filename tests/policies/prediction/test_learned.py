@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.model import Job
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.learned import ended_jobs, learn, read_table, table_text
@@ -49,7 +50,7 @@ def test_what_is_written_is_what_is_read(learned: Path) -> None:
     table.restore(read_table(learned, table))
     assert table_text(table) == learned.read_text()
     assert table.finishes == 3
-    ann = Job(0, "a", 0.0, 8, 1.0, user="ann")
+    ann = Job(0, "a", 0.0, 8, 1.0, spec=JobSpec(8, user="ann"))
     cold = HazardTable()
     assert table.rank_s(table.class_of(ann), 0) != cold.rank_s(cold.class_of(ann), 0)
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.model import NEVER, Costs, Job
@@ -41,7 +42,7 @@ TABLE: list[tuple[str, str, tuple[str, str, int], float]] = [
 
 def job(index: int, who: tuple[str, str, int], duration_s: float, submit_s: float = 0.0) -> Job:
     user, name, gpus = who
-    return Job(index, f"j{index}", submit_s, gpus, duration_s, user=user, name=name)
+    return Job(index, f"j{index}", submit_s, gpus, duration_s, spec=JobSpec(gpus, name=name, user=user))
 
 
 def taught(predictor: Predictor, finished: list[tuple[str, str, int, float]] = FINISHED) -> Predictor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,7 @@ class Shared:
     def run(self, policy: str) -> Simulation:
         jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(self.jobs)]
         for job, row in zip(jobs, self.jobs, strict=True):
-            job.queue = row[3]
+            job.spec = replace(job.spec, queue=row[3])
         topology = grid(*self.machines)
         shared = SharingPolicy(self.tree, Built(policy, {}), topology)
         simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
@@ -247,7 +247,7 @@ def test_a_run_can_be_saved_in_the_middle(policy: str, tmp_path: Path) -> None:
     half = Shared(nodes, jobs, (2, 2, 4), until_s=1500.0)
     jobs_of = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(jobs)]
     for job, row in zip(jobs_of, jobs, strict=True):
-        job.queue = row[3]
+        job.spec = replace(job.spec, queue=row[3])
     topology = grid(2, 2, 4)
     shared = SharingPolicy(half.tree, Built(policy, {}), topology)
     simulation = Simulation(jobs_of, Cluster(topology), shared, SpeedModel(), Costs(), Failures())

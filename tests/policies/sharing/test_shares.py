@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -13,6 +14,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.job_spec import JobSpec
 from dally.model import CANCEL, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import Built
@@ -37,7 +39,7 @@ def shared_run(
     topology = grid(racks, 4, 8)
     jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(sorted(rows))]
     for job, row in zip(jobs, sorted(rows), strict=True):
-        job.queue = row[3]
+        job.spec = replace(job.spec, queue=row[3])
     shared = SharingPolicy(QueueTree(nodes), Built(policy, {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures()).run(until_s)
     return shared
@@ -104,7 +106,7 @@ def test_what_was_used_is_known_after_a_restart() -> None:
     topology = grid(1, 1, 8)
     first = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
     for job in jobs:
-        job.queue = "a"
+        job.spec = replace(job.spec, queue="a")
     Simulation(jobs, Cluster(topology), first, SpeedModel(), Costs(0.0, 0.0), Failures()).run(3600.0)
     second = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
     second.begin(first.view)
@@ -133,9 +135,9 @@ def test_priority_classes_within_a_queue() -> None:
         [QueueNode("a", min_runtime_s=100.0), QueueNode("b", min_runtime_s=100.0)],
         classes={"usual": 0.0, "urgent": 10.0},
     )
-    jobs = [Job(i, f"j{i}", 10.0 * i, 8, 1000.0, priority=10.0 * (i == 1)) for i in range(3)]
+    jobs = [Job(i, f"j{i}", 10.0 * i, 8, 1000.0, spec=JobSpec(8, priority=10.0 * (i == 1))) for i in range(3)]
     for job in jobs:
-        job.queue = "a"
+        job.spec = replace(job.spec, queue="a")
     topology = grid(1, 1, 8)
     shared = SharingPolicy(tree, Built("fifo-backfill", {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(0.0, 0.0), Failures()).run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ class Typed:
         topology = Topology(["machine", "rack", "network"], rows)
         jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(self.jobs)]
         for job, row in zip(jobs, self.jobs, strict=True):
-            job.gpu_type = row[3]
+            job.spec = replace(job.spec, gpu_type=row[3])
         speed = TypedSpeed(SpeedModel(), topology.gpu_types, TypeSpeeds(TYPES, SPEEDS))
         shared = policy_for(Built(policy, given or {}), "", jobs, topology, None)
         failures = ListedFailures(list(self.outages))

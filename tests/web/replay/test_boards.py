@@ -81,7 +81,7 @@ def check(status: ClusterStatus, run: Simulated, at_s: float) -> None:
     for line in status.jobs:
         assert line.preemptions == log.preempted.get(line.job_id, 0)
         assert line.migrations == log.moved.get(line.job_id, 0)
-        assert sum(line.placement.values()) == (line.gpus if line.state == "running" else 0)
+        assert sum(line.placement.values()) == (line.spec.gpus if line.state == "running" else 0)
     taken: dict[str, int] = {}
     for placement in log.placements.values():
         for machine, gpus in placement.items():

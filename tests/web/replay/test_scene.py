@@ -31,7 +31,7 @@ def test_every_job_at_the_end_is_as_jobs_csv_says(scene: ReplayScene, day: Folde
         assert spent.waiting_s == pytest.approx(row["queue_s"], abs=1e-3)
         if row["status"] == "finished":
             finished += 1
-            assert found.work_s == pytest.approx(found.expected_s)
+            assert found.work_s == pytest.approx(found.spec.duration_s)
             worked_s = row["compute_s"] + row["comm_s"]
             assert found.work_s * row["slowdown"] == pytest.approx(worked_s, rel=1e-3, abs=0.1)
             assert spent.useful_s + spent.network_s == pytest.approx(worked_s, rel=1e-3, abs=0.1)

@@ -99,7 +99,7 @@ def submit(
         raise InputError("give a command after `--`, or --expected for a job that only takes time")
     body: dict[str, Any] = {
         "gpus": gpus, "command": command or [], "name": name or (os.path.basename(command[0]) if command else ""),
-        "model": model, "expected_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
+        "model": model, "duration_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
         "user": user or ("" if server.token else _me()), "account": account,
         "folder": os.path.abspath(folder or "."),
     }  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -18,7 +20,7 @@ from dally.report.time_text import span
 from dally.traces import History
 from dally.traces.changes import Wanted, filtered, load_of, scaled
 from dally.traces.changes import window as window_of
-from dally.traces.rows import NOT_KNOWN
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.times import Clock, span_s
 
 COLUMNS = ("job", "submitted", "GPUs", "runs", "waited", "user", "name", "model", "status")
@@ -39,16 +41,23 @@ def head(
     if out:
         write(history, out)
     elif as_json:
-        typer.echo(json.dumps([row._asdict() for row in history.rows], indent=2))
+        typer.echo(json.dumps([_flat(row) for row in history.rows], indent=2))
     else:
         rows = [
             (
-                row.job_id, f"{row.submit_s:,.0f} s", str(row.gpus), span(row.stated),
-                "" if row.wait_s == NOT_KNOWN else span(row.wait_s), row.user, row.name, row.model, row.status,
+                row.job_id, f"{row.submit_s:,.0f} s", str(row.spec.gpus), span(row.stated),
+                "" if row.wait_s == NOT_KNOWN else span(row.wait_s), row.spec.user,
+                row.spec.name, row.spec.model, row.status,
             )
             for row in history.rows
         ]  # fmt: skip
         print_table(COLUMNS, rows)
+
+
+def _flat(row: TraceRow) -> dict[str, Any]:
+    """All that the trace says of the job, what it asks for among the rest."""
+    values = row._asdict()
+    return values | asdict(values.pop("spec"))
 
 
 @examples(

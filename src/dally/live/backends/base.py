@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from dally.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from dally.live.scheduler import CycleResult
     from dally.live.status import ClusterStatus
 
-# ClusterJob.state
+# ObservedJob.state
 QUEUED: Final = "queued"  # waits until it is started
 HELD: Final = "held"  # waits for its user, a dependency or a date: not to be started
 BLOCKED: Final = "blocked"  # the cluster's own rules keep it from starting: a limit, a reservation, a licence
@@ -25,7 +27,7 @@ FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 ENDED: Final = frozenset((FINISHED, FAILED, CANCELLED))
 
-# ClusterMachine.state
+# ObservedMachine.state
 UP: Final = "up"
 DRAINING: Final = "draining"  # what runs there goes on, nothing new may start
 DOWN: Final = "down"
@@ -38,33 +40,29 @@ class BackendError(Exception):
 
 
 @dataclass(frozen=True)
-class ClusterJob:
-    """A job as the backend knows it. What nobody stated is empty or None."""
+class ObservedJob:
+    """A job as the backend knows it."""
 
     job_id: str
     state: str
-    gpus: int
+    spec: JobSpec
     submit_s: float  # seconds since 1970, as are all times of a backend
     placement: Placement = field(default_factory=dict)  # while it has GPUs
-    name: str = ""
-    user: str = ""
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    priority: float = 0.0
-    model: str = ""
-    group: int = 1  # GPUs that must share a machine
-    limit_s: float | None = None
-    expected_s: float | None = None  # how long it runs, as its user says
-    checkpoint_every_s: float | None = None
     managed: bool = True  # ours to start and to stop; if not, it only takes GPUs
     reason: str = ""  # why it is held, or how it ended, in the backend's words
-    queue: str = ""  # the one it names
-    gpu_type: str = ""  # types of GPU it accepts, with | between them; empty: any
+
+    def with_gpus(self, gpus: int) -> ObservedJob:
+        """The same for another number of GPUs."""
+        return replace(self, spec=replace(self.spec, gpus=gpus))
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> ObservedJob:
+        """The job of which `dataclasses.asdict` made these values."""
+        return cls(**{**values, "spec": JobSpec(**values["spec"])})
 
 
 @dataclass(frozen=True)
-class ClusterMachine:
+class ObservedMachine:
     """A machine as the backend knows it."""
 
     name: str
@@ -75,11 +73,11 @@ class ClusterMachine:
 
 
 @dataclass(frozen=True)
-class ClusterState:
+class Observed:
     """What the backend says of its cluster at one moment. Jobs that ended may be left out after a while."""
 
-    jobs: tuple[ClusterJob, ...]
-    machines: tuple[ClusterMachine, ...]
+    jobs: tuple[ObservedJob, ...]
+    machines: tuple[ObservedMachine, ...]
     problems: tuple[str, ...] = ()  # what of it could not be read, a line each, as long as that is so
 
 
@@ -120,7 +118,7 @@ class Backend(ABC):
         """The cluster's machines, and how they hang together."""
 
     @abstractmethod
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         """How things stand."""
 
     @abstractmethod
@@ -168,7 +166,7 @@ class Backend(ABC):
     def foresee(self, expected: Callable[[str], str]) -> None:  # noqa: B027
         """Whom to ask when a job is expected to start, in words."""
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """Take in a job, queued; its id."""
         raise BackendError(f"{self.name}: jobs are submitted with its own tools")
 
@@ -177,16 +175,9 @@ class Backend(ABC):
 
 
 @dataclass(frozen=True)
-class SubmitRequest:
+class Submission:
     """A job that somebody asks for."""
 
-    gpus: int
-    command: tuple[str, ...] = ()  # nothing: a job that only takes time, `expected_s` of it
-    name: str = ""
-    user: str = ""
-    account: str = ""
-    model: str = ""
-    limit_s: float | None = None
-    expected_s: float | None = None
-    checkpoint_every_s: float | None = None
+    spec: JobSpec
+    command: tuple[str, ...] = ()  # nothing: a job that only takes time, as long as it states
     folder: str = ""  # where the command runs

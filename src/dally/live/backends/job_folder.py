@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dally.errors import InputError
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterJob, Placement
+from dally.live.backends.base import BackendError, ObservedJob, Placement
 from dally.whole_file import write_whole
 
 COME_UP_S: Final = 5.0  # a process that was started has told its number by then
@@ -24,7 +24,7 @@ class JobFolder:
     def __init__(self, path: Path) -> None:
         values = json.loads((path / "job.json").read_text())
         self.path = path
-        self.job = ClusterJob(**values["job"])
+        self.job = ObservedJob.read(values["job"])
         self.command: tuple[str, ...] = tuple(values["command"])
         self.folder: str = values["folder"]
         self.since_s: float = values["since_s"]  # in its present state, in seconds since 1970
@@ -33,7 +33,7 @@ class JobFolder:
         self.after: str = values["after"]  # what it becomes once it has stopped
 
     @classmethod
-    def make(cls, path: Path, job: ClusterJob, command: tuple[str, ...], folder: str) -> JobFolder:
+    def make(cls, path: Path, job: ObservedJob, command: tuple[str, ...], folder: str) -> JobFolder:
         """The folder of a new job, there with all that is in it or not at all."""
         values = {
             "job": asdict(job), "command": command, "folder": folder, "since_s": time.time(), "ran_s": 0.0,

@@ -18,11 +18,11 @@ from dally.live.backends import base
 from dally.live.backends.base import (
     Backend,
     BackendError,
-    ClusterJob,
-    ClusterMachine,
-    ClusterState,
+    Observed,
+    ObservedJob,
+    ObservedMachine,
     Placement,
-    SubmitRequest,
+    Submission,
 )
 from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
@@ -63,7 +63,7 @@ class LocalBackend(Backend):
         self._drained_path = folder / "drained.json"
         self._drained: dict[str, str] = read_drained(self._drained_path)  # why, by machine
         self._machines = tuple(
-            ClusterMachine(name, int(gpus), gpu_type=gpu_type)
+            ObservedMachine(name, int(gpus), gpu_type=gpu_type)
             for name, gpus, gpu_type in zip(topology.names[0], topology.gpus[0], topology.gpu_types, strict=True)
         )
 
@@ -88,7 +88,7 @@ class LocalBackend(Backend):
         """As given."""
         return self._topology
 
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         """What the folders and processes say."""
         self._reap()
         now = time.time()
@@ -101,16 +101,12 @@ class LocalBackend(Backend):
             else machine
             for machine in self._machines
         )
-        return ClusterState(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), machines)
+        return Observed(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), machines)
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """A folder for the job; it is queued."""
         number = self._last + 1
-        job = ClusterJob(
-            str(number), base.QUEUED, request.gpus, time.time(), name=request.name, user=request.user,
-            account=request.account, model=request.model, limit_s=request.limit_s, expected_s=request.expected_s,
-            checkpoint_every_s=request.checkpoint_every_s,
-        )  # fmt: skip
+        job = ObservedJob(str(number), base.QUEUED, request.spec, time.time())
         self._jobs[number] = JobFolder.make(self._folder / str(number), job, request.command, request.folder)
         self._last = number
         return str(number)
@@ -240,15 +236,15 @@ class LocalBackend(Backend):
 
     def _left_s(self, one: JobFolder) -> float:
         """Seconds of the wall clock that a job without a command still takes."""
-        return max(0.0, (one.job.expected_s or 0.0) / self._speed - one.ran_s)
+        return max(0.0, (one.job.spec.duration_s or 0.0) / self._speed - one.ran_s)
 
-    def _check_free(self, job: ClusterJob, placement: Placement) -> None:
+    def _check_free(self, job: ObservedJob, placement: Placement) -> None:
         free = {machine.name: 0 if machine.name in self._drained else machine.gpus for machine in self._machines}
         for other in self._jobs.values():
             for name, gpus in other.job.placement.items():
                 free[name] -= gpus
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
-        if short or sum(placement.values()) != job.gpus:
+        if short or sum(placement.values()) != job.spec.gpus:
             raise BackendError(f"job {job.job_id}: not enough GPUs free on {', '.join(short) or 'these machines'}")
 
     def _find(self, job_id: str) -> JobFolder:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.traces.times import span_s
 
 LONGEST_S = 10.0 * 365.0 * 86400.0
+NOTHING_STATED = JobSpec(0)
 
 
-class JobFacts(NamedTuple):
-    """All optional."""
-
-    model: str = ""
-    expected_s: float | None = None  # how long it runs in all
-    checkpoint_every_s: float | None = None
-    group: int = 1  # GPUs that must share a machine
-
-
-def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobFacts:
-    """The facts that are well stated; what is wrong with the others goes to `problems`."""
+def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobSpec:
+    """The facts that are well stated, of no GPUs yet; what is wrong with the others goes to `problems`."""
     model = found.get("model", "")
     if not isinstance(model, str) or len(model) > 100 or not model.isprintable():
         problems.append("model: must be a name")
@@ -31,8 +24,13 @@ def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobFacts:
     if not re.fullmatch(r"[0-9]{1,4}", str(group)) or int(group) < 1:
         problems.append("group: must be a number of GPUs")
         group = 1
-    expected_s = _duration_s("expected", found.get("expected"), problems)
-    return JobFacts(model, expected_s, _duration_s("checkpoint", found.get("checkpoint"), problems), int(group))
+    return JobSpec(
+        0,
+        model=model,
+        group=int(group),
+        duration_s=_duration_s("expected", found.get("expected"), problems),
+        checkpoint_every_s=_duration_s("checkpoint", found.get("checkpoint"), problems),
+    )
 
 
 def _duration_s(name: str, value: object, problems: list[str]) -> float | None:

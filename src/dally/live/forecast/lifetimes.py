@@ -47,7 +47,7 @@ class Lifetimes:
 
     def learn(self, past: PastJob) -> None:
         """A job ended."""
-        for key in chain(past.user, past.name, past.gpus):
+        for key in chain(past.spec.user, past.spec.name, past.spec.gpus):
             self._ended.setdefault(key, deque(maxlen=KEEP)).append(past.duration_s)
         if past.stated_s > 0.0:
             self._ratios.append(past.duration_s / past.stated_s)

@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
 from sqlalchemy import or_, select
 
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
@@ -97,7 +98,7 @@ class Outlook:
             self._recent[job_id] = (now_s, found)
             return found
 
-    def preview(self, request: SubmitRequest) -> Forecast:
+    def preview(self, request: Submission) -> Forecast:
         """When a job would start that is submitted now."""
         with self._turn():
             with self._daemon.lock:
@@ -226,10 +227,9 @@ class Outlook:
 
 def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
     """A job of the store, as one of the past."""
-    told = told_of(row)
-    job = job_of(told, row["number"], row["submit_s"], usual_model)
+    job = job_of(told_of(row), row["number"], row["submit_s"], usual_model)
     duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
-    return past_of(job, duration_s, NEVER if told.expected_s is None else told.expected_s)
+    return past_of(job, duration_s)
 
 
 def content_of(scheduler: Scheduler) -> bytes:
@@ -242,18 +242,9 @@ def content_of(scheduler: Scheduler) -> bytes:
         )  # fmt: skip
 
 
-def _previewed(request: SubmitRequest, scheduler: Scheduler) -> PastJob:
-    return PastJob(
-        -1,
-        scheduler.clock.now(),
-        request.gpus,
-        stated_s=NEVER if request.expected_s is None else request.expected_s,
-        user=request.user,
-        name=request.name,
-        model=known_model(request.model, scheduler.roster.usual_model),
-        limit_s=NEVER if request.limit_s is None else request.limit_s,
-        account=request.account,
-    )
+def _previewed(request: Submission, scheduler: Scheduler) -> PastJob:
+    model = known_model(request.spec.model, scheduler.roster.usual_model)
+    return PastJob(-1, scheduler.clock.now(), replace(request.spec, model=model))
 
 
 def _wait_s(moment_s: float | None, now: float) -> float:

@@ -22,8 +22,8 @@ def most_gpus_now(content: bytes, preview: PastJob | None, job: Job) -> int:
     """
     asked = preview or past_of(job)
     number = None if preview is not None else int(job.index)
-    for gpus in sizes_below(asked.gpus, asked.group, load_present(content).state.cluster):
-        if _starts(content, replace(asked, gpus=gpus), number):
+    for gpus in sizes_below(asked.spec.gpus, asked.spec.group, load_present(content).state.cluster):
+        if _starts(content, replace(asked, spec=replace(asked.spec, gpus=gpus)), number):
             return gpus
     return 0
 

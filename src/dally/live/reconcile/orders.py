@@ -6,7 +6,7 @@ from typing import Final
 
 from dally.engine.executor import Executor
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, ClusterState
+from dally.live.backends.base import Backend, BackendError, Observed
 from dally.live.facts import placement_of
 from dally.live.reconcile import table
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
@@ -114,7 +114,7 @@ def _preempted(backend: Backend, job_id: str) -> str:
     return ""
 
 
-def _free_gpus(observed: ClusterState, roster: Roster) -> dict[str, int]:
+def _free_gpus(observed: Observed, roster: Roster) -> dict[str, int]:
     """GPUs by machine that no job holds and that no job was promised."""
     free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in observed.machines}
     for job in observed.jobs:

@@ -8,7 +8,7 @@ from typing import Final
 
 from dally.engine.state import State
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob, ClusterState
+from dally.live.backends.base import Observed, ObservedJob
 from dally.live.reconcile import table
 from dally.live.reconcile.pending import BLOCKED, KEEP, START, PendingOrder
 from dally.live.reconcile.roster import Roster
@@ -48,7 +48,7 @@ class Case:
     """One job as the table sees it."""
 
     def __init__(
-        self, roster: Roster, job: Job | None, observed: ClusterJob | None, now: float, within_s: float
+        self, roster: Roster, job: Job | None, observed: ObservedJob | None, now: float, within_s: float
     ) -> None:
         self.roster = roster
         self.job = job
@@ -77,7 +77,7 @@ class Case:
         return self.job
 
     @property
-    def seen(self) -> ClusterJob:
+    def seen(self) -> ObservedJob:
         """The backend's, where there is one."""
         assert self.observed is not None
         return self.observed
@@ -118,9 +118,9 @@ def _order(case: Case) -> PendingOrder:
 
 
 GUARDS: Final[dict[str, Callable[[Case], bool]]] = {
-    "asks_for_no_gpus": lambda case: case.seen.gpus < 1,
+    "asks_for_no_gpus": lambda case: case.seen.spec.gpus < 1,
     "is_unschedulable": lambda case: bool(why_unschedulable(case.roster, case.seen)),
-    "asks_for_other_gpus": lambda case: case.seen.gpus != case.known.gpus,
+    "asks_for_other_gpus": lambda case: case.seen.spec.gpus != case.known.gpus,
     "refuses_to_stop_here": lambda case: case.seen.managed and case.is_here() and case.is_refused(),
     "is_managed_here": lambda case: case.seen.managed and case.is_here(),
     "leaves_for_elsewhere": lambda case: case.is_elsewhere() and not case.is_refused(),
@@ -144,10 +144,10 @@ GUARDS: Final[dict[str, Callable[[Case], bool]]] = {
 class Reconciler:
     """One look at the backend: `events` bring the books up to it, `ended` are jobs that will not be back."""
 
-    def __init__(self, state: State, roster: Roster, observed: ClusterState, now: float, speed: float) -> None:
+    def __init__(self, state: State, roster: Roster, observed: Observed, now: float, speed: float) -> None:
         self.events: list[Event] = []
-        self.ended: dict[str, ClusterJob | None] = {}  # None: the backend no longer knows the job
-        self.replaced: list[tuple[Job, ClusterJob]] = []  # jobs that go on as others, which ask for other GPUs
+        self.ended: dict[str, ObservedJob | None] = {}  # None: the backend no longer knows the job
+        self.replaced: list[tuple[Job, ObservedJob]] = []  # jobs that go on as others, which ask for other GPUs
         self.problems: list[str] = list(observed.problems)
         self.now = now
         self._state = state
@@ -177,7 +177,7 @@ class Reconciler:
                 case.held = held
                 self._apply(case, HOLDS)
 
-    def _case(self, job: Job | None, observed: ClusterJob | None = None) -> Case:
+    def _case(self, job: Job | None, observed: ObservedJob | None = None) -> Case:
         if observed is None and job is not None:
             observed = self._roster.observed[job.job_id]
         return Case(self._roster, job, observed, self.now, START_WITHIN_S * self._speed)
@@ -194,14 +194,15 @@ class Reconciler:
             elif state == base.UP and down[number]:
                 self.events.append(Event(REPAIR, machine=number))
 
-    def _within(self, observed: ClusterJob) -> ClusterJob | None:
+    def _within(self, observed: ObservedJob) -> ObservedJob | None:
         """Of a job that is not ours only what it has on our machines; None if it runs nowhere on them."""
         if observed.managed or all(name in self._roster.machines for name in observed.placement):
             return observed
         placement = {name: gpus for name, gpus in observed.placement.items() if name in self._roster.machines}
-        return replace(observed, placement=placement, gpus=sum(placement.values())) if placement else None
+        gpus = sum(placement.values())
+        return replace(observed.with_gpus(gpus), placement=placement) if placement else None
 
-    def _report(self, observed: ClusterJob) -> None:
+    def _report(self, observed: ObservedJob) -> None:
         """One job that the backend reports."""
         roster = self._roster
         job = roster.jobs.get(observed.job_id)
@@ -214,7 +215,7 @@ class Reconciler:
             if job is None:
                 roster.unschedulable[observed.job_id] = (observed, why)
             else:
-                observed = replace(observed, gpus=int(job.gpus))
+                observed = observed.with_gpus(int(job.gpus))
         if "cancel" in row.events and job is not None:
             self.events.append(Event(CANCEL, job))
             self.replaced.append((job, roster.observed[job.job_id]))
@@ -278,11 +279,11 @@ class Reconciler:
     def _retry_blocked(self) -> None:
         """Limits are of users and accounts: where one of their jobs has ended, another may start now."""
         observed = self._roster.observed
-        users = {observed[job_id].user for job_id in self.ended}
-        accounts = {observed[job_id].account for job_id in self.ended}
+        users = {observed[job_id].spec.user for job_id in self.ended}
+        accounts = {observed[job_id].spec.account for job_id in self.ended}
         for order in self._roster.orders.values() if self.ended else ():
             one = observed[order.job_id]
-            if order.desired == BLOCKED and (one.user in users or one.account in accounts):
+            if order.desired == BLOCKED and (one.spec.user in users or one.spec.account in accounts):
                 order.retry_s = min(order.retry_s, self.now)
 
     # Jobs that run where the books do not have them.

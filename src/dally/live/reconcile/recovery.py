@@ -7,7 +7,7 @@ from typing import Any, Final
 from dally.engine.rates import advance, end
 from dally.engine.state import State
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob
+from dally.live.backends.base import ObservedJob
 from dally.live.facts import job_of
 from dally.live.overrides import FIRST, Overrides
 from dally.live.reconcile.roster import Roster
@@ -37,7 +37,7 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
         restore_clocks(job, row["clocks"])
         if row["number"] != newest[job.job_id]:
             left_out.replaced.append((job, observed))
-        elif observed.gpus > gpus:  # the cluster has become smaller
+        elif observed.spec.gpus > gpus:  # the cluster has become smaller
             job.status = STATUS_NAMES.index(row["status"])
             left_out.jobs[job.job_id] = (job, observed)
         else:
@@ -75,8 +75,8 @@ class LeftOut:
     """
 
     def __init__(self) -> None:
-        self.jobs: dict[str, tuple[Job, ClusterJob]] = {}  # with the status that they had
-        self.replaced: list[tuple[Job, ClusterJob]] = []  # those that go on under the same name and a later number
+        self.jobs: dict[str, tuple[Job, ObservedJob]] = {}  # with the status that they had
+        self.replaced: list[tuple[Job, ObservedJob]] = []  # those that go on under the same name and a later number
 
     def rows_of_ended(self, roster: Roster, now: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows of those that go on as others or have ended, and the ends of the latter as events."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from dally.cluster.topology import Topology
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob, ClusterState, Placement
+from dally.live.backends.base import Observed, ObservedJob, Placement
 from dally.live.facts import allocation_of, job_of
 from dally.live.reconcile.pending import BLOCKED, RUN, STOP, PendingOrder
 from dally.model import RUNNING, Allocation, Job
@@ -20,11 +20,11 @@ class Roster:
         self.topology = topology
         self.machines = {name: number for number, name in enumerate(topology.names[0])}
         self.jobs: dict[str, Job] = {}
-        self.observed: dict[str, ClusterJob] = {}  # as of the latest snapshot
+        self.observed: dict[str, ObservedJob] = {}  # as of the latest snapshot
         self.orders: dict[str, PendingOrder] = {}
         self.non_preemptible: dict[str, str] = {}  # jobs that cannot be stopped as things are, and why
-        self.unschedulable: dict[str, tuple[ClusterJob, str]] = {}  # jobs that no machine could ever take, and why
-        self.snapshot = ClusterState((), ())
+        self.unschedulable: dict[str, tuple[ObservedJob, str]] = {}  # jobs that no machine could ever take, and why
+        self.snapshot = Observed((), ())
         self.next_number = 0
         self.usual_model = usual_model
         self._moment_s = moment_s
@@ -33,17 +33,17 @@ class Roster:
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs.values())
 
-    def admit(self, observed: ClusterJob) -> Job:
+    def admit(self, observed: ObservedJob) -> Job:
         """A job that is new to us."""
         job = self.job_of(observed)
         self.enter(job, observed)
         return job
 
-    def job_of(self, observed: ClusterJob) -> Job:
+    def job_of(self, observed: ObservedJob) -> Job:
         """The engine's job, with the next number."""
         return job_of(observed, self.next_number, self._moment_s(observed.submit_s), self.usual_model)
 
-    def enter(self, job: Job, observed: ClusterJob) -> None:
+    def enter(self, job: Job, observed: ObservedJob) -> None:
         """A job, new or known from before a restart."""
         self.jobs[job.job_id] = job
         self.observed[job.job_id] = observed

@@ -12,7 +12,7 @@ from typing import Final
 
 from dally.engine.state import State
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob
+from dally.live.backends.base import ObservedJob
 from dally.live.reconcile.pending import KEEP, STOP
 from dally.live.reconcile.roster import Roster
 from dally.model import RUNNING
@@ -23,12 +23,12 @@ KEPT: Final = "the backend would not stop it"
 NO_GAIN: Final = "its machines take no new jobs, so nobody would gain by it"
 
 
-def why_unschedulable(roster: Roster, observed: ClusterJob) -> str:
+def why_unschedulable(roster: Roster, observed: ObservedJob) -> str:
     """Why no machine could ever take the job; empty: some could."""
-    if observed.gpus > roster.topology.total_gpus():
+    if observed.spec.gpus > roster.topology.total_gpus():
         return "asks for more GPUs than there are"
-    if not observed.placement and observed.group > roster.topology.largest[0]:
-        return f"asks for {observed.group} GPUs in one machine, and none has as many"
+    if not observed.placement and observed.spec.group > roster.topology.largest[0]:
+        return f"asks for {observed.spec.group} GPUs in one machine, and none has as many"
     return ""
 
 
@@ -108,7 +108,7 @@ class UnschedulableGpus:
                         by_machine[machine] = by_machine.get(machine, 0) + gpus
         return by_machine
 
-    def _is_stray(self, observed: ClusterJob) -> bool:
+    def _is_stray(self, observed: ObservedJob) -> bool:
         """Not one that is to stop: what it leaves may be promised already."""
         job = self._roster.jobs.get(observed.job_id)
         stopping = self._roster.desired(observed.job_id) == STOP

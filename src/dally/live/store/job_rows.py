@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.base import ObservedJob, Placement
 from dally.model import INFINITY, STATUS_NAMES, Job
 
 # The engine's clocks and counts of a job: enough to go on where it stands.
@@ -19,7 +19,7 @@ REPLACED = "replaced"  # it goes on under the same name and another number, with
 COUNTS = ("tier", "preemptions", "renewals", "migrations")
 
 
-def job_row(job: Job, told: ClusterJob, placement: Placement | None) -> dict[str, Any]:
+def job_row(job: Job, told: ObservedJob, placement: Placement | None) -> dict[str, Any]:
     """The job's row of the table `jobs`, but for its outcome."""
     clocks: dict[str, Any] = {name: getattr(job, name) for name in CLOCKS}
     clocks.update({name: int(getattr(job, name)) for name in COUNTS})
@@ -37,7 +37,7 @@ def job_row(job: Job, told: ClusterJob, placement: Placement | None) -> dict[str
     }
 
 
-def ended_row(job: Job, told: ClusterJob, outcome: str, now: float) -> dict[str, Any]:
+def ended_row(job: Job, told: ObservedJob, outcome: str, now: float) -> dict[str, Any]:
     """The row of a job that will not be back: how it ended is the backend's word, or one of the two above."""
     return {**job_row(job, told, None), "outcome": outcome, "finish_s": now}
 
@@ -56,6 +56,6 @@ def tier_of(row: dict[str, Any], tiers: list[str]) -> str:
     return tiers[tier] if 0 <= tier < len(tiers) else ""
 
 
-def told_of(row: dict[str, Any]) -> ClusterJob:
+def told_of(row: dict[str, Any]) -> ObservedJob:
     """What the backend had said of the job."""
-    return ClusterJob(**row["told"])
+    return ObservedJob.read(row["told"])

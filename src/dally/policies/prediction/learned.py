@@ -22,7 +22,8 @@ def ended_jobs(history: History) -> list[Job]:
     """The jobs of a trace, as they ended."""
     rows = sorted(history.rows, key=lambda row: (start_s(row) + row.stated, row.line))
     return [
-        Job(index, row.job_id, row.submit_s, row.gpus, row.stated, user=row.user) for index, row in enumerate(rows)
+        Job(index, row.job_id, row.submit_s, row.spec.gpus, row.stated, spec=row.spec)
+        for index, row in enumerate(rows)
     ]
 
 

@@ -92,7 +92,8 @@ class SlurmBackfill(Policy):
 
     def limit_s(self, job: Job) -> float:
         """How long Slurm lets it run, as far as that is known."""
-        return job.limit_s if job.limit_s > 0.0 else self._backfill.default_limit_s
+        limit_s = job.limit_s
+        return limit_s if limit_s > 0.0 else self._backfill.default_limit_s
 
     def _next_s(self, now: float) -> float:
         """The next plan if anything changed since the last one, and new priorities."""

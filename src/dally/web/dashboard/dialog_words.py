@@ -24,9 +24,9 @@ class Dialog(NamedTuple):
 
 def job_dialog(what: str, job: Job, first: bool) -> Dialog | None:
     """What is asked of a job; None: there is no such thing. `first`: whether to put it there, or back."""
-    name = f"job {job.job_id}" + (f" ({job.name})" if job.name else "")
+    name = f"job {job.job_id}" + (f" ({job.spec.name})" if job.spec.name else "")
     runs = job.state in ("running", "starting")
-    gives_up = f"It gets SIGTERM and time to save, and gives its {job.gpus} GPUs back"
+    gives_up = f"It gets SIGTERM and time to save, and gives its {job.spec.gpus} GPUs back"
     until = "is not offered GPUs until somebody releases it."
     made = {
         "hold": Dialog(f"Hold {name}?", f"{gives_up}; it {until}" if runs else f"It {until}", "Hold it"),

@@ -66,7 +66,7 @@ def standing(site: Site, caller: Caller) -> list[Standing]:
     for kind, said in told.items():
         for job_id, override in overrides.of(kind).items():
             line = lines.get(job_id)
-            if line is not None and caller.sees(line.user):
+            if line is not None and caller.sees(line.spec.user):
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
                 found.append(Standing(said, override.by(), clock.wall_s(override.at_s), job_id, back))
     for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():

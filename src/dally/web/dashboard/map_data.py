@@ -62,7 +62,7 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
     for line in status.jobs:
         if not line.placement:
             continue
-        shown = caller.sees(line.user)
+        shown = caller.sees(line.spec.user)
         name = line.job_id if shown else stranger(line.job_id)
         jobs[name] = _job(line, status, shown)
         for machine, gpus in line.placement.items():
@@ -99,10 +99,10 @@ def change(before: MapState, after: MapState) -> Row:
 
 def _job(line: JobStatus, status: ClusterStatus, shown: bool) -> Row:
     return {
-        "name": line.name if shown else "",
-        "user": line.user if shown else "",
-        "model": line.model if shown else "",
-        "gpus": line.gpus,
+        "name": line.spec.name if shown else "",
+        "user": line.spec.user if shown else "",
+        "model": line.spec.model if shown else "",
+        "gpus": line.spec.gpus,
         "state": line.state,
         "tier": status.tiers.index(line.tier) if line.tier else -1,
         "slowdown": None if line.slowdown is None else round(line.slowdown, 3),
@@ -124,8 +124,8 @@ def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | Non
 def _counts(status: ClusterStatus, caller: Caller) -> dict[str, int]:
     found = {"gpus": status.gpus, "free": status.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
     for line in status.jobs:
-        found["busy"] += line.gpus if line.placement else 0
-        if caller.sees(line.user):
+        found["busy"] += line.spec.gpus if line.placement else 0
+        if caller.sees(line.spec.user):
             kind = "running" if line.placement else line.state
             if kind in found:
                 found[kind] += 1

@@ -44,11 +44,11 @@ class Filters:
     def fits(self, line: JobStatus | Job) -> bool:
         """Whether the job is to be shown."""
         least, most = SIZES[self.size]
-        words = f"{line.job_id} {line.name} {line.user} {line.model} {line.account}".lower()
+        words = f"{line.job_id} {line.spec.name} {line.spec.user} {line.spec.model} {line.spec.account}".lower()
         return (
-            least <= line.gpus <= most
-            and (not self.user or line.user == self.user)
-            and (not self.model or line.model == self.model)
+            least <= line.spec.gpus <= most
+            and (not self.user or line.spec.user == self.user)
+            and (not self.model or line.spec.model == self.model)
             and all(word in words for word in self.search.lower().split())
         )
 
@@ -94,8 +94,8 @@ def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> d
         "first": asked.offset + 1,
         "pages": pages,
         "tallies": tallies,
-        "users": sorted(({line.user for line in lines} | {asked.user}) - {""}),
-        "models": sorted(({line.model for line in lines} | {asked.model}) - {""}),
+        "users": sorted(({line.spec.user for line in lines} | {asked.user}) - {""}),
+        "models": sorted(({line.spec.model for line in lines} | {asked.model}) - {""}),
     }
 
 
@@ -125,6 +125,6 @@ def _row(scene: Scene, status: ClusterStatus, line: JobStatus) -> dict[str, Any]
     return {
         "job": line,
         "waited_s": max(0.0, status.wall_s - line.since_s) * scene.speed,
-        "slowdowns": scene.slowdowns(line.model, line.gpus),
+        "slowdowns": scene.slowdowns(line.spec.model, line.spec.gpus),
         "eta": scene.eta(line.job_id) if line.place is not None else None,
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from dally.job_spec import JobSpec
 from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
@@ -28,16 +29,12 @@ class Waiting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JobFacts:
+class ReplayedJob:
     """What jobs.csv says of a job that was so from the start."""
 
     job_id: str
-    user: str
-    account: str
-    queue: str
-    gpus: int
-    model: str
     submit_s: float
+    spec: JobSpec
 
 
 class Boards:
@@ -71,7 +68,7 @@ class Boards:
         reasons = self.told.reasons([one.job_id for one in waiting], at_s)
         lines = []
         for place, one in enumerate(waiting, start=1):
-            queue = self.jobs[self.course.jobs[one.act]].queue
+            queue = self.jobs[self.course.jobs[one.act]].spec.queue
             why = self.told.why(reasons, one, queue, place, free_gpus, at_s)
             lines.append(self.line(one.act, at_s, place, why))
         nothing = Why("", "")
@@ -89,7 +86,7 @@ class Boards:
             free_gpus=free_gpus,
             free=self._by_tier(free),
             offers=tuple(reasons.offers()),
-            timers_s=self.told.timers_s({line.gpus for line in lines}, at_s),
+            timers_s=self.told.timers_s({line.spec.gpus for line in lines}, at_s),
             by_id={line.job_id: line for line in lines},
         )
 
@@ -108,7 +105,7 @@ class Boards:
                 facts = self.jobs[job]
                 asked = self.told.asked(facts.job_id, at_s)
                 since_s = self.course.since[act]
-                one = Waiting(facts.job_id, facts.gpus, asked.group, asked.demand_kind, since_s, act)
+                one = Waiting(facts.job_id, facts.spec.gpus, asked.group, asked.demand_kind, since_s, act)
                 ranked.append((asked.rank, asked.tie, job, one))
         ranked.sort()
         return [one for *_, one in ranked]
@@ -151,12 +148,7 @@ class Boards:
         state = "running" if runs else "held" if course.makes[act] == HELD else "waiting"
         return JobStatus(
             job_id=facts.job_id,
-            name="",
-            user=facts.user,
-            account=facts.account,
-            partition="",
-            gpus=facts.gpus,
-            model=facts.model,
+            spec=replace(facts.spec, duration_s=self.progress.whole_s(job)),
             state=state,
             managed=True,
             submit_s=self.wall_s(facts.submit_s),
@@ -165,7 +157,6 @@ class Boards:
             placement={self._machines[machine]: gpus for machine, gpus in course.parts(act)} if runs else {},
             tier=self._tiers[course.tiers[act]] if runs else "",
             work_s=self.progress.work_s(act, at_s),
-            expected_s=self.progress.whole_s(job),
             slowdown=self.progress.slowdown(act) if runs else None,
             preemptions=course.preempted[act],
             migrations=course.moved[act],
@@ -175,10 +166,12 @@ class Boards:
         )
 
 
-def _facts(run: Record) -> list[JobFacts]:
+def _facts(run: Record) -> list[ReplayedJob]:
     """In the order of jobs.csv."""
-    known = run.jobs.columns
-    names = [name if name in known else None for name in ("job_id", USER, "account", "queue")]
-    texts = [run.jobs[name].fill_null("").to_list() if name else [""] * len(run.jobs) for name in names]
-    rest = (run.jobs["gpus"].to_list(), run.jobs["model"].fill_null("").to_list(), run.jobs["submit_s"].to_list())
-    return [JobFacts(*row) for row in zip(*texts, *rest, strict=True)]
+    columns = {"model": "model", "user": USER, "account": "account", "queue": "queue"}
+    texts = {field: run.jobs[name].fill_null("").to_list() for field, name in columns.items() if name in run.jobs}
+    given = zip(run.jobs["job_id"], run.jobs["submit_s"], run.jobs["gpus"], strict=True)
+    return [
+        ReplayedJob(job_id, submit_s, JobSpec(gpus, **{field: known[row] for field, known in texts.items()}))
+        for row, (job_id, submit_s, gpus) in enumerate(given)
+    ]

@@ -7,6 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -23,7 +24,7 @@ from dally.report.explanation.history import Stories
 from dally.report.explanation.latest import NONE, Latest
 from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
-from dally.web.bodies import Eta, Explanation, Job, StoryLine
+from dally.web.bodies import Eta, Explanation, Job, StoryLine, job_body
 from dally.web.replay.replay_board import Boards
 from dally.web.replay.run_trends import RunTrends
 from dally.web.tokens import Caller
@@ -89,20 +90,20 @@ class ReplayScene:
         moment_s = self._moment(at_s)
         line = self.status(moment_s).by_id.get(job_id)
         if line is not None:
-            found = Job.model_validate(line)
+            found = job_body(line)
         else:
             act = self.boards.course.act_of(self._numbers.get(job_id, -1), moment_s)
             if act is None:
                 return None
             found = self._ended(act)
-        return found if caller.sees(found.user) else None
+        return found if caller.sees(found.spec.user) else None
 
     def _ended(self, act: int) -> Job:
         course = self.boards.course
         line = self.boards.line(act, course.times[act], None, Why("", ""))
         state = "finished" if self._row(course.jobs[act])["status"] == "finished" else "cancelled"
         tier = self._row(course.jobs[act])["tier"] or ""
-        return Job.model_validate(line).model_copy(update={"state": state, "tier": tier})
+        return job_body(replace(line, state=state, tier=str(tier)))
 
     def _row(self, number: int) -> dict[str, object]:
         return self.run.jobs.row(number, named=True)
@@ -114,7 +115,7 @@ class ReplayScene:
         times, acts = self._ends
         found = [
             act for act in reversed(acts[: bisect_right(times, self._moment(at_s))])
-            if self._shows(caller, user, self.boards.jobs[self.boards.course.jobs[act]].user)
+            if self._shows(caller, user, self.boards.jobs[self.boards.course.jobs[act]].spec.user)
         ]  # fmt: skip
         return len(found), [self._ended(act) for act in found[offset : offset + limit]]
 
@@ -137,7 +138,9 @@ class ReplayScene:
         act = self.boards.course.act_of(self._numbers[job.job_id], moment_s)
         assert act is not None  # it was found at that moment
         spent = self.boards.progress.spent(act, moment_s)
-        return Explanation(job=job, story=story, slowdowns=self.slowdowns(job.model, job.gpus), spent=spent)
+        return Explanation(
+            job=job, story=story, slowdowns=self.slowdowns(job.spec.model, job.spec.gpus), spent=spent
+        )
 
     def submitted_s(self, job_id: str) -> float | None:
         """As jobs.csv says, of jobs that the run came to."""

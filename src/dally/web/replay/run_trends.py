@@ -42,7 +42,7 @@ class RunTrends:
             float(bisect_right(self._preempted_s, to) - bisect_right(self._preempted_s, since))
             for since, to in pairwise(edges)
         ]
-        sizes = {facts.gpus for facts in self._boards.jobs}
+        sizes = {facts.spec.gpus for facts in self._boards.jobs}
         points = [
             Point({name: values[place] for name, values in means.items()}, self._timers(sizes, to_s))
             for place, to_s in enumerate(edges[1:])
@@ -80,7 +80,7 @@ def _of_jobs(boards: Boards) -> dict[str, pl.DataFrame]:
         levels.append((levels[-1] if levels else 0.0) + by)
 
     def add(act: int, time_s: float, sign: float) -> None:
-        gpus = boards.jobs[course.jobs[act]].gpus
+        gpus = boards.jobs[course.jobs[act]].spec.gpus
         if course.makes[act] == RUNS:
             step("gpus_used", time_s, sign * gpus)
             step("gpus_useful", time_s, sign * gpus / boards.progress.slowdown(act))

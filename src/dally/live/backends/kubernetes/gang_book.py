@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterJob
+from dally.live.backends.base import BackendError, ObservedJob
 from dally.live.backends.kubernetes.node_book import NodeBook
 from dally.live.backends.kubernetes.node_record import fits, types_in
 from dally.live.backends.kubernetes.owners import Owners
@@ -29,7 +29,7 @@ class GangBook:
         self._owners = owners
         self._ours = ours
         self._gangs: dict[GangKey, Gang] = {}
-        self._jobs: dict[GangKey, ClusterJob] = {}
+        self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
         self._asked_s = 0.0
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
@@ -85,7 +85,7 @@ class GangBook:
             elif now - self._ended_s.setdefault(key, now) > KEEP_ENDED_S:
                 self._forget(key)
 
-    def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ClusterJob | None:
+    def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ObservedJob | None:
         """The gang's job as it is now; None: there is nothing to tell."""
         if not any(pod.needs.gpus for pod in pods):
             return None
@@ -111,7 +111,7 @@ class GangBook:
 
     # What others ask.
 
-    def jobs(self) -> list[ClusterJob]:
+    def jobs(self) -> list[ObservedJob]:
         """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
         return sorted(self._jobs.values(), key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
 
@@ -133,7 +133,7 @@ class GangBook:
         key = self._keys.get(job_id)
         return [] if key is None else self._pods.gang(key)
 
-    def job(self, gang: Gang) -> ClusterJob:
+    def job(self, gang: Gang) -> ObservedJob:
         """A gang as the contract has it."""
         foreign = not self._ours((gang.pods() or gang.ended)[0])
         return job_of_gang(gang, gang.key in self.given_up, foreign, self._bar(gang))

@@ -6,21 +6,22 @@ import re
 import uuid
 from typing import Any
 
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 from dally.live.backends.kubernetes import names
 
 FAILURES = 6  # of each pod, before the job is given up
 EVICTIONS_DO_NOT_COUNT = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 
-def manifest(request: SubmitRequest, image: str, scheduler: str) -> dict[str, Any]:
+def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
     """The Job. Its pods are told their rank, and the command runs in each of them."""
-    command = list(request.command or ("sleep", f"{request.expected_s or 0.0:g}"))
+    asked = request.spec
+    command = list(request.command or ("sleep", f"{asked.duration_s or 0.0:g}"))
     stated = {
-        "model": request.model,
-        "expected": f"{request.expected_s:g}" if request.expected_s else "",
-        "checkpoint": f"{request.checkpoint_every_s:g}" if request.checkpoint_every_s else "",
-        "user": request.user,
+        "model": asked.model,
+        "expected": f"{asked.duration_s:g}" if asked.duration_s else "",
+        "checkpoint": f"{asked.checkpoint_every_s:g}" if asked.checkpoint_every_s else "",
+        "user": asked.user,
     }
     notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
     rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
@@ -34,12 +35,12 @@ def manifest(request: SubmitRequest, image: str, scheduler: str) -> dict[str, An
         "schedulerName": scheduler, "restartPolicy": "Never", "containers": [container],
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     }  # fmt: skip
-    if request.limit_s is not None:
-        spec["activeDeadlineSeconds"] = max(1, int(request.limit_s))
+    if asked.limit_s is not None:
+        spec["activeDeadlineSeconds"] = max(1, int(asked.limit_s))
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(request.name), "annotations": notes},
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(asked.name), "annotations": notes},
         "spec": {
-            "parallelism": request.gpus, "completions": request.gpus, "backoffLimit": FAILURES * request.gpus,
+            "parallelism": asked.gpus, "completions": asked.gpus, "backoffLimit": FAILURES * asked.gpus,
             "podFailurePolicy": EVICTIONS_DO_NOT_COUNT,
             "template": {"metadata": {"annotations": notes}, "spec": spec},
         },

@@ -13,9 +13,9 @@ from dally.live.backends import base
 from dally.live.backends.base import (
     Backend,
     BackendError,
-    ClusterState,
+    Observed,
     Placement,
-    SubmitRequest,
+    Submission,
 )
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
@@ -133,7 +133,7 @@ class KubernetesBackend(Backend):
         for mirror in self.mirrors:
             mirror.wait_ready(READY_WITHIN_S)
 
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         """How things stand, from the copies; only gangs that changed are looked at anew.
 
         For the leader alone: what follows from it is written to the store, which another daemon may share.
@@ -144,7 +144,7 @@ class KubernetesBackend(Backend):
         self._gangs.renew()
         self.lead()  # that may have taken its time
         problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
-        return ClusterState(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems))
+        return Observed(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems))
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""
@@ -185,8 +185,8 @@ class KubernetesBackend(Backend):
         told = self._gangs.job(gang)
         if told.state != base.QUEUED:
             raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
-        if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
+        if sum(placement.values()) != told.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {job_id} asks for {told.spec.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
         self.lead()
@@ -241,7 +241,7 @@ class KubernetesBackend(Backend):
         body = {"metadata": {"annotations": {names.DRAINED: why}}, "spec": {"unschedulable": cordoned}}
         self.nodes.put(self.api.patch(f"/api/v1/nodes/{machine}", body))  # and not only once the watch tells
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """A Job of one pod per GPU."""
         if not self._options.image:
             raise BackendError(

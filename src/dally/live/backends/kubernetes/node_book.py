@@ -14,7 +14,7 @@ from dally.cluster.formats.label_presets import PRESETS
 from dally.cluster.topology import Machine, Topology
 from dally.errors import InputError
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterMachine
+from dally.live.backends.base import BackendError, ObservedMachine
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.node_record import NodeRecord, node_record
 from dally.live.backends.kubernetes.options import KubeOptions
@@ -111,20 +111,20 @@ class NodeBook:
             found, self._changes = self._changes, 0
             return found
 
-    def machines(self) -> list[ClusterMachine]:
+    def machines(self) -> list[ObservedMachine]:
         """Those of the tree, as they are now."""
         with self._lock:
             return [self._machine(name, gpus) for name, gpus in self._gpus.items()]
 
-    def _machine(self, name: str, gpus: int) -> ClusterMachine:
+    def _machine(self, name: str, gpus: int) -> ObservedMachine:
         node = self._nodes.get(name)
         if node is None:
             kind = gpu_type_of(self._drawn[name].labels)
-            return ClusterMachine(name, gpus, base.DOWN, "the node is gone", kind)
+            return ObservedMachine(name, gpus, base.DOWN, "the node is gone", kind)
         state, reason = node.state, node.reason
         if node.room.gpus < gpus and state == base.UP:
             state, reason = base.DRAINING, f"{node.room.gpus} of its {gpus} GPUs can be given"
-        return ClusterMachine(name, gpus, state, reason, gpu_type_of(node.labels))
+        return ObservedMachine(name, gpus, state, reason, gpu_type_of(node.labels))
 
     def get(self, name: str) -> NodeRecord | None:
         """The node, if it is there."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import ClusterJob, Placement
+from dally.live.backends.base import ObservedJob, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.owners import Controller
 from dally.live.backends.kubernetes.pod_record import MOST_GPUS, GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
-from dally.live.backends.stated_facts import JobFacts, read_facts
+from dally.live.backends.stated_facts import read_facts
 
 
 @dataclass
@@ -114,7 +115,7 @@ def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
     return found
 
 
-def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ClusterJob:
+def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ObservedJob:
     """As the contract has it. `given_up`: it is being taken apart; `bar`: why it cannot run anywhere."""
     pods = gang.pods() or gang.ended
     first = pods[0]
@@ -127,14 +128,14 @@ def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ClusterJ
     gpus = _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
     controller = gang.controller
     since_s = [controller.created_s] if controller is not None and controller.created_s else []
-    return ClusterJob(
-        gang.key.job_id, state, gpus, min(since_s or [pod.created_s for pod in pods]),
-        placement={} if state in base.ENDED else placement, name=gang.key.name,
-        user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
-        queue=_queue(said), gpu_type="|".join(types_in(first.selector)), priority=float(first.priority),
-        model=facts.model,
-        group=_group(pods, facts, gpus), limit_s=first.limit_s, expected_s=facts.expected_s,
-        checkpoint_every_s=facts.checkpoint_every_s,
+    spec = replace(
+        facts, gpus=gpus, gpu_type="|".join(types_in(first.selector)), group=_group(pods, facts, gpus),
+        name=gang.key.name, user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
+        queue=_queue(said), priority=float(first.priority), limit_s=first.limit_s,
+    )  # fmt: skip
+    return ObservedJob(
+        gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
+        placement={} if state in base.ENDED else placement,
         managed=not foreign and not (gang.bare and state == base.RUNNING), reason=reason or "; ".join(problems),
     )  # fmt: skip
 
@@ -144,7 +145,7 @@ def _queue(said: dict[str, str]) -> str:
     return next((said[name] for name in names.QUEUES if said.get(name)), "")
 
 
-def facts_of(said: dict[str, str], problems: list[str]) -> JobFacts:
+def facts_of(said: dict[str, str], problems: list[str]) -> JobSpec:
     """What annotations state."""
     given = {name: said[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in said}
     return read_facts(given, problems)
@@ -194,7 +195,7 @@ def _gpus(gang: Gang, pods: list[PodRecord], placement: Placement) -> int:
     return sum(gang.plan.values()) or pods[0].needs.gpus * size
 
 
-def _group(pods: list[PodRecord], facts: JobFacts, gpus: int) -> int:
+def _group(pods: list[PodRecord], facts: JobSpec, gpus: int) -> int:
     """GPUs that must share a machine: those of a pod, or more if its user says so."""
     most = max(pod.needs.gpus for pod in pods)
     group = max(most, facts.group) if facts.group % most == 0 else most

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from dally.live.backends.stated_facts import JobFacts, read_facts
+from dally.job_spec import JobSpec
+from dally.live.backends.stated_facts import read_facts
 
 _LINE = re.compile(r"^#DALLY[ \t]+(.*)$", re.MULTILINE)
 
 
-def facts_of_comment(comment: str, problems: list[str]) -> JobFacts | None:
+def facts_of_comment(comment: str, problems: list[str]) -> JobSpec | None:
     """The facts of a comment in JSON; None: the comment is about something else."""
     if not comment.lstrip().startswith("{"):
         return None
@@ -23,7 +24,7 @@ def facts_of_comment(comment: str, problems: list[str]) -> JobFacts | None:
     return read_facts(found, problems)
 
 
-def facts_of_script(script: str, problems: list[str]) -> JobFacts:
+def facts_of_script(script: str, problems: list[str]) -> JobSpec:
     """The facts of its #DALLY lines."""
     return read_facts(dict(_pairs(script, problems)), problems)
 

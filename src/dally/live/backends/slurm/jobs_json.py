@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dally.cluster.formats.hostlist import expand_list, split_outside
 from dally.cluster.formats.node_gpus import gres_gpus, gres_type
 from dally.errors import LONGEST, one_line
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterJob, Placement
+from dally.live.backends.base import BackendError, ObservedJob, Placement
 from dally.live.backends.slurm.job_mark import number_in, read_mark
-from dally.live.backends.stated_facts import JobFacts
 
 HELD_BY_OPERATOR = "JobHeldAdmin"
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
@@ -172,7 +172,7 @@ class JobReader:
         self.machine_gpus = machine_gpus
         self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
-    def job(self, record: JobRecord, facts: JobFacts, now_s: float) -> ClusterJob:
+    def job(self, record: JobRecord, facts: JobSpec, now_s: float) -> ObservedJob:
         """The job; `now_s` is the present, by which a date lies ahead or behind."""
         row = record.row
         managed = self._managed(record)
@@ -186,15 +186,14 @@ class JobReader:
         shrunk = state == base.RUNNING and held < asked  # it lost a node, and was submitted with --no-kill
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
             asked = held
-        return ClusterJob(
-            record.job_id, state, asked,
-            float(number_in(record.mark, "submit") or number(row.get("submit_time"))),
-            placement=placement, name=_text(row, "name"), user=_text(row, "user_name"),
+        spec = replace(
+            facts, gpus=asked, name=_text(row, "name"), user=_text(row, "user_name"),
             account=_text(row, "account"), partition=_text(row, "partition"), qos=_text(row, "qos"),
-            model=facts.model, group=self._group(record, facts, asked),
-            limit_s=minutes * 60.0 if minutes else None, expected_s=facts.expected_s,
-            checkpoint_every_s=facts.checkpoint_every_s, managed=managed, reason=reason, gpu_type=type_asked(row),
+            group=self._group(record, facts, asked), limit_s=minutes * 60.0 if minutes else None,
+            gpu_type=type_asked(row),
         )  # fmt: skip
+        submit_s = float(number_in(record.mark, "submit") or number(row.get("submit_time")))
+        return ObservedJob(record.job_id, state, spec, submit_s, placement, managed, reason)
 
     def _rests(self, record: JobRecord) -> bool:
         """It was requeued a moment ago, by our own clock that never jumps."""
@@ -206,7 +205,7 @@ class JobReader:
             self._back[record.job_id] = (restarts, time.monotonic())
         return time.monotonic() - self._back[record.job_id][1] < REST_S
 
-    def _group(self, record: JobRecord, facts: JobFacts, asked: int) -> int:
+    def _group(self, record: JobRecord, facts: JobSpec, asked: int) -> int:
         """As stated, or as many as it asks for on each node: those stay together."""
         if record.whole_machines:
             return self.machine_gpus

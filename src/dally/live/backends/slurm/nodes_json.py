@@ -7,7 +7,7 @@ from typing import Any
 
 from dally.cluster.formats.node_gpus import gres_gpus, gres_type
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ClusterMachine
+from dally.live.backends.base import BackendError, ObservedMachine
 
 DOWN = frozenset(("DOWN", "ERROR", "UNKNOWN", "FUTURE", "INVALID", "INVALID_REG", "POWERED_DOWN_FAILED"))
 TAKES_NO_JOBS = frozenset(
@@ -18,9 +18,9 @@ TAKES_NO_JOBS = frozenset(
 )  # fmt: skip
 
 
-def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> list[ClusterMachine]:
+def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> list[ObservedMachine]:
     """Nodes with GPUs in any of the partitions, all if none is named, in Slurm's order."""
-    found: list[ClusterMachine] = []
+    found: list[ObservedMachine] = []
     for row in rows:
         if partitions and not partitions.intersection(row.get("partitions") or ()):
             continue
@@ -30,7 +30,7 @@ def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> l
             raise BackendError(f"node {row.get('name')}: {error}") from None
         if gpus:
             reason, gpu_type = str(row.get("reason") or ""), gres_type(str(row.get("gres") or ""))
-            found.append(ClusterMachine(str(row["name"]), gpus, _state(row), reason, gpu_type))
+            found.append(ObservedMachine(str(row["name"]), gpus, _state(row), reason, gpu_type))
     return found
 
 

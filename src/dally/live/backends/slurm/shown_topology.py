@@ -9,13 +9,13 @@ from dally.cluster.formats.from_machines import ImportOptions, assemble
 from dally.cluster.formats.slurm_lines import HostLists, settings_of
 from dally.cluster.formats.switch_tree import Switch, hang
 from dally.cluster.topology import Machine, Topology
-from dally.live.backends.base import BackendError, ClusterMachine
+from dally.live.backends.base import BackendError, ObservedMachine
 
 SOURCE = Path("scontrol show topology")
 NO_GPUS = "no node of these partitions has GPUs (Gres=gpu:N)"
 
 
-def topology_of(text: str, machines: Sequence[ClusterMachine]) -> Topology:
+def topology_of(text: str, machines: Sequence[ObservedMachine]) -> Topology:
     """These machines below their switches; in one flat network where Slurm knows no switches."""
     if not machines:
         raise BackendError(NO_GPUS)

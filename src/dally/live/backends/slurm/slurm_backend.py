@@ -10,15 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dally.cluster.formats.hostlist import expand_list
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import (
     Backend,
     BackendError,
-    ClusterJob,
-    ClusterMachine,
-    ClusterState,
+    Observed,
+    ObservedJob,
+    ObservedMachine,
     Placement,
-    SubmitRequest,
+    Submission,
 )
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import with_mark
@@ -38,7 +39,7 @@ from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
 from dally.live.backends.slurm.submit_words import sbatch_words, script_of
 from dally.live.backends.slurm.tools import Tools
-from dally.live.backends.stated_facts import JobFacts, read_facts
+from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
 POLL_S = 1.0
 RESUMED_WITHIN_S = 3.0
@@ -67,9 +68,9 @@ class SlurmBackend(Backend):
         self._switches = ""  # as Slurm shows them
         self._switches_due_s = 0.0  # when they are looked at again, by the monotonic clock
         self._records: dict[str, JobRecord] = {}
-        self._latest = ClusterState((), ())
+        self._latest = Observed((), ())
         self._promised: dict[str, Placement] = {}  # started since the latest snapshot
-        self._facts: dict[tuple[str, str], tuple[JobFacts, list[str]]] = {}  # and problems, by job and comment
+        self._facts: dict[tuple[str, str], tuple[JobSpec, list[str]]] = {}  # and problems, by job and comment
         self._print = ""
 
     @property
@@ -93,7 +94,7 @@ class SlurmBackend(Backend):
         except InputError as error:
             raise BackendError(str(error)) from None
 
-    def snapshot(self) -> ClusterState:
+    def snapshot(self) -> Observed:
         """How things stand, by one `squeue` and one `sinfo`; now and then a `scontrol` for the switches."""
         rows = self._tools.rows("jobs", "squeue", "--json")
         machines = self._cluster()
@@ -105,14 +106,14 @@ class SlurmBackend(Backend):
                 records += records_of([row])
         self._read_facts(records)
         now_s = time.time()
-        jobs: list[ClusterJob] = []
+        jobs: list[ObservedJob] = []
         for record in records:
             with unusual(record.row, problems):
                 jobs.append(self._reader.job(record, self._facts[_facts_key(record)][0], now_s))
         self._records = {record.job_id: record for record in records}
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
         problems += [problem for _, found in self._facts.values() for problem in found]
-        self._latest = ClusterState(tuple(jobs), tuple(machines), tuple(problems))
+        self._latest = Observed(tuple(jobs), tuple(machines), tuple(problems))
         self._promised = {}
         return self._latest
 
@@ -130,7 +131,7 @@ class SlurmBackend(Backend):
         if told.state not in (base.QUEUED, base.STARTING):
             raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
         self._check_free(told, placement)
-        shape = shape_of(record, told.gpus)
+        shape = shape_of(record, told.spec.gpus)
         words = update_words(record, shape, placement)
         self._tools.run("scontrol", "update", f"JobId={job_id}", *words, f"AdminComment={note_of(record, shape)}")
         self._check_taken(job_id, placement)
@@ -168,7 +169,7 @@ class SlurmBackend(Backend):
                     raise
             time.sleep(PAUSE_S)
 
-    def submit(self, request: SubmitRequest) -> str:
+    def submit(self, request: Submission) -> str:
         """By sbatch, held, and with our note, which job_submit.lua writes only where it is set up."""
         job_id = self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
         try:
@@ -236,10 +237,10 @@ class SlurmBackend(Backend):
     def _config(self) -> str:
         return self._tools.run("scontrol", "show", "config")
 
-    def _machines(self) -> list[ClusterMachine]:
+    def _machines(self) -> list[ObservedMachine]:
         return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
 
-    def _cluster(self) -> list[ClusterMachine]:
+    def _cluster(self) -> list[ObservedMachine]:
         """The machines, with an eye on whether they and their switches are the same as before."""
         machines = self._machines()
         if not machines:
@@ -259,7 +260,7 @@ class SlurmBackend(Backend):
         except BackendError:
             return self._switches  # no topology plugin; where there is one, it may not have answered this time
 
-    def _machine(self, name: str) -> ClusterMachine:
+    def _machine(self, name: str) -> ObservedMachine:
         """As it is now: a name of Slurm's may also stand for several nodes."""
         found = [machine for machine in self._machines() if machine.name == name]
         if not found:
@@ -277,9 +278,9 @@ class SlurmBackend(Backend):
         """The job's state this very moment, in Slurm's words."""
         return self._tools.run("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T").split("\n")[0].strip()
 
-    def _check_free(self, told: ClusterJob, placement: Placement) -> None:
-        if sum(placement.values()) != told.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {told.job_id} asks for {told.gpus} GPUs, not {sum(placement.values())}")
+    def _check_free(self, told: ObservedJob, placement: Placement) -> None:
+        if sum(placement.values()) != told.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {told.job_id} asks for {told.spec.gpus} GPUs, not {sum(placement.values())}")
         free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
         held = [(job.job_id, job.placement) for job in self._latest.jobs if job.state not in base.ENDED]
         for job_id, parts in (*held, *self._promised.items()):
@@ -312,7 +313,7 @@ class SlurmBackend(Backend):
             if key in self._facts:
                 continue
             if record.states & FINAL.keys():
-                self._facts[key] = JobFacts(), []
+                self._facts[key] = NOTHING_STATED, []
                 continue
             problems: list[str] = []
             stated = facts_of_comment(key[1], problems)
@@ -321,13 +322,13 @@ class SlurmBackend(Backend):
             if stated is None and record.row.get("batch_flag"):
                 scripts.append(record)
                 continue
-            self._keep(record, stated or JobFacts(), problems)
+            self._keep(record, stated or NOTHING_STATED, problems)
         with ThreadPoolExecutor(READERS) as readers:
             for record, script in zip(scripts, readers.map(self._script, scripts), strict=True):
                 found: list[str] = []
                 self._keep(record, facts_of_script(script, found), found)
 
-    def _keep(self, record: JobRecord, facts: JobFacts, problems: list[str]) -> None:
+    def _keep(self, record: JobRecord, facts: JobSpec, problems: list[str]) -> None:
         self._facts[_facts_key(record)] = facts, [f"job {record.job_id}: {problem}" for problem in problems]
 
     def _script(self, record: JobRecord) -> str:

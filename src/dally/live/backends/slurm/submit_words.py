@@ -7,33 +7,34 @@ import json
 import math
 import shlex
 
-from dally.live.backends.base import SubmitRequest
+from dally.live.backends.base import Submission
 
 
-def script_of(request: SubmitRequest) -> str:
+def script_of(request: Submission) -> str:
     """The batch script: the command, or a sleep of the length that was asked for."""
-    command = request.command or ("sleep", f"{request.expected_s or 0.0:g}")
+    command = request.command or ("sleep", f"{request.spec.duration_s or 0.0:g}")
     return f"#!/bin/sh\nexec {shlex.join(command)}\n"
 
 
-def sbatch_words(request: SubmitRequest) -> list[str]:
+def sbatch_words(request: Submission) -> list[str]:
     """The call, which reads the script from its input. The job arrives held and can be requeued."""
-    words = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={request.gpus}"]
+    asked = request.spec
+    words = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={asked.gpus}"]
     facts = {
-        "model": request.model or None,
-        "expected": request.expected_s or None,
-        "checkpoint": request.checkpoint_every_s or None,
+        "model": asked.model or None,
+        "expected": asked.duration_s or None,
+        "checkpoint": asked.checkpoint_every_s or None,
     }
     stated = {name: value for name, value in facts.items() if value is not None}
     if stated:
         words.append(f"--comment={json.dumps(stated)}")
-    if request.user and request.user != getpass.getuser():
-        words.append(f"--uid={request.user}")  # Slurm takes that from root alone
+    if asked.user and asked.user != getpass.getuser():
+        words.append(f"--uid={asked.user}")  # Slurm takes that from root alone
     if not request.folder:
         words.append("--output=/dev/null")  # nobody has said where it could go
-    if request.limit_s is not None:
-        words.append(f"--time={max(1, math.ceil(request.limit_s / 60.0))}")
-    for option, value in (("job-name", request.name), ("account", request.account), ("chdir", request.folder)):
+    if asked.limit_s is not None:
+        words.append(f"--time={max(1, math.ceil(asked.limit_s / 60.0))}")
+    for option, value in (("job-name", asked.name), ("account", asked.account), ("chdir", request.folder)):
         if value:
             words.append(f"--{option}={value}")
     return words
