@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.model import RUNNING, Allocation, Costs, Job
 from dally.perf.base import SpeedModel
-from dally.policies.dally.churn import Churn
-from dally.policies.dally.kept_domain import Kept
+from dally.policies.dally.context import Context
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.movable import Movable
-from dally.policies.dally.pricing import Prices
 from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.view import View
@@ -30,14 +28,14 @@ class Busy:
     running: list[Job] = field(default_factory=list)
     limits: Limits = field(default_factory=Limits)
     order: GittinsOrder = field(default_factory=lambda: GittinsOrder(HazardTable()))
-    kept: Kept = field(default_factory=Kept)
 
     def __post_init__(self) -> None:
         self.order.begin(VIEW)
-        self.prices = Prices(VIEW, self.limits)
-        self.churn = Churn(self.limits)
+        self.context = Context(self.limits, self.order, VIEW)
+        self.prices, self.reserved = self.context.prices, self.context.reserved
+        self.churn = self.context.churn
         self.churn.begin_pass(0.0, self.cluster.topology.total_gpus())
-        self.movable = Movable(self.churn)
+        self.context.movable = self.movable = Movable(self.churn)  # all may move
 
     def run(self, parts: list[tuple[int, int]], work_s: float) -> Job:
         """A job at work since long ago on these (machine, GPUs), with so much done."""

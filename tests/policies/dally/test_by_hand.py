@@ -138,6 +138,6 @@ def test_nothing_is_kept_of_one_cancelled_while_it_was_protected() -> None:
     gang = simulation.jobs[1]
     simulation.go_on(5.0)
     assert isinstance(policy, Dally)
-    policy._patience.protect(gang, 9000.0)
+    policy.starvation.protect(gang, 9000.0)
     simulation.happen([Event(CANCEL, gang)], 6.0)
-    assert policy._patience.protected_until_s(gang) < 0.0
+    assert policy.starvation.protected_until_s(gang) < 0.0

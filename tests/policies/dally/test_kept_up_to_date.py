@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.model import CANCELLED, WAITING, Job
-from dally.policies.dally.books import Books
+from dally.policies.dally.ledger import Ledger
 from dally.policies.dally.limits import Limits
-from dally.policies.dally.losses import Losses
+from dally.policies.dally.migration import Losses
 from dally.policies.dally.movable import Movable
 from dally.policies.dally.pricing import Prices
 from dally.policies.dally.retries import Retries
@@ -63,23 +63,23 @@ CHANGES = st.lists(CHANGE, min_size=8, max_size=40)
 def test_who_may_lose_his_gpus_is_as_if_all_were_sorted(
     changes: list[tuple[str, int, float, int]], rank: float, at_a_time: int, spare: int
 ) -> None:
-    busy, books, stick = Busy(Cluster.grid(3, 2, 8)), Books(spare), 0.7
+    busy, ledger, stick = Busy(Cluster.grid(3, 2, 8)), Ledger(spare), 0.7
     jobs = [busy.run([(number % 6, 1)], 0.0) for number in range(10)]
     jobs[3].placed_s = NOW_S  # just now
     ranks: dict[int, float] = {}
     for what, number, value, most in changes:
         if what == "add":
-            books.add(jobs[number], value, NOW_S + 1.0 if number == 4 else 0.0)
+            ledger.add(jobs[number], value, NOW_S + 1.0 if number == 4 else 0.0)
             ranks[number] = value
         elif what == "remove":
-            books.remove(jobs[number])
+            ledger.remove(jobs[number])
             ranks.pop(number, None)
         elif number in ranks:
-            books.rerank(jobs[number], value)
+            ledger.rerank(jobs[number], value)
             ranks[number] = value
         found: list[int] = []
         for place in range(0, most, at_a_time):
-            some = books.worse_than(rank, stick, NOW_S, place, min(place + at_a_time, most))
+            some = ledger.worse_than(rank, stick, NOW_S, place, min(place + at_a_time, most))
             found += [int(job.index) for job in some or []]
         worst = sorted(ranks.keys() - {4}, key=lambda number: (-ranks[number], number))[:most]
         assert found == [n for n in worst if stick * ranks[n] > rank and n != 3]

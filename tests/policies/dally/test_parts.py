@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from dally.cluster.capacity import Cluster
 from dally.model import RUNNING, Costs, Job
 from dally.policies.dally.compaction import cheapest_clearing
-from dally.policies.dally.eviction import Room, add_candidates, cheapest_eviction, needed, price_of
+from dally.policies.dally.context import Context
 from dally.policies.dally.limits import Limits
-from dally.policies.dally.migration import better_place, by_what_they_lose
-from dally.policies.dally.mixing import cheapest_opening
-from dally.policies.dally.moves import Move
-from dally.policies.dally.pricing import Prices
-from dally.policies.dally.retries import Retries
+from dally.policies.dally.migration import better_place, by_loss
+from dally.policies.dally.movable import Move
+from dally.policies.dally.preemption import (
+    Room,
+    add_candidates,
+    cheapest_eviction,
+    cheapest_opening,
+    needed,
+    price_of,
+)
 from dally.policies.view import View
 from tests.examples import many
 from tests.policies.dally.busy import NOW_S, Busy, busy_clusters
@@ -61,7 +66,7 @@ def is_no_worse(move: Move, cluster: Cluster) -> bool:
 def test_a_clearing_frees_its_domain_and_puts_nobody_farther(busy: Busy, gpus: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
-    found = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
+    found = cheapest_clearing(job, near, NOW_S, cluster, busy.context)
     if found is None:
         return
     assert all(is_no_worse(move, cluster) for move in found.moves)
@@ -80,7 +85,7 @@ def test_an_eviction_frees_its_domain_and_spares_whom_it_can(busy: Busy, gpus: i
     near = cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
     rooms = rooms_of(gpus, near, candidates, busy.cluster)
-    found = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
+    found = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.context)
     if found is None:
         assert max(cluster.topology.gpus[near]) < gpus or not candidates or near == 0 or cluster.free_gpus >= gpus
         return
@@ -124,11 +129,11 @@ def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[floa
     near = busy.cluster.topology.closest_tier(gpus)
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
     rooms = rooms_of(gpus, near, candidates, busy.cluster)
-    found = cheapest_eviction(job, near, rooms, NOW_S, busy.cluster, busy.kept, busy.order, busy.prices)
+    found = cheapest_eviction(job, near, rooms, NOW_S, busy.cluster, busy.context)
     stay_s = busy.order.left_s(job)
     domains = [busy.running[4 * m : 4 * m + 4] for m in range(3)] if near == 0 else [busy.running]
     least = min(
-        price_of(list(losers), stay_s, NOW_S, busy.order, busy.prices)
+        price_of(list(losers), stay_s, NOW_S, busy.context)
         for inside in domains
         for losers in combinations(inside, gpus)
     )
@@ -142,10 +147,8 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
     candidates = busy.running[:stoppable]
-    found = cheapest_opening(
-        job, near, rooms_of(gpus, near, candidates, cluster), NOW_S,
-        cluster, busy.kept, busy.limits, busy.order, busy.prices, busy.movable,
-    )  # fmt: skip
+    rooms = rooms_of(gpus, near, candidates, cluster)
+    found = cheapest_opening(job, near, rooms, NOW_S, cluster, busy.context)
     if found is None:
         return
     assert all(is_no_worse(move, cluster) for move in found.moves)
@@ -159,12 +162,12 @@ def test_an_opening_moves_some_and_stops_only_candidates(busy: Busy, gpus: int, 
 def test_nothing_is_planned_in_a_domain_that_is_kept(busy: Busy, gpus: int, domain: int) -> None:
     cluster, job = busy.cluster, busy.comes(gpus)
     near = cluster.topology.closest_tier(gpus)
-    busy.kept.keep(Job(99, "kept", 0.0, 4, 1.0), 1, domain)
+    busy.reserved.reserve(Job(99, "kept", 0.0, 4, 1.0), 1, domain)
     first, last = cluster.topology.machines_of(1, domain)
     kept = {f"{machine}" for machine in range(first, last)}
     rooms = rooms_of(gpus, near, busy.running, cluster)
-    evicted = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.kept, busy.order, busy.prices)
-    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.kept, busy.limits, busy.prices, busy.movable)
+    evicted = cheapest_eviction(job, near, rooms, NOW_S, cluster, busy.context)
+    cleared = cheapest_clearing(job, near, NOW_S, cluster, busy.context)
     for plan in (evicted, cleared):
         if plan is not None:
             begin, end = cluster.topology.machines_of(near, plan.domain)
@@ -183,23 +186,26 @@ def test_a_gang_moves_once_that_pays_for_its_restart() -> None:
     cluster.take(job, job.allocation)
     busy = Busy(cluster)
     busy.order.view = View(speed, Costs(0.0, 1.0, 0.0))
-    prices = Prices(busy.order.view, busy.limits)
-    assert prices.excess(job) == pytest.approx(2.0, rel=1e-2)
-    for stays, found in ((True, []), (False, [job])):
-        job.non_preemptible = stays
-        assert by_what_they_lose({0: job}, NOW_S, busy.limits, prices, busy.order, Retries(0.0)) == found
+
+    def context(limits: Limits) -> Context:
+        return Context(limits, busy.order, busy.order.view)
+
+    usual = context(busy.limits)
+    assert usual.prices.excess(job) == pytest.approx(2.0, rel=1e-2)
+    for non_preemptible, candidates in ((True, []), (False, [job])):
+        job.non_preemptible = non_preemptible
+        assert by_loss({0: job}, NOW_S, usual) == candidates
     left_s = busy.order.left_s(job)
-    move = better_place(job, NOW_S, cluster, busy.kept, busy.limits, prices, busy.order)
+    move = better_place(job, NOW_S, cluster, usual)
     assert move is not None
     assert move.allocation.parts() == [(0, 2)]
     assert move.cost_s == 2.0
     assert move.saved_s == pytest.approx(left_s, rel=1e-2)
     for least_s, moves in ((left_s * 0.9, True), (left_s * 1.1, False)):
-        limits = Limits(least_saving_s=least_s)
-        assert (better_place(job, NOW_S, cluster, busy.kept, limits, prices, busy.order) is not None) == moves
-    assert better_place(job, NOW_S, cluster, busy.kept, Limits(saving=1e9), prices, busy.order) is None
-    # Where a domain is kept for somebody its own place there does not count as free.
-    busy.kept.keep(Job(9, "kept", 0.0, 4, 1.0), 1, 0)
-    kept_out = better_place(job, NOW_S, cluster, busy.kept, busy.limits, prices, busy.order)
-    assert kept_out is not None
-    assert kept_out.allocation.parts() == [(2, 2)]
+        assert (better_place(job, NOW_S, cluster, context(Limits(least_saving_s=least_s))) is not None) == moves
+    assert better_place(job, NOW_S, cluster, context(Limits(saving=1e9))) is None
+    # Where a domain is reserved for another job its own place there does not count as free.
+    usual.reserved.reserve(Job(9, "first", 0.0, 4, 1.0), 1, 0)
+    elsewhere = better_place(job, NOW_S, cluster, usual)
+    assert elsewhere is not None
+    assert elsewhere.allocation.parts() == [(2, 2)]

@@ -16,9 +16,9 @@ from dally.model import FINISHED, HELD, HOLD, RELEASE, WAITING, Action, Costs, E
 from dally.perf.base import SpeedModel
 from dally.policies.dally.churn import Churn
 from dally.policies.dally.limits import Limits
-from dally.policies.dally.losses import Losses
-from dally.policies.dally.patience import Patience
+from dally.policies.dally.migration import Losses
 from dally.policies.dally.pricing import Prices
+from dally.policies.dally.starvation import StarvationBound
 from dally.policies.registry import build
 from dally.policies.view import View
 from dally.testing import check_policy, check_record, record_of
@@ -142,7 +142,7 @@ def test_guards_set_tight_keep_the_rules() -> None:
 
 
 def test_patience_counts_all_waits_and_time_with_gpus() -> None:
-    patience = Patience(Limits(patience_s=100.0, patience=2.0, stretch_s=10.0, reserved=0.5))
+    patience = StarvationBound(Limits(patience_s=100.0, patience=2.0, stretch_s=10.0, reserved=0.5))
     one, other = Job(0, "a", 0.0, 4, 1.0), Job(1, "b", 20.0, 4, 1.0)
     one.held_s = 30.0  # it may wait 100 + 2 · 30 s of the time it does not hold GPUs: until 0 + 30 + 160
     patience.waits(one)

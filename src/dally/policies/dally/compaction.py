@@ -1,4 +1,4 @@
-"""Compaction: a domain made free for a gang by moving others out of it, without anybody losing speed."""
+"""Compaction: a domain made free for a gang by moving others out of it, at no loss of speed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import Allocation, Job
-from dally.policies.dally.kept_domain import Kept
+from dally.policies.dally.context import Context
 from dally.policies.dally.limits import Limits
-from dally.policies.dally.movable import Movable
-from dally.policies.dally.moves import Move
+from dally.policies.dally.movable import Move
 from dally.policies.dally.pricing import Prices
 from dally.policies.placement.best_fit import best_fit
 
 
 class Clearing:
-    """A domain, who has to leave it, and what that costs in GPU-seconds."""
+    """A domain, the moves that clear it, and what these cost in GPU-seconds."""
 
     __slots__ = ("cost_gpu_s", "domain", "moves")
 
@@ -25,25 +24,23 @@ class Clearing:
         self.cost_gpu_s: float = cost_gpu_s
 
 
-def cheapest_clearing(
-    job: Job, tier: i64, now: float, cluster: Cluster, kept: Kept, limits: Limits, prices: Prices, movable: Movable
-) -> Clearing | None:
+def cheapest_clearing(job: Job, tier: i64, now: float, cluster: Cluster, context: Context) -> Clearing | None:
     """How a domain of that tier is cleared for the job at least cost; None if there is no way."""
     if tier >= cluster.root or cluster.free_gpus < job.gpus:
         return None
-    found: Clearing | None = None
-    for domain in _roomiest(job.gpus, tier, cluster, limits):
-        if kept.overlaps(tier, domain, cluster):
+    cheapest: Clearing | None = None
+    for domain in _roomiest(job.gpus, tier, cluster, context.limits):
+        if context.reserved.overlaps(tier, domain, cluster):
             continue
-        inside = movable.inside(tier, domain, now, cluster, prices)
+        inside = context.movable.inside(tier, domain, now, cluster, context.prices)
         leaving = fewest(inside, cluster.free[tier][domain], job.gpus)
-        cost_gpu_s = cost_of(leaving, now, prices)
-        if not leaving or (found is not None and cost_gpu_s >= found.cost_gpu_s):
+        cost_gpu_s = cost_of(leaving, now, context.prices)
+        if not leaving or (cheapest is not None and cost_gpu_s >= cheapest.cost_gpu_s):
             continue
-        moves = moved_out(leaving, tier, domain, now, cluster, kept, prices)
+        moves = moved_out(leaving, tier, domain, now, cluster, context)
         if moves:
-            found = Clearing(domain, moves, cost_gpu_s)
-    return found
+            cheapest = Clearing(domain, moves, cost_gpu_s)
+    return cheapest
 
 
 def cost_of(leaving: list[Job], now: float, prices: Prices) -> float:
@@ -58,20 +55,20 @@ def _roomiest(gpus: i64, tier: i64, cluster: Cluster, limits: Limits) -> list[in
     """The emptiest domains that have room for a good part of the gang, but not for all."""
     buckets = cluster.tier_buckets[tier]
     least = limits.clear_free * float(gpus)
-    found: list[int] = []
+    domains: list[int] = []
     domain = buckets.emptiest()
-    while domain >= 0 and len(found) < limits.clear_domains:
+    while domain >= 0 and len(domains) < limits.clear_domains:
         free = buckets.free[domain]
         if float(free) < least or free == 0:
             break
         if free < gpus:
-            found.append(int(domain))
+            domains.append(int(domain))
         domain = buckets.next_emptiest(domain)
-    return found
+    return domains
 
 
 def fewest(inside: list[Job], free: i64, gpus: i64) -> list[Job]:
-    """Who has to go, the first ones until there is room, less those not needed; [] if that is not enough."""
+    """The first jobs whose leaving makes room, less those not needed; [] if all of them are not enough."""
     chosen: list[Job] = []
     for other in inside:
         if free >= gpus:
@@ -90,25 +87,25 @@ def fewest(inside: list[Job], free: i64, gpus: i64) -> list[Job]:
 
 
 def moved_out(
-    leaving: list[Job], tier: i64, domain: i64, now: float, cluster: Cluster, kept: Kept, prices: Prices
+    leaving: list[Job], tier: i64, domain: i64, now: float, cluster: Cluster, context: Context
 ) -> list[Move]:
-    """A place outside for each, no farther apart and on no more machines than now; [] if somebody finds none."""
+    """A place outside for each, no farther apart and on no more machines than now; [] if one finds none."""
     rows = [(-int(other.gpus), int(other.index)) for other in leaving]
     rows.sort()
     by_index = {int(other.index): other for other in leaving}
-    found: list[Move] = []
-    trial = kept.trial(cluster)
+    moves: list[Move] = []
+    trial = context.reserved.trial(cluster)
     trial.block(tier, domain)
     for row in rows:
         other = by_index[row[1]]
         allocation = _elsewhere(other, cluster)
         if allocation is None:
-            found = []
+            moves = []
             break
         trial.take(allocation)
-        found.append(Move(other, allocation, prices.stop_s(other, now), 0.0))
+        moves.append(Move(other, allocation, context.prices.stop_s(other, now), 0.0))
     trial.undo()
-    return found
+    return moves
 
 
 def _elsewhere(job: Job, cluster: Cluster) -> Allocation | None:

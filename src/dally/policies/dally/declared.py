@@ -107,8 +107,8 @@ def _limits(settings: Settings) -> Limits:
     if objective not in OBJECTIVES:
         raise InputError(f"--set objective={objective}: must be one of {', '.join(OBJECTIVES)}")
     values = {param.name: settings[param.name] for param in LIMITS}
-    wanted = {name: value for name, value in OBJECTIVES[objective].items() if values[name] == getattr(USUAL, name)}
-    return Limits(**values | wanted)
+    changes = {name: value for name, value in OBJECTIVES[objective].items() if values[name] == getattr(USUAL, name)}
+    return Limits(**values | changes)
 
 
 DALLY: Final = NamedPolicy(

@@ -1,36 +1,48 @@
-"""Who may be moved out of a domain."""
+"""Moves of running jobs, and which jobs may be moved out of a domain."""
 
 from __future__ import annotations
 
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.model import NEVER, Job
+from dally.model import NEVER, Allocation, Job
 from dally.pickles import picklable
-from dally.policies.dally.books import Books
 from dally.policies.dally.churn import Churn
+from dally.policies.dally.ledger import Ledger
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.pricing import Prices
+
+
+class Move:
+    """A running job, where it would go, and what that costs and brings it, in seconds."""
+
+    __slots__ = ("allocation", "cost_s", "job", "saved_s")
+
+    def __init__(self, job: Job, allocation: Allocation, cost_s: float, saved_s: float) -> None:
+        self.job: Job = job
+        self.allocation: Allocation = allocation
+        self.cost_s: float = cost_s
+        self.saved_s: float = saved_s
 
 
 class Movable:
     """Gangs at work that lie wholly inside a domain and have not moved too often, smallest first.
 
-    Gangs of many sizes ask about the same domains in one pass: what was found is remembered until somebody
-    starts or stops.
+    Gangs of many sizes ask about the same domains in one pass: the answer is remembered until a job starts or
+    stops.
     """
 
-    __slots__ = ("_books", "_churn", "_known", "_now")
+    __slots__ = ("_churn", "_known", "_ledger", "_now")
 
-    def __init__(self, churn: Churn, books: Books | None = None) -> None:
-        """`books`: of those who may move; without them all may."""
+    def __init__(self, churn: Churn, ledger: Ledger | None = None) -> None:
+        """`ledger`: of the jobs that may move; without it all may."""
         self._churn: Churn = churn
-        self._books: Books | None = books
+        self._ledger: Ledger | None = ledger
         self._now: float = NEVER
         self._known: dict[tuple[int, int], list[Job]] = {}
 
     def forget(self) -> None:
-        """Somebody started or stopped."""
+        """A job started or stopped."""
         if self._known:
             self._known.clear()
 
@@ -40,12 +52,12 @@ class Movable:
             self._now = now
             self.forget()
         key = (int(tier), int(domain))
-        found = self._known.get(key)
-        if found is None:
-            found = self._look(tier, domain, now, cluster)
-            prices.asked += len(found)
-            self._known[key] = found
-        return found
+        jobs = self._known.get(key)
+        if jobs is None:
+            jobs = self._look(tier, domain, now, cluster)
+            prices.queries += len(jobs)
+            self._known[key] = jobs
+        return jobs
 
     def _look(self, tier: i64, domain: i64, now: float, cluster: Cluster) -> list[Job]:
         first, last = cluster.topology.machines_of(tier, domain)
@@ -56,7 +68,7 @@ class Movable:
                 assert held is not None
                 if other.tier > tier or held.machines[0] != machine:  # each gang once
                     continue
-                if self._books is not None and not self._books.holds(other):
+                if self._ledger is not None and not self._ledger.holds(other):
                     continue
                 if other.group == 1 and other.since_s <= now and other.placed_s < now:
                     seen[int(other.index)] = other

@@ -26,33 +26,33 @@ class Place:
 class Prices:
     """Prices of places: the job's slowdown against the best it can hope for, and what it inflicts on others.
 
-    It counts what is asked in a pass: beyond the limit the pass goes on without asking.
+    It counts the queries of a pass: beyond the limit the pass goes on without prices.
     """
 
-    __slots__ = ("_inflicted", "_view", "asked", "domains", "most")
+    __slots__ = ("_inflicted", "_view", "domains", "most", "queries")
 
     def __init__(self, view: View, limits: Limits) -> None:
         self._view: View = view
         self._inflicted: bool = limits.inflicted
         self.domains: i64 = limits.domains
         self.most: i64 = limits.most_prices
-        self.asked: i64 = 0
+        self.queries: i64 = 0
 
     def begin_pass(self) -> None:
-        """Nothing was asked yet."""
-        self.asked = 0
+        """There were no queries yet."""
+        self.queries = 0
 
     def spent(self) -> bool:
         """Whether this pass has asked for as many prices as it may."""
-        return self.asked >= self.most
+        return self.queries >= self.most
 
     def best(self, job: Job) -> float:
         """The slowdown the job cannot avoid."""
         return self._view.best(job)
 
     def of(self, job: Job, allocation: Allocation) -> float:
-        """1 where it runs as fast as it can and harms nobody."""
-        self.asked += 1
+        """1 where it runs as fast as it can and harms no other job."""
+        self.queries += 1
         own, inflicted = self._view.slowdown(job, allocation)
         price = own / self._view.best(job)
         return price + inflicted if self._inflicted else price
@@ -78,17 +78,17 @@ class Prices:
         if job.group > 1:
             fitting = best_fit(cluster, tier, job.gpus, job.group)
             return Place(fitting, self.of(job, fitting)) if fitting is not None else None
-        found: Place | None = None
+        place: Place | None = None
         best_price = INFINITY
         for domain in cluster.fullest(tier, job.gpus, most):
             allocation = fit_into(cluster, tier, domain, job.gpus)
             price = self.of(job, allocation)
             if price < best_price:
                 best_price = price
-                found = Place(allocation, price)
+                place = Place(allocation, price)
             if tier == 0:
-                break  # nobody shares a machine's fabric: one machine is as good as another
-        return found
+                break  # no other job shares a machine's fabric: one machine is as good as another
+        return place
 
 
 picklable(Prices, View(SpeedModel(), Costs()), Limits())

@@ -1,4 +1,4 @@
-"""Who runs and may be stopped: worst rank first, and until when each keeps what it got."""
+"""The ledger of running jobs that may be preempted: worst rank first, and until when each keeps its GPUs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Running:
 picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 
 
-class Books:
-    """The running jobs, but for those that stay."""
+class Ledger:
+    """The running jobs that are not non-preemptible."""
 
     __slots__ = ("_keeping", "_leading", "_running", "_spare", "_walk", "_worst")
 
@@ -62,7 +62,7 @@ class Books:
                 self._unlist(running)
 
     def holds(self, job: Job) -> bool:
-        """Whether the job is one of those; others stay, or run beside them under policies of their own."""
+        """Whether the job may be preempted; others are non-preemptible, or belong to another policy."""
         return job.index < len(self._running) and self._running[job.index] is not None
 
     def rerank(self, job: Job, rank: float) -> None:
@@ -78,9 +78,9 @@ class Books:
             running.rank = rank
 
     def _of(self, index: i64) -> Running:
-        found = self._running[index]
-        assert found is not None
-        return found
+        running = self._running[index]
+        assert running is not None
+        return running
 
     def _put(self, running: Running) -> None:
         index = running.job.index
@@ -121,16 +121,16 @@ class Books:
         None once there is nobody left.
         """
         self._let_go(now)
-        found: list[Job] | None = None
+        jobs: list[Job] | None = None
         for place in range(first, last):
             running = self._at(place)
             if running is None or stick * running.rank <= rank:
                 break
-            if found is None:
-                found = []
+            if jobs is None:
+                jobs = []
             if running.job.placed_s < now:
-                found.append(running.job)
-        return found
+                jobs.append(running.job)
+        return jobs
 
     def _at(self, place: i64) -> Running | None:
         """Who is ranked worst but for so many others."""
@@ -175,7 +175,7 @@ class Books:
         return ready_s if free >= gpus else INFINITY
 
 
-picklable(Books)
+picklable(Ledger)
 
 
 def _is_worse(one: Running, other: Running) -> bool:

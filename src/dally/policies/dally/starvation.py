@@ -1,4 +1,4 @@
-"""No starvation: who has waited longer than its bound, and whom that bound protects."""
+"""The starvation bound: which jobs have waited longer than it allows, and which it protects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dally.pickles import picklable
 from dally.policies.dally.limits import Limits
 
 
-class Patience:
+class StarvationBound:
     """Waiting jobs by when their patience ends: in all they wait `patience_s`, and `patience` × what they have run.
 
     A job whose patience has ended is served first, whatever its rank, the one whose patience ended first first;
     it then keeps its GPUs for `stretch_s`. Jobs so protected hold a share of the cluster at most, or are one.
     So a job waits no longer in all than patience_s + patience × its running time + the stretches of those whose
-    patience ended before. Whom an operator put first has none left.
+    patience ended before. A prioritized job has none left.
     """
 
     __slots__ = ("_ends", "_jobs", "_limits", "_protected")
@@ -69,8 +69,8 @@ class Patience:
 
     def protected_until_s(self, job: Job) -> float:
         """Until when nobody takes the job's GPUs; the past if nothing protects it."""
-        found = self._protected.get(int(job.index))
-        return found[1] if found is not None else -INFINITY
+        protected = self._protected.get(int(job.index))
+        return protected[1] if protected is not None else -INFINITY
 
 
-picklable(Patience, Limits())
+picklable(StarvationBound, Limits())

@@ -1,0 +1,57 @@
+"""What the parts of the policy share in a run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dally.model import Costs, Job, Migrate, Preempt
+from dally.perf.base import SpeedModel
+from dally.pickles import picklable
+from dally.policies.dally.churn import Churn
+from dally.policies.dally.ledger import Ledger
+from dally.policies.dally.limits import Limits
+from dally.policies.dally.movable import Movable, Move
+from dally.policies.dally.pricing import Prices
+from dally.policies.dally.reserved_domain import ReservedDomain
+from dally.policies.dally.retries import Retries
+from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.prediction.hazard import HazardTable
+from dally.policies.reasons import Reasons
+from dally.policies.view import View
+
+
+class Context:
+    """Limits, ranks, prices, the ledger of running jobs, and where decisions are recorded."""
+
+    __slots__ = ("churn", "ledger", "limits", "movable", "prices", "ranks", "reasons", "reserved", "retries")
+
+    def __init__(self, limits: Limits, ranks: GittinsOrder, view: View) -> None:
+        self.limits: Limits = limits
+        self.ranks: GittinsOrder = ranks
+        self.prices: Prices = Prices(view, limits)
+        self.ledger: Ledger = Ledger()
+        self.churn: Churn = Churn(limits)
+        self.movable: Movable = Movable(self.churn, self.ledger)
+        self.retries: Retries = Retries(limits.wake_s)
+        self.reserved: ReservedDomain = ReservedDomain()
+        self.reasons: Reasons = Reasons()
+
+    def migrate(self, move: Move, for_whom: Job | None, now: float) -> Migrate:
+        """The move as an action, charged and recorded."""
+        self.churn.spend(move.job, move.cost_s)
+        self.churn.moved(move.job, now)
+        self.reasons.moved(move.job, for_whom, self.prices.restart_s(move.job), move.saved_s)
+        return Migrate(move.job, move.allocation)
+
+    def preempt(self, loser: Job, winner: Job, now: float) -> Preempt:
+        """A preemption as an action, charged and recorded."""
+        restart_s = self.prices.restart_s(loser)
+        at_risk_s = self.prices.at_risk_s(loser, now)
+        self.churn.spend(loser, restart_s + at_risk_s)
+        ranks = (self.ranks.key(winner, now), self.ranks.key(loser, now))
+        self.reasons.lost_at(loser, winner, ranks[0], ranks[1], restart_s, at_risk_s)
+        return Preempt(loser)
+
+
+BLANK: Final = (Limits(), GittinsOrder(HazardTable()), View(SpeedModel(), Costs()))
+picklable(Context, *BLANK)
