@@ -13,6 +13,7 @@ import argparse
 import random
 import tempfile
 import time
+from dataclasses import replace
 
 from sqlalchemy import insert
 
@@ -24,13 +25,13 @@ from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
-from dally.live.forecast.whatif.change import AskedChange, changed, today
-from dally.live.forecast.whatif.from_now import LookAhead, Looking
+from dally.live.forecast.whatif.from_now import USUAL_EFFORT, FutureQuestion
 from dally.live.store import open_store
 from dally.live.store.schema import TRENDS
 from dally.live.store.trend_rows import read_points
 from dally.metrics.trends import GAUGES
 from dally.model import NEVER, SUBMIT, Event, Job
+from dally.sweep.whatif.change import Change, changed, today
 
 RACK = 25
 SIZES = (1, 2, 4, 8, 8, 16, 32)
@@ -72,7 +73,7 @@ def print_whatif(machines: int, count: int, cpu_s: float) -> None:
     """`fifo-backfill` and two racks more, instead of `dally`."""
     chance = random.Random(1)
     now = today(Setup("dally", network="slow"), grid(max(1, machines // RACK), min(machines, RACK), 8))
-    state = now.setup.world(now.topology).state()
+    state = now.config.world(now.topology).state()
     jobs = [
         Job(
             number,
@@ -98,9 +99,9 @@ def print_whatif(machines: int, count: int, cpu_s: float) -> None:
     began_s = time.perf_counter()
     content = dump_present(state, jobs, 0.0, len(jobs))
     print(f"lock held: {1000 * (time.perf_counter() - began_s):.0f} ms, {len(content) / 1e6:.1f} MB")
-    change = AskedChange("fifo-backfill", cluster_delta="+2 racks")
-    asked = LookAhead(content, now, changed(change, now), Looking(cpu_s=cpu_s))
-    found = asked.answer(past, lambda *_: None, copies=True)
+    after = changed(Change("fifo-backfill", cluster_delta="+2 racks"), now)
+    asked = FutureQuestion(content, replace(USUAL_EFFORT, cpu_s=cpu_s))
+    found = asked.answer(now, after, past, lambda *_: None, copies=True)
     print(f"{found.samples} futures; {' '.join(found.notes)}")
     print(found.headline)
 

@@ -9,8 +9,8 @@ import pytest
 
 from dally.metrics.record_evidence import Evidence
 from dally.metrics.wait_fit import Wait, wait_fit
-from dally.sweep.calibration import Fits
-from dally.sweep.whatif_verdict import Misplaced, Verdict, judge
+from dally.sweep.whatif.calibration import Fits
+from dally.sweep.whatif.verdict import Misplaced, Verdict, judge
 
 SOUND = Evidence(400, 64, 64, 100, 5, 0, {"gpu": 400}, {})
 AT_HOME = Misplaced(400, 0, [], 0, 16)

@@ -14,10 +14,10 @@ from sqlalchemy import select
 import dally
 from dally.live.as_trace import history_csv
 from dally.live.forecast.outlook import content_of
-from dally.live.forecast.whatif.answer import WhatIfAnswer
 from dally.live.forecast.whatif.from_now import Report
 from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
 from dally.live.store.schema import METADATA
+from dally.sweep.whatif.answer import WhatIfAnswer
 from tests.web.conftest import Desk
 
 MORE = {"cluster_delta": "+1 rack", "futures": 3}
@@ -70,7 +70,7 @@ def test_who_may_ask_and_what(busy: Desk) -> None:
     assert busy.client.get(f"/api/v1/whatif/{number}", headers=ann).status_code == 403
     for wrong, why in (
         ({"policy": "fife"}, "did you mean"),
-        ({"cluster_delta": "-3 machines"}, "job 1 asks for 32"),
+        ({"cluster_delta": "-3 machines"}, "job '1' asks for 32"),
     ):
         answer = busy.client.post("/api/v1/whatif", json=wrong, headers=eve)
         assert (answer.status_code, why in answer.json()["detail"]) == (422, True)

@@ -24,10 +24,10 @@ from dally.api.what_if_result import WhatIfResult
 from dally.errors import InputError
 from dally.metrics.row import Row
 from dally.policies.registry import USUAL_POLICY
-from dally.sweep.calibration import USUAL
 from dally.sweep.run import Run
-from dally.sweep.whatif import NewSide
-from dally.sweep.whatif_posed import Asked, pose, tell
+from dally.sweep.whatif.calibration import USUAL
+from dally.sweep.whatif.change import Change
+from dally.sweep.whatif.history import HistoryQuestion, HistoryWhatIf
 from dally.traces import read_history
 
 if TYPE_CHECKING:
@@ -73,24 +73,27 @@ def whatif(
     if current_settings and current is None:
         raise InputError("current_settings: say of which policy with `current`")
     larger = cluster_text(kept, new_cluster, "new-topology.toml") if new_cluster else ""
-    changes = settings_of("new_network_settings", new_network_settings)
-    new = NewSide(larger, cluster_delta.strip(), new_network, changes, str(new_queues), tuple(quotas))
-    same_policy = policy == "" and not settings and new.changes_queues()
+    links = settings_of("new_network_settings", new_network_settings)
+    usual = current if settings and current is not None else USUAL_POLICY
     both = [
         (USUAL if current is None else current, settings_of("current_settings", current_settings)),
-        (USUAL_POLICY if policy == "" else policy, settings_of("settings", settings)),
+        (usual if policy == "" else policy, settings_of("settings", settings)),
     ]
     with known(both) as choice:
         now, then = choice.policies
         base = scenario_of(kept, trace, cluster, now, fields)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
-        posed = pose(Asked(base, current is not None, network, then, under, new, calibrate, same_policy), history)
+        change = Change(
+            "" if policy == "" else then.name, then.settings, larger, cluster_delta.strip(), new_network, links,
+            str(new_queues), tuple(quotas),
+        )  # fmt: skip
+        question = HistoryQuestion(base, change, under, current is not None, network, calibrate)
 
         def carry(runs: list[Run]) -> list[Row]:
             return rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
 
-        told = tell(posed, kept.folder, carry, top)
+        replay = HistoryWhatIf(question, history).answer(kept.folder, carry, top).replay
+    assert replay is not None
     if kept.out is not None:
-        kept.file("whatif.json", json.dumps(told.values, indent=2) + "\n")
-    both_sides = ComparisonResult(told.rows, told.values["current"], kept)
-    return WhatIfResult(told.found, told.values, top, both_sides, kept)
+        kept.file("whatif.json", json.dumps(replay.values, indent=2) + "\n")
+    return WhatIfResult(replay, top, ComparisonResult(replay.rows, replay.values["current"], kept), kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dally.api.comparison_result import ComparisonResult
 from dally.api.kept import Kept
 from dally.api.run_result import written
-from dally.metrics.before_after import Group
+from dally.report.text_table import TextTable
+from dally.report.whatif_text import whatif_parts
 from dally.sweep.store import frame_of
-from dally.sweep.whatif import Answer
-from dally.sweep.whatif_tables import told
-from dally.sweep.whatif_verdict import USE
+from dally.sweep.whatif.answer import Replay
+from dally.sweep.whatif.verdict import USE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,19 +23,16 @@ if TYPE_CHECKING:
 class WhatIfResult:
     """Two sides of the same jobs: `users`, `sizes`, `losing_jobs`… as polars frames; all of it in `summary`."""
 
-    def __init__(
-        self, found: Answer, summary: dict[str, Any], top: int, comparison: ComparisonResult, kept: Kept
-    ) -> None:
-        self._summary = summary
+    def __init__(self, replay: Replay, top: int, comparison: ComparisonResult, kept: Kept) -> None:
+        self._replay = replay
         self._kept = kept
         self._comparison = comparison
-        self._found = found
         self._top = top
 
     @property
     def summary(self) -> dict[str, Any]:
         """All of whatif.json, by name."""
-        return self._summary
+        return self._replay.values
 
     @property
     def comparison(self) -> ComparisonResult:
@@ -60,32 +57,32 @@ class WhatIfResult:
     @property
     def users(self) -> pl.DataFrame:
         """A row per user: GPU-hours and waits on both sides, jobs that are better and worse off."""
-        return _frame(self._found.users)
+        return _frame(self.summary.get("users", []))
 
     @property
     def sizes(self) -> pl.DataFrame:
         """The same by the number of GPUs of the job."""
-        return _frame(self._found.sizes)
+        return _frame(self.summary.get("sizes", []))
 
     @property
     def queues(self) -> pl.DataFrame:
         """The same by queue; no rows where neither side has queues."""
-        return _frame(self._found.queues)
+        return _frame(self.summary.get("queues", []))
 
     @property
     def accounts(self) -> pl.DataFrame:
         """The same by account; no rows where the trace names none."""
-        return _frame(self._found.accounts)
+        return _frame(self.summary.get("accounts", []))
 
     @property
     def partitions(self) -> pl.DataFrame:
         """The same by partition."""
-        return _frame(self._found.partitions)
+        return _frame(self.summary.get("partitions", []))
 
     @property
     def losing_jobs(self) -> pl.DataFrame:
         """Jobs that take more than 5 % and one minute longer, with `lost_s`; most first."""
-        return frame_of(self._found.losing_jobs)
+        return frame_of(self.summary["losing_jobs"])
 
     def report(self, path: str | Path | None = None) -> str:
         """The text of report.html: verdict, who gains, who loses; with a path it is also written there."""
@@ -95,24 +92,24 @@ class WhatIfResult:
         return written(page.to_html(), path)
 
     def __str__(self) -> str:
-        parts = told(self._found, self.summary, self._top)
-        return "\n".join(part if isinstance(part, str) else part.aligned() for part in parts)
+        return "\n".join(part if isinstance(part, str) else part.aligned() for part in self._parts())
 
     def __repr__(self) -> str:
         return f"<WhatIfResult: {self.answer} {self.verdict} Print it>"
 
     def _repr_html_(self) -> str:
-        parts = told(self._found, self.summary, self._top)
-        return "".join(f"<p>{escape(part)}</p>" if isinstance(part, str) else part.html() for part in parts if part)
+        pieces = [part for part in self._parts() if part]
+        return "".join(f"<p>{escape(part)}</p>" if isinstance(part, str) else part.html() for part in pieces)
+
+    def _parts(self) -> Iterator[str | TextTable]:
+        return whatif_parts(self.summary, self._replay.top_users, self._top)
 
 
-def _frame(groups: list[Group]) -> pl.DataFrame:
+def _frame(groups: list[dict[str, Any]]) -> pl.DataFrame:
     """A row per group, `current_…` beside `new_…`."""
     rows = []
     for group in groups:
-        values = asdict(group)
-        values.pop("ranges")
-        sides = {side: values.pop(side) for side in ("current", "new")}
-        both = {f"{side}_{name}": value for side, found in sides.items() for name, value in found.items()}
-        rows.append({**values, "saved_gpu_h": group.saved_gpu_h(), **both})
+        plain = {name: value for name, value in group.items() if name not in ("ranges", "current", "new")}
+        both = {f"{side}_{name}": value for side in ("current", "new") for name, value in group[side].items()}
+        rows.append({**plain, **both})
     return frame_of(rows)

@@ -16,13 +16,12 @@ from dally.cli.trace.trace_options import TraceOptions
 from dally.cluster.network_spec import read_settings
 from dally.errors import InputError
 from dally.metrics.row import Row
-from dally.policies.registry import USUAL_POLICY
+from dally.report.whatif_text import whatif_parts
 from dally.runs.scenario import Scenario
-from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run
-from dally.sweep.whatif import NewSide
-from dally.sweep.whatif_posed import Asked, Posed, Told, pose, tell
-from dally.sweep.whatif_tables import told
+from dally.sweep.whatif.answer import Replay
+from dally.sweep.whatif.change import Change
+from dally.sweep.whatif.history import HistoryQuestion, HistoryWhatIf
 from dally.whole_file import write_whole
 
 SEEDS = 3
@@ -96,17 +95,18 @@ def whatif(
     base = in_use(options.with_trace(record), current, current_settings)
     history = TraceOptions(base.trace_format, base.strict, base.zone).read(Path(base.trace))
     links = read_settings("--set-new-network", new_network_settings)
-    new = NewSide(new_topology, cluster_delta.strip(), new_network, links, new_queues, tuple(quotas))
-    asked = Asked(
-        base, bool(current) or options.start is not None, network or "",
-        Chosen(policy or USUAL_POLICY, read_settings("--set", settings)),
-        options.seeds([base.seed + more for more in range(SEEDS)]), new, calibrate,
-        same_policy=not policy and not settings and new.changes_queues(),
+    change = Change(
+        policy or "", read_settings("--set", settings), new_topology, cluster_delta.strip(), new_network, links,
+        new_queues, tuple(quotas),
     )  # fmt: skip
-    show(carried_out(pose(asked, history), out, jobs, progress, top), top, out, as_json)
+    question = HistoryQuestion(
+        base, change, options.seeds([base.seed + more for more in range(SEEDS)]),
+        bool(current) or options.start is not None, network or "", calibrate,
+    )  # fmt: skip
+    show(carried_out(HistoryWhatIf(question, history), out, jobs, progress, top), top, out, as_json)
 
 
-def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None, top: int) -> Told:
+def carried_out(asked: HistoryWhatIf, out: Path | None, jobs: int, progress: bool | None, top: int) -> Replay:
     """The answer, by runs of so many at a time; `out` keeps them."""
     with tempfile.TemporaryDirectory() as temporary, open_store(out) as store:
         batch = Batch(workers_of("local", "", jobs), progress)
@@ -118,12 +118,14 @@ def carried_out(posed: Posed, out: Path | None, jobs: int, progress: bool | None
             end(outcome)
             return outcome.rows
 
-        return tell(posed, out or Path(temporary), carry, top, report=out is not None)
+        replay = asked.answer(out or Path(temporary), carry, top, report=out is not None).replay
+    assert replay is not None
+    return replay
 
 
-def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
+def show(replay: Replay, top: int, out: Path | None, as_json: bool) -> None:
     """Print the answer, and leave it in `out`."""
-    text = json.dumps(answered.values, indent=2)
+    text = json.dumps(replay.values, indent=2)
     if out:
         write_whole(out / "whatif.json", f"{text}\n".encode())
         from dally.report.html.build import write_whatif
@@ -132,7 +134,7 @@ def show(answered: Told, top: int, out: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(text)
         return
-    print_parts(told(answered.found, answered.values, top))
+    print_parts(whatif_parts(replay.values, replay.top_users, top))
     if out:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
 

@@ -314,6 +314,9 @@ class WhatIfQuestion(Body):
     cluster_delta: Name = Field(default="", description="+2 racks, or -1 rack, +4 machines.")
     network: Name = Field(default="", description="As in `dally networks`.")
     network_settings: dict[Name, Name] = Field(default={}, max_length=50)
+    quotas: list[Name] = Field(
+        default=[], max_length=50, description="Of the queues in use: research.limit=64, research.guarantee=+64."
+    )
     futures: int = Field(default=20, ge=1, le=200)
     ahead_s: float = Field(default=3 * 86400.0, ge=3600.0, le=14 * 86400.0, description="How far they go.")
     days: float = Field(default=7.0, gt=0.0, le=31.0, description="How far to look back.")

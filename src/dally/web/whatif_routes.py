@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
@@ -9,9 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.errors import InputError
 from dally.live.forecast.outlook import BusyError
-from dally.live.forecast.whatif.change import AskedChange
-from dally.live.forecast.whatif.from_now import Looking
-from dally.live.forecast.whatif.what_ifs import Wanted
+from dally.live.forecast.whatif.from_now import USUAL_EFFORT
+from dally.live.forecast.whatif.what_ifs import WhatIfRequest
+from dally.sweep.whatif.change import Change
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers
 from dally.web.bodies import WhatIf, WhatIfQuestion
 from dally.web.site import Site
@@ -60,10 +61,14 @@ def known(site: Site, number: str) -> WhatIf:
 
 def asked_of(site: Site, caller: Caller, asked: WhatIfQuestion) -> WhatIf:
     """The question, begun; or why it cannot be asked."""
-    change = AskedChange(asked.policy, asked.settings, asked.cluster_delta, asked.network, asked.network_settings)
-    wanted = Wanted(change, asked.over, Looking(asked.futures, asked.ahead_s), asked.days)
+    change = Change(
+        asked.policy, asked.settings, "", asked.cluster_delta, asked.network, asked.network_settings, "",
+        tuple(asked.quotas),
+    )  # fmt: skip
+    effort = replace(USUAL_EFFORT, most=asked.futures, ahead_s=asked.ahead_s)
+    request = WhatIfRequest(change, asked.over, effort, asked.days)
     try:
-        found = site.service.whatifs.ask(wanted, caller.name)
+        found = site.service.whatifs.ask(request, caller.name)
     except InputError as error:
         raise HTTPException(422, str(error)) from None
     except BusyError as error:

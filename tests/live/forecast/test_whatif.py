@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,16 +17,18 @@ from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
+from dally.live.forecast.estimator import Effort
 from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import dump_present
-from dally.live.forecast.whatif.answer import WhatIfAnswer
-from dally.live.forecast.whatif.change import AskedChange, changed, check_sizes, today
-from dally.live.forecast.whatif.from_now import LookAhead, Looking
+from dally.live.forecast.whatif.from_now import FutureQuestion
+from dally.live.forecast.whatif.what_ifs import check_allowed
 from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
+from dally.sweep.whatif.answer import WhatIfAnswer
+from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
 
-EFFORT = Looking(futures=2, ahead_s=86400.0, cpu_s=INFINITY)
+EFFORT = Effort(most=2, ahead_s=86400.0, cpu_s=INFINITY)
 LINE = [(16, 100.0), (16, 50.0), (8, 30.0), (16, 1000.0)]  # GPUs and seconds, on two machines of 8
 PAST = [
     PastJob(
@@ -42,8 +45,8 @@ class Now:
     """Machines of eight GPUs, and jobs that all came at once."""
 
     def __init__(self, setup: Setup, asked: list[tuple[int, float]], racks: int = 1) -> None:
-        self.stage = today(setup, grid(racks, 2, 8))
-        self.state = setup.world(self.stage.topology).state()
+        self.side = today(setup, grid(racks, 2, 8))
+        self.state = setup.world(self.side.topology).state()
         self.jobs = [
             Job(
                 number,
@@ -62,11 +65,18 @@ class Now:
         return dump_present(self.state, self.jobs, now, len(self.jobs), draining=draining)
 
     def ask(
-        self, change: AskedChange, past: list[PastJob] | None = None, effort: Looking = EFFORT,
+        self, change: Change, past: list[PastJob] | None = None, effort: Effort = EFFORT,
         draining: tuple[int, ...] = (),
     ) -> WhatIfAnswer:  # fmt: skip
-        asked = LookAhead(self.content(draining=draining), self.stage, changed(change, self.stage), effort)
-        return asked.answer(past or [], lambda *_: None, copies=False)
+        content = self.content(draining=draining)
+        return answer(content, self.side, changed(change, self.side), past or [], effort)
+
+
+def answer(
+    content: bytes, before: WhatIfSide[Setup], after: WhatIfSide[Setup], past: Sequence[PastJob] = (),
+    effort: Effort = EFFORT, copies: bool = False,
+) -> WhatIfAnswer:  # fmt: skip
+    return FutureQuestion(content, effort).answer(before, after, list(past), lambda *_: None, copies)
 
 
 def figures(answer: WhatIfAnswer) -> dict[str, tuple[float, float]]:
@@ -81,7 +91,7 @@ def direct(policy: str, racks: int, asked: list[tuple[int, float]]) -> list[Job]
 
 
 def test_figures_are_those_of_a_simulation_of_the_same_jobs() -> None:
-    found = Now(Setup("fifo"), LINE).ask(AskedChange(cluster_delta="+1 rack"))
+    found = Now(Setup("fifo"), LINE).ask(Change(cluster_delta="+1 rack"))
     for side, racks in ((0, 1), (1, 2)):
         jobs = direct("fifo", racks, LINE)
         starts = [job.start_s for job in jobs[1:]]
@@ -103,49 +113,47 @@ def test_figures_are_those_of_a_simulation_of_the_same_jobs() -> None:
 def test_the_same_on_both_sides_differs_in_nothing(policy: str, network: str) -> None:
     now = Now(Setup(policy, network=network), [(16, NEVER), (12, NEVER), (4, NEVER), (2, NEVER), (9, NEVER)])
     before = now.content()
-    found = now.ask(AskedChange(), PAST)
+    found = now.ask(Change(), PAST)
     assert now.content() == before  # and the present is as it was
     assert {(one.change, one.low, one.high) for one in found.figures} == {(0.0, 0.0, 0.0)}
     assert found.headline.startswith(
         f"{policy}, as it is: those who wait now wait as long on average; the mean job"
     )
     assert found.headline.endswith("takes as long, newcomers take as long.")
-    assert found == now.ask(AskedChange(policy=policy), PAST)
+    assert found == now.ask(Change(policy=policy), PAST)
     assert figures(found)["coming_jct_s"][0] > 0.0
 
 
 def test_more_racks_never_make_a_line_longer() -> None:
     now = Now(Setup("fifo"), [(16, 600.0), (16, NEVER), (8, NEVER), (16, NEVER), (4, NEVER), (12, NEVER)])
-    waits = [
-        figures(now.ask(AskedChange(cluster_delta=f"+{racks} racks"), PAST))["wait_mean_s"] for racks in (1, 2, 3)
-    ]
+    waits = [figures(now.ask(Change(cluster_delta=f"+{racks} racks"), PAST))["wait_mean_s"] for racks in (1, 2, 3)]
     assert all(after <= before for before, after in waits)
     assert waits[0][1] > waits[1][1] >= waits[2][1]
 
 
 def test_jobs_of_a_rack_that_goes_wait_again() -> None:
     now = Now(Setup("fifo", restart_per_gpu_s=0.0), [(16, 1000.0), (16, 1000.0)], racks=2)
-    found = now.ask(AskedChange(cluster_delta="-1 rack"))
+    found = now.ask(Change(cluster_delta="-1 rack"))
     assert figures(found)["waiting_s"] == (0.0, 500.0)
     assert [one.job_id for one in found.losers] == ["j1"]
     assert found.headline.startswith(
         "fifo, -1 rack instead of fifo: nobody waits now; the mean job takes 8.3 min longer"
     )
-    with pytest.raises(InputError, match="job j0 asks for 16 GPUs and the cluster would have 8"):
-        check_sizes([("j0", 16)], changed(AskedChange(cluster_delta="-3 machines"), now.stage))
+    with pytest.raises(InputError, match="job 'j0' asks for 16 GPUs and the cluster would have 8"):
+        check_sizes([("j0", 16)], changed(Change(cluster_delta="-3 machines"), now.side))
 
 
 def test_a_faster_network_shortens_the_same_work() -> None:
     now = Now(Setup("fifo", network="slow"), [(16, 1000.0), (16, 1000.0)])
-    same = figures(now.ask(AskedChange(network="slow")))
+    same = figures(now.ask(Change(network="slow")))
     assert same["jct_mean_s"][0] == same["jct_mean_s"][1]
-    faster = figures(now.ask(AskedChange(network="fast")))
+    faster = figures(now.ask(Change(network="fast")))
     assert faster["jct_mean_s"][1] < 0.95 * faster["jct_mean_s"][0]
 
 
 def test_another_policy_decides_from_here_on() -> None:
     now = Now(Setup("fifo"), [(16, 100.0), (16, 5000.0), (4, 10.0), (4, 10.0)])
-    found = now.ask(AskedChange("sjf"))
+    found = now.ask(Change("sjf"))
     assert figures(found)["wait_mean_s"] == pytest.approx(((100 + 5100 + 5100) / 3, (110 + 100 + 100) / 3))
     assert {one.job_id for one in found.winners} == {"j2", "j3"}
     assert found.losers == []  # ten seconds
@@ -155,14 +163,14 @@ def test_teams_keep_their_shares_under_another_policy(tmp_path: Path) -> None:
     queues = tmp_path / "queues.toml"
     queues.write_text("[queues.a]\nguarantee = 8\nmatch = {user = ['u0', 'u1']}\n[queues.b]\ndefault = true\n")
     now = Now(Setup("fifo", queues=str(queues)), [(16, 600.0), (8, 600.0), (8, 600.0), (4, 600.0)])
-    found = now.ask(AskedChange("dally-paper"))  # which has learnt other things than fifo
+    found = now.ask(Change("dally-paper"))  # which has learnt other things than fifo
     assert figures(found)["gpus_useful"][1] > 0.0
 
 
 def test_what_is_down_stays_down_and_who_is_held_stays_so() -> None:
     now = Now(Setup("fifo"), [(8, 100.0), (8, 100.0), (8, 100.0), (8, 100.0), (8, 50.0), (8, 50.0)], racks=2)
     cycle(now.state, [Event(FAIL, machine=3), Event(HOLD, now.jobs[5])], 0.0, Executor())
-    found = now.ask(AskedChange(cluster_delta="+1 machine"))
+    found = now.ask(Change(cluster_delta="+1 machine"))
     assert found.jobs == 5
     assert figures(found)["first_start_s"] == (100.0, 50.0)  # of job 3, whose machine is gone, and of job 4
 
@@ -170,7 +178,7 @@ def test_what_is_down_stays_down_and_who_is_held_stays_so() -> None:
 def test_one_on_hold_need_not_fit() -> None:
     now = Now(Setup("fifo"), [(8, 100.0), (8, 100.0), (32, 100.0)], racks=2)
     cycle(now.state, [Event(HOLD, now.jobs[2])], 0.0, Executor())
-    assert figures(now.ask(AskedChange(cluster_delta="-1 rack")))["jct_mean_s"] == (100.0, 100.0)
+    assert figures(now.ask(Change(cluster_delta="-1 rack")))["jct_mean_s"] == (100.0, 100.0)
 
 
 @pytest.mark.parametrize("queues", ["", "[queues.a]\nmatch = {user = ['u0', 'u2']}\n[queues.b]\ndefault = true\n"])
@@ -180,7 +188,7 @@ def test_what_drains_takes_no_other_job(tmp_path: Path, queues: str) -> None:
     setup = Setup("fifo-backfill", queues=str(path) if queues else "")
     now = Now(setup, [(4, 500.0), (8, 1000.0), (4, 300.0), (8, 300.0), (4, 100.0)])  # of whom the last two wait
     drains = next(machine for machine, _ in now.jobs[0].allocation.parts())  # type: ignore[union-attr]
-    change = AskedChange("fifo", cluster_delta="+1 machine")
+    change = Change("fifo", cluster_delta="+1 machine")
     assert figures(now.ask(change))["first_start_s"][0] == (500.0 + 300.0) / 2
     before_s, after_s = figures(now.ask(change, draining=(drains,)))["first_start_s"]
     assert before_s >= 1000.0  # on the machine that does not drain
@@ -199,49 +207,53 @@ def test_timers_set_by_hand_hold_in_futures(policy: str, given: dict[str, str]) 
     starts = []
     for timers_s in ({6: 0.0}, {6: 3000.0}):
         content = dump_present(now.state, [*now.jobs, late], 0.0, 5, timers_s=timers_s)
-        asked = LookAhead(content, now.stage, now.stage, EFFORT)
-        starts.append(figures(asked.answer([], lambda *_: None, copies=False))["first_start_s"])
+        starts.append(figures(answer(content, now.side, now.side))["first_start_s"])
     assert starts == [(0.0, 0.0), (3000.0, 3000.0)]
 
 
 def test_work_done_counts() -> None:
     now = Now(Setup("fifo"), [(16, 100.0), (16, 50.0)])
-    asked = LookAhead(now.content(60.0), now.stage, now.stage, EFFORT)
-    found = figures(asked.answer([], lambda *_: None, copies=False))
+    found = figures(answer(now.content(60.0), now.side, now.side))
     assert found["wait_mean_s"] == pytest.approx((40.0, 40.0))
     cycle(now.state, [Event(FINISH, now.jobs[0])], 100.0, Executor())
-    asked = replace(asked, content=dump_present(now.state, now.jobs, 110.0, 2))
-    assert "wait_mean_s" not in figures(asked.answer([], lambda *_: None, copies=False))
+    content = dump_present(now.state, now.jobs, 110.0, 2)
+    assert "wait_mean_s" not in figures(answer(content, now.side, now.side))
 
 
 def test_time_that_is_up_is_said() -> None:
     now = Now(Setup("dally", network="slow"), [(16, NEVER), (12, NEVER), (4, NEVER)])
-    short = Looking(futures=1000, ahead_s=3 * 86400.0, cpu_s=1.0)
-    found = now.ask(AskedChange("fifo"), PAST, short)
+    short = Effort(most=1000, ahead_s=3 * 86400.0, cpu_s=1.0)
+    found = now.ask(Change("fifo"), PAST, short)
     assert 1 <= found.samples < 1000
     assert any("there was no more time" in note for note in found.notes)
     with pytest.raises(InputError, match="of CPU"):
-        now.ask(AskedChange("fifo"), PAST, replace(short, cpu_s=0.0))
+        now.ask(Change("fifo"), PAST, replace(short, cpu_s=0.0))
 
 
 def test_copies_of_the_process_say_the_same() -> None:
     now = Now(Setup("dally", network="slow"), [(16, NEVER), (12, NEVER), (4, NEVER)])
-    asked = LookAhead(now.content(), now.stage, changed(AskedChange("fifo"), now.stage), EFFORT)
-    assert asked.answer(PAST, lambda *_: None, True) == asked.answer(PAST, lambda *_: None, False)
+    sides = (now.content(), now.side, changed(Change("fifo"), now.side))
+    assert answer(*sides, PAST, copies=True) == answer(*sides, PAST, copies=False)
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (AskedChange("fife"), "unknown policy 'fife'; did you mean 'fifo'"),
-        (AskedChange("/tmp/a.py:Mine"), "unknown policy"),
-        (AskedChange("dally", {"learned": "/etc/passwd"}), "names a file"),
-        (AskedChange("dally", {"no": "1"}), "no parameter 'no'"),
-        (AskedChange(cluster_delta="two racks"), "must be like"),
-        (AskedChange(cluster_delta="+100 racks"), "more than 160 GPUs"),
-        (AskedChange(network="fast"), "today no network is known"),
+        (Change("fife"), "unknown policy 'fife'; did you mean 'fifo'"),
+        (Change("/tmp/a.py:Mine"), "unknown policy"),
+        (Change("dally", {"learned": "/etc/passwd"}), "names a file"),
+        (Change("dally", {"no": "1"}), "no parameter 'no'"),
+        (Change(cluster_delta="two racks"), "must be like"),
+        (Change(cluster_delta="+100 racks"), "more than 160 GPUs"),
+        (Change(network="fast"), "today no network is known"),
     ],
 )
-def test_what_cannot_be_asked(change: AskedChange, told: str) -> None:
+def test_what_cannot_be_asked(change: Change, told: str) -> None:
+    now = today(Setup("fifo"), grid(1, 2, 8))
+
+    def ask() -> None:
+        check_allowed(change, now)
+        changed(change, now)
+
     with pytest.raises(InputError, match=told):
-        changed(change, today(Setup("fifo"), grid(1, 2, 8)))
+        ask()

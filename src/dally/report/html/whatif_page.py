@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dally.errors import at
 from dally.input_file import read_text
@@ -19,7 +19,17 @@ from dally.report.html.page_tables import heading
 from dally.report.html.run_charts import PART_COLOURS
 from dally.report.html.run_page import story_html
 from dally.report.time_text import brief
-from dally.report.whatif_words import assumption_words, fit_table, trust_words
+from dally.report.whatif_text import (
+    GROUP_HEADS,
+    GROUPS,
+    NO_LOSERS,
+    Cell,
+    assumption_sentences,
+    figure_rows,
+    fit_table,
+    group_rows,
+    trust_sentences,
+)
 from dally.runs.folder import FolderRecord
 
 Values = Mapping[str, Any]
@@ -28,27 +38,6 @@ COMPARED = "comparison.html"
 LOSERS = 10
 SHOWN = 15  # rows of a table; the file has all
 LOOKS = {"use": "better", "rough": "rough", "do not quote": "worse", "unchecked": "rough"}
-GROUPS = (
-    ("queues", "queue"), ("users", "user"), ("accounts", "account"), ("partitions", "partition"), ("sizes", "GPUs"),
-)  # fmt: skip
-FIGURES = (
-    ("GPU-hours held by jobs", "gpu_h"),
-    ("of these lost to communication", "comm_gpu_h"),
-    ("of these lost to restarts", "restart_gpu_h"),
-    ("GPU-hours waited for", "wait_gpu_h"),
-    ("mean wait", "wait_mean_s"),
-    ("median wait", "wait_p50_s"),
-    ("p95 of waits", "wait_p95_s"),
-    ("mean completion time", "jct_mean_s"),
-)
-
-
-class Cell(NamedTuple):
-    """A text of a table, whether it is better or worse news, and the number to sort by."""
-
-    text: str
-    look: str = ""
-    value: float | None = None
 
 
 def read_answer(folder: Path) -> dict[str, Any]:
@@ -96,7 +85,7 @@ def _verdict(page: Page, values: Values) -> None:
 
 def _trust(page: Page, values: Values) -> None:
     page.section("trust", "Can it be trusted?")
-    for line in trust_words(values):
+    for line in trust_sentences(values):
         page.add(f"<p>{marked(line)}</p>")
     if not values["fit"]["whole"]["jobs"]:
         return
@@ -110,45 +99,10 @@ def _trust(page: Page, values: Values) -> None:
 
 def _changes(page: Page, values: Values) -> None:
     page.section("changes", "What changes")
-    both = values["total"]
-    lines = [_figure(name, key, both) for name, key in FIGURES]
-    page.add(_table(["", values["current"], values["new"], "change", ""], lines))
+    page.add(_table(["", values["current"], values["new"], "change"], figure_rows(values)))
     if len(values["seeds"]) > 1:
         page.note(f"± is {MEANING}. Less is better everywhere.")
     page.add_charts([_causes(values)])
-
-
-def _figure(name: str, key: str, both: Mapping[str, Any]) -> list[Cell]:
-    """A figure on both sides, with its range, and the change."""
-    before, after = both["current"][key], both["new"][key]
-    shown = _hours if key.endswith("_h") else _time
-    halves = [_half(both, f"{side}_{key}") for side in ("current", "new", "saved")]
-    change = after - before
-    sign = "+" if change > 0 else "−"
-    told = f"{sign}{shown(abs(change))}" if shown(abs(change)) != shown(0.0) else shown(0.0)
-    noise = abs(change) <= halves[2] or told == shown(0.0)
-    look = "" if noise else "better" if change < 0 else "worse"
-    share = f"{100 * change / before:+.1f} %".replace("-", "−") if before >= 0.05 else ""
-    texts = [shown(before), shown(after), told]
-    ranged = [f"{text}{_plus_minus(half, shown)}" for text, half in zip(texts, halves, strict=True)]
-    return [Cell(name), Cell(ranged[0]), Cell(ranged[1]), Cell(ranged[2], look), Cell(share, look)]
-
-
-def _half(group: Mapping[str, Any], figure: str) -> float:
-    low, high = group["ranges"].get(figure, (0.0, 0.0))
-    return float(high - low) / 2
-
-
-def _plus_minus(half: float, shown: Any) -> str:
-    return f" ± {shown(half)}" if shown(half) != shown(0.0) else ""
-
-
-def _hours(value: float) -> str:
-    return f"{value:,.1f}"
-
-
-def _time(seconds: float) -> str:
-    return brief(seconds, in_table=True)
 
 
 def _causes(values: Values) -> Chart:
@@ -174,46 +128,15 @@ def _causes(values: Values) -> Chart:
 def _whom(page: Page, values: Values) -> None:
     page.section("whom", "Who gains, who loses")
     page.note("A job is better or worse off if it takes 5 % and a minute less or longer. Click a heading to sort.")
-    for key, what in GROUPS:
+    for key, what in GROUPS.items():
         groups = values.get(key, [])
         if len(groups) < 2 and key != "sizes":
             continue
         page.add(f'<h3 class="by">By {"GPUs of the job" if key == "sizes" else what}</h3>')
-        heads = [
-            what,
-            "jobs",
-            "GPU-hours",
-            "saved",
-            "mean wait",
-            "new",
-            "mean JCT",
-            "new",
-            "better off",
-            "worse off",
-        ]
-        page.add(_table(heads, [_group(group) for group in groups[:SHOWN]], sortable=True))
+        heads = [what, *(head or "share" for head in GROUP_HEADS)]
+        page.add(_table(heads, group_rows(groups[:SHOWN]), sortable=True))
         if len(groups) > SHOWN:
             page.note(f"Those with most GPU-hours; {len(groups) - SHOWN:,} more in {ANSWER}.")
-
-
-def _group(group: Mapping[str, Any]) -> list[Cell]:
-    before, after = group["current"], group["new"]
-    saved, half = group["saved_gpu_h"], _half(group, "saved_gpu_h")
-    zero = abs(saved) < 0.05
-    look = "" if zero or abs(saved) <= half else "better" if saved > 0 else "worse"
-    sign = "" if zero else "+" if saved > 0 else "−"
-    cells = [
-        Cell(group["name"]),
-        Cell(f"{group['jobs']:,}", value=group["jobs"]),
-        Cell(_hours(before["gpu_h"]), value=before["gpu_h"]),
-        Cell(f"{sign}{_hours(abs(saved))}{_plus_minus(half, _hours)}", look, saved),
-    ]
-    for key in ("wait_mean_s", "jct_mean_s"):
-        gain = before[key] - after[key]
-        sure = abs(gain) > max(_half(group, f"saved_{key}"), 60.0, 0.05 * before[key])
-        cells.append(Cell(_time(before[key]), value=before[key]))
-        cells.append(Cell(_time(after[key]), ("better" if gain > 0 else "worse") * sure, after[key]))
-    return [*cells, *(Cell(f"{group[key]:,}", value=group[key]) for key in ("better", "worse"))]
 
 
 def _losers(page: Page, folder: Path, values: Values, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -221,7 +144,7 @@ def _losers(page: Page, folder: Path, values: Values, rows: Sequence[Mapping[str
     page.section("losers", "The largest losers")
     losers = values["losing_jobs"]
     if not losers:
-        page.add("<p>Nobody loses: no job takes more than 5 % and one minute longer.</p>")
+        page.add(f"<p>{NO_LOSERS}</p>")
         return
     shown = min(LOSERS, len(losers))
     page.note(
@@ -259,7 +182,7 @@ def _assumed(values: Values) -> list[str]:
     ]
     if values["links_stated"] and not values["network"]:
         lines.append("Links are as the topology states them.")
-    return lines + assumption_words(values)
+    return lines + assumption_sentences(values)
 
 
 def _table(heads: Sequence[str], lines: Sequence[Sequence[Cell]], sortable: bool = False) -> str:

@@ -16,9 +16,9 @@ from dally.cluster.links import has_links
 from dally.cluster.network_spec import read_settings
 from dally.cluster.presets import PRESETS
 from dally.errors import InputError
-from dally.live.forecast.whatif.answer import Figure
 from dally.live.forecast.whatif.what_ifs import RUNNING, WhatIf
 from dally.policies.registry import all_policies
+from dally.sweep.whatif.answer import Figure
 from dally.web.asking import AnySite
 from dally.web.bodies import WhatIfQuestion
 from dally.web.dashboard.templating import page

@@ -8,9 +8,9 @@ from statistics import mean
 from typing import Final
 
 from dally.live.forecast.fates import quantile
-from dally.live.forecast.whatif.answer import SECONDS, Affected, Figure, WhatIfAnswer
 from dally.live.forecast.whatif.future_side import FutureSide
 from dally.metrics.before_after import is_worse
+from dally.sweep.whatif.answer import SECONDS, Figure, JobChange, WhatIfAnswer
 
 SURE: Final = 10  # futures from which on the outermost tenth of them is left out
 TOP: Final = 8  # winners and losers that are named
@@ -48,14 +48,12 @@ class Compared:
 
     def answer(self, notes: Sequence[str] = ()) -> WhatIfAnswer:
         """What came of it."""
-        affected = [self._affected(person) for person in self.people]
+        changes = [self._change_of(person) for person in self.people]
         ages_s = [person.age_s for person in self.people]
         better = [
-            one for one, s in zip(affected, ages_s, strict=True) if is_worse(one.after_s + s, one.before_s + s)
+            one for one, s in zip(changes, ages_s, strict=True) if is_worse(one.after_s + s, one.before_s + s)
         ]
-        worse = [
-            one for one, s in zip(affected, ages_s, strict=True) if is_worse(one.before_s + s, one.after_s + s)
-        ]
+        worse = [one for one, s in zip(changes, ages_s, strict=True) if is_worse(one.before_s + s, one.after_s + s)]
         figures = self._figures()
         spread = spread_words(len(self.pairs))
         return WhatIfAnswer(
@@ -73,13 +71,13 @@ class Compared:
             [*notes, *self._not_seen()],
         )
 
-    def _affected(self, person: Person) -> Affected:
+    def _change_of(self, person: Person) -> JobChange:
         ends = [
             mean(side.fates[person.number].end_s for side in sides)
             for sides in ([pair.before for pair in self.pairs], [pair.after for pair in self.pairs])
         ]
         state = "waiting" if person.waits else "running"
-        return Affected(person.job_id, person.name, person.user, person.gpus, state, *ends)
+        return JobChange(person.job_id, person.name, person.user, person.gpus, state, *ends)
 
     def _figures(self) -> list[Figure]:
         waiting = [person.number for person in self.people if person.waits]

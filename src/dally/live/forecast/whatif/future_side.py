@@ -10,13 +10,14 @@ from typing import Final
 from dally.cluster.capacity import Cluster
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.live.config import Setup
 from dally.live.forecast.closed_machines import ClosedMachines
 from dally.live.forecast.present import Present
-from dally.live.forecast.whatif.change import Stage
 from dally.live.forecast.whatif.moved import draining_on, rescale, restaged
 from dally.model import FINISHED, HELD, INFINITY, START, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
+from dally.sweep.whatif.change import WhatIfSide
 
 STEPS: Final = 16  # cycles between two looks at the time
 
@@ -49,7 +50,7 @@ def run_side(
     present: Present,
     durations_s: dict[int, float],
     coming: Sequence[Job],
-    stage: Stage,
+    side: WhatIfSide[Setup],
     until_s: float,
     allowed_s: float = INFINITY,
 ) -> FutureSide:
@@ -58,12 +59,12 @@ def run_side(
         job.duration_s = durations_s[int(job.index)]
     before, now = present.state.speed, present.now
     compared = [job for job in present.jobs if job.status != HELD]
-    state = restaged(present, stage)
+    state = restaged(present, side)
     for job in coming:
         rescale(job, before, state.speed)
     there = {int(job.index): (job.run_s(now), job.done_s(now), int(job.preemptions)) for job in present.jobs}
     simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
-    executor = ClosedMachines(state, draining_on(present, stage))
+    executor = ClosedMachines(state, draining_on(present, side))
     simulation.take_up(state, _numbered(present, coming), present.next_number, now, executor)
     empty_s = _run(simulation, until_s, time.process_time() + allowed_s)
     if empty_s < 0.0:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dally.engine.state import State
+from dally.live.config import Setup
 from dally.live.forecast.present import Present
-from dally.live.forecast.whatif.change import Stage
 from dally.model import EVICT, HELD, INFINITY, RUNNING, WAITING, Allocation, Event, Job, make_allocation
 from dally.perf.base import SpeedModel
 from dally.policies import events
+from dally.sweep.whatif.change import WhatIfSide
 
 
-def restaged(present: Present, stage: Stage) -> State:
+def restaged(present: Present, side: WhatIfSide[Setup]) -> State:
     """A state of that stage which has taken up all jobs: those that run keep their GPUs, as far as these are there.
 
     The present is used up. A policy of the same kind knows what today's has learnt; every one goes by the timers
@@ -18,11 +19,11 @@ def restaged(present: Present, stage: Stage) -> State:
     """
     now, old = present.now, present.state
     old.catch_up(now)
-    numbers = {name: number for number, name in enumerate(stage.topology.names[0])}
+    numbers = {name: number for number, name in enumerate(side.topology.names[0])}
     places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
         old.happen(Event(EVICT, job), now)
-    found = stage.setup.world(stage.topology).state()
+    found = side.config.world(side.topology).state()
     same = type(found.policy).__qualname__ == type(old.policy).__qualname__
     if same:
         found.policy.load(old.policy.save())
@@ -34,7 +35,7 @@ def restaged(present: Present, stage: Stage) -> State:
         if is_down and number is not None:
             found.cluster.fail(number)
             found.notify(events.MACHINE_FAILED, now, number)
-    for job in _in_order(old, present.jobs, stage.topology.total_gpus()):
+    for job in _in_order(old, present.jobs, side.topology.total_gpus()):
         rescale(job, old.speed, found.speed)
         _take_up(found, job, places.get(job.job_id), now, same)
     found.wakeup_s = now
@@ -56,11 +57,11 @@ def _in_order(old: State, jobs: list[Job], most: int) -> list[Job]:
     return running + [job for job in jobs if job.status == WAITING or (job.status == HELD and job.gpus <= most)]
 
 
-def draining_on(present: Present, stage: Stage) -> list[int]:
+def draining_on(present: Present, side: WhatIfSide[Setup]) -> list[int]:
     """The machines of the stage that drain now."""
     names = present.state.cluster.topology.names[0]
     drain = {names[machine] for machine in present.draining}
-    return [number for number, name in enumerate(stage.topology.names[0]) if name in drain]
+    return [number for number, name in enumerate(side.topology.names[0]) if name in drain]
 
 
 def _take_up(state: State, job: Job, place: Allocation | None, now: float, same_policy: bool) -> None:

@@ -7,22 +7,35 @@ import signal
 import tempfile
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
+from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.links import has_links
 from dally.errors import InputError
 from dally.live.as_trace import history_csv
+from dally.live.config import Setup
 from dally.live.forecast.present import load_present
-from dally.live.forecast.whatif.answer import WhatIfAnswer
-from dally.live.forecast.whatif.from_history import LookBack
-from dally.live.forecast.whatif.from_now import LookAhead, Report, past_of_store
+from dally.live.forecast.whatif.from_now import FutureQuestion, Report, past_of_store
 from dally.live.forecast.worker import end_with_the_daemon
 from dally.live.store import open_store
+from dally.metrics.row import Row
+from dally.runs.scenario import Scenario
+from dally.sweep.batch import carry_out
+from dally.sweep.run import Run
+from dally.sweep.store import Store as RunStore
+from dally.sweep.whatif.answer import WhatIfAnswer
+from dally.sweep.whatif.change import Change, WhatIfSide, changed
+from dally.sweep.whatif.history import NAMED, NO_NETWORK, HistoryQuestion, HistoryWhatIf
+from dally.sweep.workers.this_process import ThisProcess
+from dally.traces import read_history
+from dally.whole_file import write_whole
 
+SEEDS: Final = (1, 2, 3)  # of a replay
 NICE: Final = 10  # the daemon comes first
 
 
@@ -30,26 +43,57 @@ class StoppedError(Exception):
     """Somebody took the question back."""
 
 
-@dataclass
-class Task:
-    """A question, and the store to look up what was."""
+@dataclass(frozen=True)
+class Period:
+    """Jobs that ended between two moments of the engine's clock."""
 
-    asked: LookAhead | LookBack
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """A change, what it is asked of, and the store to look up what was."""
+
+    change: Change
+    before: WhatIfSide[Setup]
+    of: FutureQuestion | Period
     store: str  # its address
 
     def answer(self, folder: Path, report: Report, copies: bool) -> WhatIfAnswer:
         """What comes of it."""
-        asked, store = self.asked, open_store(self.store)
+        store = open_store(self.store)
         try:
-            if isinstance(asked, LookBack):
-                history = history_csv(store, asked.from_s, asked.to_s)
+            if isinstance(self.of, Period):
+                history = history_csv(store, self.of.from_s, self.of.to_s)
             else:
-                past = past_of_store(store, load_present(asked.content).now, asked.before.setup.usual_model)
+                past = past_of_store(store, load_present(self.of.content).now, self.before.config.usual_model)
         finally:
             store.close()
-        if isinstance(asked, LookBack):
-            return asked.answer(history, folder, report)
-        return asked.answer(past, report, copies)
+        if isinstance(self.of, Period):
+            return self._replayed(history, folder, report)
+        return self.of.answer(self.before, changed(self.change, self.before, folder), past, report, copies)
+
+    def _replayed(self, history: str, folder: Path, report: Report) -> WhatIfAnswer:
+        """From history, as `dally whatif` does; files go into the folder."""
+        write_whole(folder / "jobs.csv", history.encode())
+        write_whole(folder / "today.toml", to_toml(self.before.topology).encode())
+        world = self.before.config.world_values()
+        base = Scenario(str(folder / "jobs.csv"), str(folder / "today.toml"), **world, durations="recorded")
+        stated = has_links(self.before.topology) or base.network_settings
+        network = base.network or ("" if stated else NO_NETWORK)
+        change = replace(self.change, policy=self.change.policy or base.policy)
+        question = HistoryQuestion(base, change, SEEDS, True, network)
+        jobs = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
+
+        def carry(runs: list[Run]) -> list[Row]:
+            with RunStore(folder) as store:
+                outcome = carry_out(runs, ThisProcess(), store, lambda now: report(now.done, now.total))
+            if outcome.failures:
+                raise InputError("; ".join(outcome.failures))
+            return outcome.rows
+
+        return HistoryWhatIf(question, jobs).answer(folder, carry, NAMED)
 
 
 class Runner:
@@ -61,13 +105,13 @@ class Runner:
     def run(self, task: Task, report: Report) -> WhatIfAnswer:
         """The answer; StoppedError if `stop` was called before."""
 
-        def told(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             if self._stopped.is_set():
                 raise StoppedError
             report(done, total)
 
         with tempfile.TemporaryDirectory(prefix="dally-whatif-") as folder:
-            return task.answer(Path(folder), told, copies=False)
+            return task.answer(Path(folder), progress, copies=False)
 
     def stop(self) -> None:
         """From another thread."""
@@ -100,17 +144,17 @@ class ProcessRunner(Runner):
     def _listen(self, pipe: Connection, report: Report) -> WhatIfAnswer:
         while True:
             try:
-                kind, told = pipe.recv()
+                kind, content = pipe.recv()
             except EOFError:
                 if self._stopped.is_set():
                     raise StoppedError from None
                 raise InputError("the process that worked on it ended before it was done") from None
             if kind == "done":
-                assert isinstance(told, WhatIfAnswer)
-                return told
+                assert isinstance(content, WhatIfAnswer)
+                return content
             if kind == "failed":
-                raise InputError(told)
-            report(*told)
+                raise InputError(content)
+            report(*content)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -135,8 +179,8 @@ def _work(task: Task, folder: str, pipe: Connection, daemon: int) -> None:
     os.nice(NICE)
     end_with_the_daemon(daemon)
     try:
-        found = task.answer(Path(folder), lambda *told: pipe.send(("progress", told)), copies=True)
-        pipe.send(("done", found))
+        answer = task.answer(Path(folder), lambda *done: pipe.send(("progress", done)), copies=True)
+        pipe.send(("done", answer))
     except InputError as error:
         pipe.send(("failed", str(error)))
     except Exception as error:

@@ -5,29 +5,32 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from dally.errors import InputError
+from dally.cluster.delta import change as resized
+from dally.errors import InputError, unknown
+from dally.live.forecast.estimator import Effort
 from dally.live.forecast.outlook import BusyError, content_of
-from dally.live.forecast.whatif.answer import WhatIfAnswer
-from dally.live.forecast.whatif.change import AskedChange, Stage, changed, check_sizes, today
-from dally.live.forecast.whatif.from_history import LookBack
-from dally.live.forecast.whatif.from_now import LookAhead, Looking
-from dally.live.forecast.whatif.runner import ProcessRunner, Runner, StoppedError, Task
+from dally.live.forecast.whatif.from_now import USUAL_EFFORT, FutureQuestion
+from dally.live.forecast.whatif.runner import Period, ProcessRunner, Runner, StoppedError, Task
 from dally.model import HELD
+from dally.policies.registry import all_policies, find
+from dally.sweep.whatif.answer import WhatIfAnswer
+from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
-    from dally.live.config import Config
+    from dally.live.config import Config, Setup
     from dally.live.daemon import Daemon
     from dally.live.wall_clock import WallClock
 
 AHEAD: Final = "ahead"
 BACK: Final = "back"
 REMEMBERED: Final = 20
+MOST_TIMES: Final = 10  # as large as today may the other cluster be
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 DAY_S: Final = 86400.0
 
@@ -39,7 +42,7 @@ class WhatIf:
     """One question and how far it is."""
 
     number: str
-    change: AskedChange
+    change: Change
     over: str  # AHEAD or BACK
     asked_by: str
     asked_s: float  # seconds since 1970
@@ -53,12 +56,12 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What to look at: futures from now on, or the jobs that ended in the last days."""
+class WhatIfRequest:
+    """A change, and what it is asked of: futures from now on, or the jobs that ended in the last days."""
 
-    change: AskedChange
+    change: Change
     over: str = AHEAD
-    effort: Looking = field(default_factory=Looking)
+    effort: Effort = USUAL_EFFORT
     days: float = 7.0
 
 
@@ -79,17 +82,19 @@ class WhatIfs:
         self._runner: Runner | None = None
         self._thread: threading.Thread | None = None
 
-    def ask(self, wanted: Wanted, asked_by: str = "") -> WhatIf:
+    def ask(self, request: WhatIfRequest, asked_by: str = "") -> WhatIf:
         """Begin to work on it. InputError: it cannot be asked; BusyError: another one is being worked on."""
         with self._lock:
             busy = next((one for one in self._known.values() if one.state == RUNNING), None)
             if busy is not None:
                 raise BusyError(f"another what-if is being worked on ({busy.after}): wait for it, or cancel it")
             before = today(self._config.setup, self._topology())
-            after = changed(wanted.change, before)
-            task = Task(self._question(wanted, before, after), self._config.store_address())
+            check_allowed(request.change, before)
+            after = changed(request.change, before)
+            asked_of = self._asked_of(request, after)
+            task = Task(request.change, before, asked_of, self._config.store_address())
             found = WhatIf(
-                secrets.token_hex(6), wanted.change, wanted.over, asked_by,
+                secrets.token_hex(6), request.change, request.over, asked_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
             )  # fmt: skip
             self._known[found.number] = found
@@ -103,10 +108,10 @@ class WhatIfs:
             log.info("whatif", number=found.number, over=found.over, after=found.after, by=asked_by)
             return found
 
-    def _question(self, wanted: Wanted, before: Stage, after: Stage) -> LookAhead | LookBack:
-        if wanted.over == BACK:
+    def _asked_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:
+        if request.over == BACK:
             now = self._clock().now()
-            return LookBack(now - wanted.days * DAY_S, now + 1.0, before, after, wanted.change)
+            return Period(now - request.days * DAY_S, now + 1.0)
         with self._daemon.lock:
             scheduler = self._daemon.scheduler
             if scheduler is None:
@@ -116,7 +121,7 @@ class WhatIfs:
         if not sizes:
             raise InputError("nobody runs or waits: there is nothing to look ahead with")
         check_sizes(sizes, after)
-        return LookAhead(content, before, after, wanted.effort)
+        return FutureQuestion(content, request.effort)
 
     def find(self, number: str) -> WhatIf | None:
         """That question; None: nobody asked it, or too long ago."""
@@ -148,18 +153,35 @@ class WhatIfs:
 
     def _work(self, number: str, task: Task, runner: Runner) -> None:
         try:
-            self._tell(number, state=DONE, answer=runner.run(task, lambda *at: self._tell(number, at)))
+            answer = runner.run(task, lambda *at: self._update(number, at))
+            self._update(number, state=DONE, answer=answer)
         except StoppedError:
             pass
         except InputError as error:
-            self._tell(number, state=FAILED, why=str(error))
+            self._update(number, state=FAILED, why=str(error))
         except Exception as error:  # a bug of ours costs the answer and no more
             log.error("whatif_failed", why=repr(error))
-            self._tell(number, state=FAILED, why="an error of the server; its log says more")
+            self._update(number, state=FAILED, why="an error of the server; its log says more")
 
-    def _tell(self, number: str, at: tuple[int, ...] = (), **news: object) -> None:
+    def _update(self, number: str, at: tuple[int, ...] = (), **fields: object) -> None:
         with self._lock:
             found = self._known.get(number)
             if found is not None and found.state == RUNNING:
                 counted = {"done": at[0], "total": at[1]} if at else {}
-                self._known[number] = replace(found, **counted, **news)  # type: ignore[arg-type]
+                self._known[number] = replace(found, **counted, **fields)  # type: ignore[arg-type]
+
+
+def check_allowed(change: Change, now: WhatIfSide[Setup]) -> None:
+    """InputError for what only the command may ask: the daemon reads no code or file that it does not use yet."""
+    known, setup = all_policies()[0], now.config
+    policy = change.policy or setup.policy
+    if policy != setup.policy and policy not in known:
+        raise unknown("policy", policy, list(known))
+    for name in find(policy).files:
+        file = change.settings.get(name)
+        if file and file != setup.settings.get(name):
+            raise InputError(f"--set {name}={file}: names a file: only `dally whatif` reads those")
+    if change.cluster_delta:
+        most = MOST_TIMES * now.topology.total_gpus()
+        if resized(now.topology, change.cluster_delta).total_gpus() > most:
+            raise InputError(f"--cluster-delta {change.cluster_delta!r}: makes more than {most:,} GPUs")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dally.metrics.row import Row
 from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
-from dally.report.whatif_words import GIVEN
+from dally.report.whatif_text import GIVEN
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
-from dally.sweep.network_evidence import NetworkEvidence, network_evidence
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_run
+from dally.sweep.whatif.network_evidence import NetworkEvidence, network_evidence
 from dally.traces import History
 from dally.traces.rows import NOT_KNOWN
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dally.metrics.record_evidence import Evidence
-from dally.sweep.calibration import FEWEST, Fits
+from dally.sweep.whatif.calibration import FEWEST, Fits
 
 USE, ROUGH, DO_NOT_QUOTE, UNCHECKED = "use", "rough", "do not quote", "unchecked"
 CLOSE = 0.25  # waits of the replay are within that of the recorded ones

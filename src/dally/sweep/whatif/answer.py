@@ -1,10 +1,11 @@
-"""What came of a what-if: a sentence, figures before and after with their spread, who gains and who loses."""
+"""The answer of every what-if: a sentence, figures of both sides with their spread, who gains and who loses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from dally.metrics.row import Row
 from dally.report.time_text import brief
 
 SECONDS: Final = "s"
@@ -33,7 +34,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Affected:
+class JobChange:
     """One job: how long until it is done, in the mean, on both sides."""
 
     job_id: str
@@ -51,6 +52,15 @@ class Affected:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """What a replay of recorded jobs tells beside: all of whatif.json, and what tables are made of."""
+
+    values: dict[str, Any]
+    top_users: list[dict[str, Any]]  # as `users` in the values: those with most GPU-hours, and the others as one
+    rows: list[Row]  # of its runs
+
+
+@dataclass(frozen=True)
 class WhatIfAnswer:
     """All of it."""
 
@@ -58,8 +68,8 @@ class WhatIfAnswer:
     before: str  # what the two sides are called
     after: str
     figures: list[Figure]
-    winners: list[Affected] = field(default_factory=list)
-    losers: list[Affected] = field(default_factory=list)
+    winners: list[JobChange] = field(default_factory=list)
+    losers: list[JobChange] = field(default_factory=list)
     jobs: int = 0  # compared
     better: int = 0
     worse: int = 0
@@ -67,3 +77,4 @@ class WhatIfAnswer:
     spread: str = ""  # what `low` to `high` is
     notes: list[str] = field(default_factory=list)
     verdict: str = ""  # how far to trust a replay
+    replay: Replay | None = None  # None: it runs from now
