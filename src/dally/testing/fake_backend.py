@@ -28,9 +28,13 @@ class FakeBackend(Backend):
         self.failing = ""  # what every call answers, if anything
         self.refusing: set[str] = set()  # jobs that it will not start
         self.keeping: set[str] = set()  # jobs that it will not stop
+        self.blocking: dict[str, str] = {}  # jobs that its own rules keep from starting, and which
+        self.ending: set[str] = set()  # jobs that end at the very moment they are told to stop
         self.gone: set[str] = set()  # machines that it no longer tells of
         self.unread: tuple[str, ...] = ()  # what it cannot read
         self.starts: list[tuple[str, Placement]] = []
+        self.preempts: list[str] = []
+        self.orders_left = -1  # orders that it takes before whoever gives them dies; below 0: any number
         self.jobs: dict[str, ObservedJob] = {}
         self.left_s: dict[str, float] = {}
         self._submitted = 0
@@ -40,6 +44,7 @@ class FakeBackend(Backend):
             for name, count in zip(self._topology.names[0], self._topology.gpus[0], strict=True)
         }
         self._since_s: dict[str, float] = {}  # running: since when; stopping: from when on it is queued
+        self._promised: dict[str, Placement] = {}  # blocked jobs: where they start once nothing blocks them
 
     def topology(self) -> Topology:
         """As given."""
@@ -64,6 +69,7 @@ class FakeBackend(Backend):
     def start(self, job_id: str, placement: Placement) -> None:
         """Runs at once; refuses what is not free, as a real cluster would."""
         self._answer()
+        self._count_order()
         self._advance()
         job = self._known(job_id)
         if job.state == base.RUNNING and job.placement == placement:
@@ -74,15 +80,26 @@ class FakeBackend(Backend):
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
         if short or sum(placement.values()) != job.spec.gpus:
             raise BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
+        if job_id in self.blocking:
+            self._promised[job_id] = dict(placement)
+            self.jobs[job_id] = replace(job, state=base.BLOCKED, reason=self.blocking[job_id])
+            return
         self.starts.append((job_id, placement))
         self._since_s[job_id] = self.now_s
         self.jobs[job_id] = replace(job, state=base.RUNNING, placement=dict(placement))
 
     def preempt(self, job_id: str) -> None:
-        """Stops, and is queued `stop_s` later."""
+        """Stops, and is queued `stop_s` later; one that is blocked is called back."""
         self._answer()
+        self._count_order()
         self._advance()
+        self.preempts.append(job_id)
         job = self._known(job_id)
+        if job.state == base.BLOCKED:
+            self._become(job_id, base.QUEUED)
+        if job.state == base.RUNNING and job_id in self.ending:
+            self._become(job_id, base.FINISHED)
+            return
         if job_id in self.keeping:
             raise BackendError(f"job {job_id} stays where it is")
         if job.state == base.RUNNING:
@@ -126,14 +143,20 @@ class FakeBackend(Backend):
         """And lets it go again."""
         self._become(job_id, base.QUEUED)
 
+    def block(self, job_id: str, reason: str) -> None:
+        """Its own rules keep a job from starting that was not told to start yet."""
+        self._become(job_id, base.BLOCKED)
+        self.jobs[job_id] = replace(self.jobs[job_id], reason=reason)
+
     def requeue(self, job_id: str) -> None:
         """Somebody stops it; it is queued."""
         self._become(job_id, base.QUEUED)
 
     def put(self, job_id: str, placement: Placement) -> None:
         """Somebody starts it."""
+        self._become(job_id, base.RUNNING)
         self._since_s[job_id] = self.now_s
-        self.jobs[job_id] = replace(self.jobs[job_id], state=base.RUNNING, placement=placement)
+        self.jobs[job_id] = replace(self.jobs[job_id], placement=placement)
 
     def set_machine(self, name: str, state: str) -> None:
         """A machine goes down, drains or comes back; jobs of one that goes down are queued."""
@@ -164,6 +187,11 @@ class FakeBackend(Backend):
         held = self.held()
         return {name: at.gpus - held[name] if at.state == base.UP else 0 for name, at in self._machines.items()}
 
+    def _count_order(self) -> None:
+        if self.orders_left == 0:
+            raise KeyboardInterrupt
+        self.orders_left -= 1
+
     def _answer(self) -> None:
         if self.failing:
             raise BackendError(self.failing)
@@ -184,6 +212,15 @@ class FakeBackend(Backend):
                 self._become(job_id, base.QUEUED)
             elif job.state == base.RUNNING and self.now_s - self._since_s[job_id] >= self.left_s[job_id]:
                 self._become(job_id, base.FINISHED)
+            elif job.state == base.BLOCKED and job_id in self._promised and job_id not in self.blocking:
+                self._start_unblocked(job_id)
+
+    def _start_unblocked(self, job_id: str) -> None:
+        """As a real cluster does with a job that it was told to start, whoever has its GPUs by then."""
+        free, placement = self.free(), self._promised[job_id]
+        if all(free.get(name, 0) >= gpus for name, gpus in placement.items()):
+            self.put(job_id, placement)
 
     def _become(self, job_id: str, state: str) -> None:
-        self.jobs[job_id] = replace(self.jobs[job_id], state=state, placement={})
+        self._promised.pop(job_id, None)
+        self.jobs[job_id] = replace(self.jobs[job_id], state=state, placement={}, reason="")

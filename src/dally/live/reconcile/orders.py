@@ -72,11 +72,14 @@ def requests_due(roster: Roster, now: float, speed: float) -> list[PendingOrder]
     due: list[PendingOrder] = []
     for order in roster.orders.values():
         job = observed.get(order.job_id)
-        row = None if job is None else Case(roster, roster.jobs[order.job_id], job, now, 0.0).row(REQUESTS)
+        case = Case(roster, roster.jobs[order.job_id], job, now, 0.0)
+        case.free = free
+        row = case.row(REQUESTS)
         if row is None or (row.order == order.request and order.is_taken and now - order.sent_s < again_s):
             continue
-        if row.order == START and not _take(free, order):
-            continue
+        if row.order == START:
+            for name, gpus in (order.placement or {}).items():
+                free[name] -= gpus
         order.request, order.sent_s, order.answer = row.order, now, None
         order.attempts += row.order == START
         due.append(order)
@@ -127,16 +130,6 @@ def _free_gpus(observed: Observed, roster: Roster) -> dict[str, int]:
         for name, gpus in held.items():
             free[name] = free.get(name, 0) - gpus
     return free
-
-
-def _take(free: dict[str, int], order: PendingOrder) -> bool:
-    """Promise the GPUs to the job, if they are free: those of a job that is being stopped are not yet."""
-    parts = (order.placement or {}).items()
-    if any(free.get(name, 0) < gpus for name, gpus in parts):
-        return False
-    for name, gpus in parts:
-        free[name] -= gpus
-    return True
 
 
 def _in_words(placement: dict[str, int] | None) -> str:

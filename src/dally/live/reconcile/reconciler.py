@@ -57,6 +57,7 @@ class Case:
         self.now = now
         self.within_s = within_s  # START_WITHIN_S on the engine's clock
         self.held: Container[str] = ()  # jobs on hold, where that counts
+        self.free: Mapping[str, int] = {}  # GPUs by machine that no job has, where that counts
 
     def row(self, rows: table.Index) -> table.Row | None:
         """The first row that fits."""
@@ -137,7 +138,9 @@ GUARDS: Final[dict[str, Callable[[Case], bool]]] = {
     "is_on_hold_and_not_ours": lambda case: case.is_on_hold() and not case.seen.managed,
     "is_released_in_time": lambda case: not case.is_on_hold() and not _order(case).is_taken,
     "is_elsewhere_and_managed": lambda case: case.seen.managed and case.seen.placement != _order(case).placement,
-    "finds_gpus_free": lambda case: True,  # orders.py takes them, one job after the other
+    "finds_gpus_free": lambda case: all(
+        case.free.get(name, 0) >= gpus for name, gpus in (_order(case).placement or {}).items()
+    ),
 }
 
 
