@@ -28,8 +28,6 @@ COMPILED = [
     "perf/contention.py",
     "perf/adadual.py",
     "perf/candidates.py",
-    "perf/adadual_sharing.py",
-    "perf/closest.py",
     "perf/least.py",
     "perf/network_model.py",
     "policies/view.py",

@@ -18,9 +18,8 @@ from dally.cluster.formats.known import FORMATS, detect
 from dally.cluster.formats.node_gpus import GpuCounts, attach, read_config, read_scontrol
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.switch_tree import Hung
-from dally.cluster.formats.to_slurm import to_slurm
-from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.writers import to_slurm, to_toml
 from dally.cluster.outline import draw
 from dally.cluster.topology import Topology
 from dally.errors import InputError

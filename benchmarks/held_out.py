@@ -37,13 +37,12 @@ from dally.benchmark.tables_page import shared_folder
 from dally.cli.runs.batch import Batch, names, open_store, whole_numbers
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import compare_rows
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.report.text_table import TextCell, TextTable
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome
-from dally.sweep.compared_runs import comparison_runs
 from dally.sweep.policy_list import read_policies
-from dally.sweep.run import Run
+from dally.sweep.run import Run, comparison_runs
 from dally.sweep.workers.local import LocalWorkers
 from dally.whole_file import write_whole
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dally.benchmark.cells import DAY_S, WORKLOADS, prepare
 from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
 from dally.cluster.spec import read_topology
-from dally.sweep.compared_runs import Loads, Prepared
+from dally.sweep.run import Loads, Prepared
 from dally.traces import read_history
 from dally.traces.changes import scaled as at_load
 from dally.traces.changes import window

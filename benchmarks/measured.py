@@ -19,10 +19,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks import gloo
-from dally.cluster.network_spec import connect_topology
-from dally.cluster.spec import read_topology
+from dally.cluster.spec import connect_topology, read_topology
 from dally.errors import InputError
-from dally.perf.closest import closest_placement, placement_at
+from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.profiles import MEASURED, ModelProfile, find_profile, load_profiles, shipped
 from dally.profiling.builtin import BUILTINS

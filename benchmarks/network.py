@@ -19,7 +19,7 @@ from benchmarks.job_mixes import random_mix
 from benchmarks.nccl_fit import ACROSS, INSIDE, errors, fit, group_of, held_out
 from dally.cli.output import print_table
 from dally.cluster.presets import PRESETS
-from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.adadual import AdaDualContention
 from dally.perf.contention import Contention
 
 MIXES = 200

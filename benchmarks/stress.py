@@ -39,9 +39,8 @@ from dally.metrics.summary import mean
 from dally.report.text_table import TextCell, TextTable
 from dally.runs.folder import FolderRecord
 from dally.sweep.batch import with_folders
-from dally.sweep.compared_runs import Prepared
 from dally.sweep.policy_list import read_policies
-from dally.sweep.run import Run, make_run
+from dally.sweep.run import Prepared, Run, make_run
 from dally.sweep.workers.local import LocalWorkers
 from dally.traces import read_history
 from dally.traces.changes import window

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from dally.cluster.formats.hostlist import fold
 from dally.cluster.spec import read_topology
 from dally.job_spec import JobSpec
 from dally.metrics.simulated import Simulated
+from dally.model import FINISHED
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
-from dally.testing.as_recorded import as_recorded
 from dally.traces import History
 from dally.traces.generate import Ask, generate
 from dally.traces.generate.recipe import find_recipe
@@ -85,3 +87,19 @@ def record(lab: Lab, folder: Path) -> tuple[Simulated, str]:
     """What happened under `slurm-backfill`, and the file in which the cluster recorded it."""
     happened = truth(lab, "slurm-backfill", folder)
     return happened, write(as_recorded(happened), folder / "recorded.csv")
+
+
+def as_recorded(record: Simulated, known_models: bool = True) -> History:
+    """Finished jobs with their first place; for policies that start every job once."""
+    starts = record.events.filter(record.events["kind"] == "start").select("job_id", "machines", "machine_gpus")
+    places = {job_id: (names, counts) for job_id, names, counts in starts.iter_rows()}
+    rows = [
+        TraceRow(
+            0, job.job_id, job.submit_s, replace(job.spec, model=job.model if known_models else ""),
+            job.finish_s - job.start_s, "COMPLETED", job.start_s - job.submit_s, len(places[job.job_id][0]),
+            "+".join(map(str, places[job.job_id][1])), ",".join(fold(places[job.job_id][0])),
+        )
+        for job in record.outcomes
+        if job.status == FINISHED
+    ]  # fmt: skip
+    return History(rows, "duration_s", "csv", {}, {}, None)

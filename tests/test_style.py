@@ -11,8 +11,8 @@ LONGEST = 60  # lines of a function
 LONGEST_FILE = 500
 # Files of one name in different folders that are about the same thing, or that a command is named after.
 SAME_NAME = {
-    "__init__", "base", "benchmark", "explain", "formats", "local", "network", "policies", "queue", "report",
-    "simulate", "slots", "submit", "sweep", "slurm", "tiresias", "toml_file", "topology", "view",
+    "__init__", "base", "batch", "benchmark", "explain", "formats", "local", "network", "policies", "queue",
+    "report", "simulate", "slots", "submit", "sweep", "slurm", "tiresias", "toml_file", "topology", "view",
     "whatif",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""TOML and JSON of which nothing is known yet: parsed, or an error that says where it is broken."""
+"""TOML, JSON and switches of which nothing is known yet: parsed, or an error that says where they are broken."""
 
 from __future__ import annotations
 
@@ -73,3 +73,57 @@ def _check(path: Path, tables: dict[str, Any]) -> None:
         for key, item in rows:
             inner = f"{name}[{key}]" if isinstance(key, int) else f"{name}.{key}".lstrip(".")
             todo.append((inner if depth < 3 else name, item, depth + 1))
+
+
+def object_in(path: Path, where: str, row: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key; an empty one if it is missing."""
+    value = row.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise at(path, None, f"{where}.{key}", f"{shown(value)}: must be an object")
+    return value
+
+
+def objects_in(path: Path, row: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects of the list under a key."""
+    value = row.get(key)
+    if not isinstance(value, list):
+        raise at(path, None, key, f"{shown(value)}: must be a list")
+    for place, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise at(path, None, f"{key}[{place}]", f"{shown(item)}: must be an object")
+    return value
+
+
+def texts_in(path: Path, where: str, row: dict[str, Any], key: str) -> list[str]:
+    """The texts of the list under a key; none if it is missing."""
+    value = row.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise at(path, None, f"{where}.{key}", f"{shown(value)}: must be a list of names")
+    return value
+
+
+def text_in(path: Path, where: str, row: dict[str, Any], key: str) -> str:
+    """The text under a key."""
+    value = row.get(key)
+    if not isinstance(value, str) or not value:
+        raise at(path, None, f"{where}.{key}", "missing" if value is None else f"{shown(value)}: must be text")
+    return value
+
+
+ACCEPTED: Final = "on or off"  # in errors: the other spellings need no telling
+_SWITCH: Final = {
+    "on": True, "true": True, "yes": True, "1": True,
+    "off": False, "false": False, "no": False, "0": False,
+}  # fmt: skip
+
+
+def is_on(value: object) -> bool:
+    """Whether a switch, given as text or as what TOML calls true and false, is on; ValueError if it is none."""
+    try:
+        return _SWITCH[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError(f"{value!r}: must be {ACCEPTED}") from None

@@ -10,7 +10,7 @@ import pytest
 from dally.benchmark.cells import cells
 from dally.benchmark.tables_page import benchmark_runs, block_table, page, shared_folder
 from dally.metrics.comparison import compare_rows
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.sweep.policy_list import read_policies
 
 FIGURES = {

@@ -13,10 +13,10 @@ from dally.benchmark.lingjun_scaled import Tree, read_tree, scaled, to_toml
 from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.metrics.row import row_of
+from dally.metrics.summary import row_of
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute
-from dally.sweep.compared_runs import Prepared
+from dally.sweep.run import Prepared
 from tests.metrics.test_summary import KEYS as SUMMARY_KEYS
 
 DAY_S = 86400.0

@@ -19,7 +19,7 @@ from benchmarks.held_out_loads import (
 
 from dally.benchmark.cells import WORKLOADS
 from dally.cluster.spec import read_topology
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.traces import read_history
 from dally.traces.changes import load_of
 

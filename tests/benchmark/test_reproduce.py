@@ -22,7 +22,7 @@ from dally.benchmark.reproduction import (
 from dally.benchmark.tables_page import benchmark_runs
 from dally.metrics.comparison import Contest, compare_rows
 from dally.metrics.metric_list import JCT_MEAN
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.sweep.policy_list import read_policies
 from dally.sweep.run import make_row
 

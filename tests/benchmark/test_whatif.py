@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.whatif import ask, level_on, wrong_clusters
-from benchmarks.whatif_loads import Lab, record, write
+from benchmarks.whatif_loads import Lab, as_recorded, record, write
 
 import dally
 from dally.sweep.policy_list import Chosen
-from dally.testing.as_recorded import as_recorded
 
 LABS = (
     Lab("itp-like", 300, 0.9, "2x6x4", "slow", 2),

@@ -45,3 +45,10 @@ def dally_alone(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def trace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The file of the module's TRACE, in the folder that commands run in."""
+    (tmp_path / "t.csv").write_text(request.module.TRACE)
+    return "t.csv"

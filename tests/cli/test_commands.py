@@ -17,8 +17,7 @@ from dally import __version__, is_compiled
 from dally.cli.main import app, exit_code
 from dally.cli.runs.demo import ASK
 from dally.cli.runs.demo import POLICIES as DEMO
-from dally.cluster.preset_sources import SOURCES
-from dally.cluster.presets import PRESETS
+from dally.cluster.presets import PRESETS, SOURCES
 from dally.policies.registry import POLICIES
 from tests.cli.conftest import Run
 

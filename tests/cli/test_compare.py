@@ -14,12 +14,6 @@ from tests.cli.test_simulate import FILES
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\nc,2,4,300\nd,3,16,60\n"
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> str:
-    (tmp_path / "t.csv").write_text(TRACE)
-    return "t.csv"
-
-
 def test_leaves_a_table_and_a_folder_per_run(dally: Run, trace: str, tmp_path: Path) -> None:
     arguments = ["compare", "--trace", trace, "--cluster", "1x2x8", "--network", "slow,congested", "--seeds", "1,2"]
     arguments += ["--policies", "fifo,las:lease_s=100", "--baseline", "fifo", "--out", "o", "--jobs", "2"]

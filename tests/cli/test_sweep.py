@@ -14,12 +14,6 @@ from tests.cli.conftest import Run
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\nc,2,4,300\n"
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> str:
-    (tmp_path / "t.csv").write_text(TRACE)
-    return "t.csv"
-
-
 def test_flags_and_a_file_say_the_same(dally: Run, trace: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(
         '[base]\ntrace = "t.csv"\ncluster = "1x1x8"\n[grid]\npolicy = ["las", "dally-paper"]\n'

@@ -11,7 +11,7 @@ import pytest
 
 import dally as package
 from dally.cluster.capacity import Cluster
-from dally.cluster.network_spec import connect_topology
+from dally.cluster.spec import connect_topology
 from dally.cluster.topology import grid
 from dally.perf.profiles import find_profile
 from tests.cli.conftest import Run

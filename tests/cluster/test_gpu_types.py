@@ -12,9 +12,8 @@ from dally.cluster.delta import change, without_links
 from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.node_gpus import gres_type
-from dally.cluster.formats.to_slurm import to_slurm
-from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.writers import to_slurm, to_toml
 from dally.cluster.outline import draw
 from dally.cluster.topology import Topology
 from dally.live.backends.slurm.nodes_json import machines_of

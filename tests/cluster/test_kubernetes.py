@@ -11,7 +11,7 @@ import pytest
 from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.label_presets import PRESETS
-from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.writers import to_toml
 from dally.cluster.outline import draw
 from dally.errors import InputError
 from dally.runs.execute import execute

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.hostlist import expand_list, fold
 from dally.cluster.formats.slurm_conf import read_slurm
-from dally.cluster.formats.to_slurm import to_slurm
-from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.writers import to_slurm, to_toml
 from dally.cluster.topology import Link, Machine, Topology, default_tiers
 from tests.examples import many
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dally import Cluster, Profile
 from dally.cluster.links import Network
-from dally.cluster.network_spec import read_shares
+from dally.cluster.spec import read_shares
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.engine.snapshot import resume, save

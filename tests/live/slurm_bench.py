@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
-
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, Observed, Placement
+from dally.live.backends.base import Observed, Placement
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.config import Setup
-from dally.live.scheduler import Scheduler
-from dally.live.store import open_store
-from dally.live.store.schema import EVENTS
-from dally.live.wall_clock import WallClock
+from tests.live.bench import LiveBench
 from tests.live.slurm_cluster import SlurmCluster
 
 # A job that counts tenths of a second, writes down how far it is when told to stop, and goes on from there. It does
@@ -64,23 +58,14 @@ def gpus_of(row: dict[str, Any]) -> set[tuple[str, int]]:
     return found
 
 
-class SlurmBench:
+class SlurmBench(LiveBench):
     """A scheduler whose clock runs `speed` times as fast, on a cluster with nothing on it."""
 
     def __init__(self, slurm: SlurmCluster, folder: Path, setup: Setup, speed: float = 1.0) -> None:
-        self.slurm, self.folder, self.setup, self.speed = slurm, folder, setup, speed
+        self.slurm = slurm
         self.backend = WatchedSlurm(str(slurm.conf))
-        self.store = open_store(f"sqlite:///{folder}/dally.db")
-        self.clock = WallClock(time.time(), speed)
-        self.topology = self.backend.topology()
-        self.submitted: list[str] = []
-        self.problems: list[str] = []
         self.looks_s: list[float] = []  # moments at which it was decided
-        self.begin()
-
-    def begin(self) -> None:
-        """A scheduler that knows what the store knows."""
-        self.scheduler = Scheduler(self.backend, self.topology, self.setup, self.store, self.clock)
+        super().__init__(self.backend, folder, setup, speed)
 
     def submit(self, gpus: int, seconds: float, *words: str, model: str = "resnet50") -> str:
         """A job of so many seconds of the wall clock, as it comes from its user: held, with our note."""
@@ -93,30 +78,13 @@ class SlurmBench:
         self.submitted.append(job_id)
         return job_id
 
-    def cycle(self) -> None:
-        """One cycle; a Slurm that does not answer costs it."""
-        try:
-            result = self.scheduler.run_cycle()
-            self.looks_s.append(result.now)
-            self.problems += result.problems
-        except BackendError as error:
-            self.problems.append(str(error))
+    def decide(self) -> None:
+        result = self.scheduler.run_cycle()
+        self.looks_s.append(result.now)
+        self.problems += result.problems
 
-    def go_on(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Cycle after cycle until then."""
-        until_s = time.monotonic() + seconds
-        while not done():
-            assert time.monotonic() < until_s, (self.states(), self.problems[-5:])
-            self.cycle()
-            time.sleep(0.15)
-
-    def states(self) -> dict[str, str]:
-        """As the scheduler last saw them."""
-        return {job.job_id: job.state for job in self.scheduler.roster.snapshot.jobs}
-
-    def runs(self, job_id: str) -> bool:
-        """It runs, as far as the scheduler knows."""
-        return self.states().get(job_id) == base.RUNNING
+    def pause(self) -> None:
+        time.sleep(0.15)
 
     def ended(self) -> bool:
         """Every job has come to its own end, and the books are empty."""
@@ -131,8 +99,3 @@ class SlurmBench:
         """The nodes of each of its runs, by its own account."""
         lines = [line.split() for line in self.marks(job_id).splitlines() if line.startswith("begin")]
         return [set(expand_list(words[2])) for words in lines]
-
-    def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """What the store knows of these kinds, in order."""
-        rows = self.store.rows(select(EVENTS).order_by(EVENTS.c.id))
-        return [row for row in rows if row["kind"] in kinds]

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dally.live.config import Setup
-from dally.policies.registry import build
-from dally.testing import record_of
-from dally.testing.strategies import Case
 from tests.live.kube_bench import KubeBench
 from tests.live.kube_cluster import KubeCluster, until
 
@@ -59,19 +56,7 @@ def test_simulated_and_live(kube: KubeCluster, tmp_path: Path) -> None:
     until(lambda: len(kube.pods()) == sum(gpus for gpus, _ in jobs) // 8)
     time.sleep(0.2)  # the watch tells of the last of them
     bench.go_on(lambda: bench.runs(bench.submitted[-1]))
-    live = [
-        (bench.submitted.index(row["job_id"]), set(row["placement"]), row["tier"]) for row in bench.events("start")
-    ]
-    case = Case(
-        [((f"rack{number // 4}",), 8) for number in range(16)],
-        [(0.0, gpus, seconds * SPEED) for gpus, seconds in jobs],
-    )
-    simulated = case.run(build("fifo-backfill"))
-    starts = [row for row in record_of(simulated).events if row.kind == "start"]
-    tiers = bench.topology.tiers
-    expected = [
-        (row.job, {kube.nodes[at] for at, _ in row.parts}, tiers[simulated.jobs[row.job].tier]) for row in starts
-    ]
-    assert live == expected
-    assert len({tier for _, _, tier in live}) == 2
+    expected, _ = bench.simulated_starts(jobs, kube.nodes)
+    assert bench.starts() == expected
+    assert len({tier for _, _, tier in expected}) == 2
     bench.close()

@@ -20,9 +20,6 @@ from dally.live.config import Setup
 from dally.live.overrides import HOLD, Override
 from dally.live.store.log_rows import act_row
 from dally.live.store.schema import JOBS
-from dally.policies.registry import build
-from dally.testing import record_of
-from dally.testing.strategies import Case
 from tests.live.slurm_bench import SlurmBench
 from tests.live.slurm_cluster import SlurmCluster
 
@@ -137,24 +134,10 @@ def test_simulated_and_live(slurm: SlurmCluster, tmp_path: Path) -> None:
     for gpus, seconds in jobs:
         bench.submit(gpus, seconds)
     bench.go_on(lambda: bench.runs(bench.submitted[-1]))
-    live = [
-        (bench.submitted.index(row["job_id"]), set(row["placement"]), row["tier"]) for row in bench.events("start")
-    ]
-    case = Case(
-        [((f"rack{number // 4}",), 8) for number in range(16)],
-        [(0.0, gpus, seconds * SPEED) for gpus, seconds in jobs],
-    )
-    simulated = case.run(build("fifo-backfill"))
-    starts = [row for row in record_of(simulated).events if row.kind == "start"]
-    names, tiers = slurm.nodes, bench.topology.tiers
-    expected = [
-        (row.job, {names[at] for at, _ in row.parts}, tiers[simulated.jobs[row.job].tier]) for row in starts
-    ]
-    assert live == expected
-    assert {tier for _, _, tier in live} == {"rack", "network"}
-    late_s = [
-        row["time_s"] / SPEED - one.time_s / SPEED for row, one in zip(bench.events("start"), starts, strict=True)
-    ]
+    expected, times_s = bench.simulated_starts(jobs, slurm.nodes)
+    assert bench.starts() == expected
+    assert {tier for _, _, tier in expected} == {"rack", "network"}
+    late_s = [(row["time_s"] - time_s) / SPEED for row, time_s in zip(bench.events("start"), times_s, strict=True)]
     print("seconds later than simulated:", [round(seconds, 1) for seconds in late_s])
     assert max(late_s) < 15.0
 

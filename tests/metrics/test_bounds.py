@@ -13,7 +13,7 @@ from dally.metrics.bounds.jct import JctBounds
 from dally.metrics.bounds.offered import Workload, workload_of
 from dally.metrics.bounds.one_machine import srpt_total_s
 from dally.model import Job
-from dally.testing.optimal import Ask, best_schedule
+from tests.optimal import Ask, best_schedule
 
 GPUS = 4
 Row = tuple[float, int, float]  # submit_s, GPUs, duration_s

@@ -14,8 +14,8 @@ from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.makespan import least_makespan_s
 from dally.metrics.bounds.market import Market, Ruling
 from dally.metrics.bounds.offered import Workload
-from dally.testing.optimal import Ask
 from tests.metrics.test_bounds import GPUS, ROWS, TINY, Row, floats, optimal_total_s, workload
+from tests.optimal import Ask
 
 PRICES = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 2.0]), min_size=1, max_size=12)
 

@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from dally.metrics.importance import NOISE, TOGETHER, importances
-from dally.metrics.row import Row
-from dally.metrics.sweeping import settings_of
+from dally.metrics.summary import Row
+from dally.metrics.sweeping import NOISE, TOGETHER, importances, settings_of
 
 
 def grid(a: float, b: float, both: float, seeds: float) -> list[Row]:

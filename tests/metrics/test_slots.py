@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from dally.metrics.simulated import Simulated
-from dally.metrics.slot_samples import fragmentation_mean, slots_frame
+from dally.metrics.tables import fragmentation_mean, slots_frame
 from dally.policies.registry import build
 from dally.testing.strategies import Case, cases
 

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dally.perf.adadual import (
-    BYTE_S,
-    LATENCY_S,
-    PENALTY_S,
-    THRESHOLD,
-    admits,
-    admits_to,
-    ends,
-    ends_if_waiting,
-)
+from dally.perf.adadual import BYTE_S, PENALTY_S
+from tests.perf.reference_adadual import LATENCY_S, THRESHOLD, admits, admits_to, ends, ends_if_waiting
 
 sizes = st.floats(1.0, 1e11)
 MB = 1e6

@@ -13,13 +13,12 @@ from dally.cluster.links import connect
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid
 from dally.errors import InputError
-from dally.perf.adadual import BYTE_S, PENALTY_S, THRESHOLD
-from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.adadual import BYTE_S, PENALTY_S, AdaDualContention
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
 from dally.perf.iteration import Demand
 from dally.perf.network_model import contention_of
-from tests.perf.reference_adadual import PAIR, adadual_iteration_s
+from tests.perf.reference_adadual import PAIR, THRESHOLD, adadual_iteration_s
 
 
 def on_one_link(transfer_s: float, compute_s: float) -> Demand:

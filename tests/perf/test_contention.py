@@ -16,7 +16,7 @@ from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network, connect
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid
-from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.adadual import AdaDualContention
 from dally.perf.ask import placed
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown

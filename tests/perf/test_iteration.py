@@ -11,7 +11,7 @@ from dally import Cluster, Profile, collective_time, iteration_times
 from dally.cluster.links import Network
 from dally.errors import InputError
 from dally.perf.ask import placed
-from dally.perf.closest import closest_placement
+from dally.perf.gang import closest_placement
 from dally.perf.iteration import Demand, demand_of
 
 

@@ -14,8 +14,7 @@ from dally.cluster.links import Links, Network, connect
 from dally.cluster.presets import PRESETS
 from dally.cluster.topology import Machine, Topology, default_tiers, grid
 from dally.model import Job, Profile
-from dally.perf.closest import closest_placement
-from dally.perf.gang import gang_on
+from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import demand_of
 from dally.perf.least import Least
 from dally.perf.network_model import NetworkModel

@@ -6,7 +6,7 @@ from statistics import mean, median
 
 from benchmarks.snapshots import Error, generated
 
-from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.adadual import AdaDualContention
 
 
 def errors_of(network: str, count: int) -> list[Error]:

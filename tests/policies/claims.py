@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from dally.cluster.capacity import Cluster
-from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.spec import connect_topology, quiet
 from dally.cluster.topology import grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation

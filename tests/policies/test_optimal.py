@@ -11,9 +11,9 @@ from dally.model import Costs
 from dally.policies.base import Policy
 from dally.policies.registry import POLICIES, build
 from dally.testing.invariants import check_record
-from dally.testing.optimal import Ask, OptimalTiny, best_schedule
 from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case
+from tests.optimal import Ask, OptimalTiny, best_schedule
 
 INSTANCES = 500 if is_compiled() else 100  # the same ones; plain Python takes minutes for all of them
 GPUS = 4

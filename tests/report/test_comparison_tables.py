@@ -10,8 +10,8 @@ import pytest
 
 from dally.metrics.comparison import compare_rows
 from dally.metrics.metric_list import COMM, JCT_MEAN, PREEMPTIONS
-from dally.metrics.row import Row
 from dally.metrics.spread import spread
+from dally.metrics.summary import Row
 from dally.report.comparison_tables import (
     absolute,
     notes,

@@ -9,8 +9,8 @@ import pytest
 import dally
 from dally.errors import InputError
 from dally.metrics.comparison import compare_rows
-from dally.metrics.row import row_of
 from dally.metrics.simulated import Simulated
+from dally.metrics.summary import row_of
 from dally.report.comparison_tables import to_markdown, to_values
 from dally.report.explanation.history import Stories
 from dally.report.html.run_page import run_page

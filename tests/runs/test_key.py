@@ -14,7 +14,7 @@ from dally.runs.key import ABOVE, digest_below, keyed
 from dally.runs.scenario import Scenario
 
 HOME = Path(dally.__file__).parent
-ENTRIES = ("dally.runs.execute", "dally.metrics.row")
+ENTRIES = ("dally.runs.execute", "dally.metrics.summary")
 
 
 @pytest.fixture

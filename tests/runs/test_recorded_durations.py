@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.whatif_loads import as_recorded
 
 from dally.errors import InputError
 from dally.runs.assemble import assemble, tier_slowdowns
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
-from dally.testing.as_recorded import as_recorded
 from dally.traces.writing import text_of
 
 HEADER = "job_id,submit_s,gpus,duration_s,wait_s,model,nodes\n"

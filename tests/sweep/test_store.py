@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import carry_out, with_folders
 from dally.sweep.run import Run

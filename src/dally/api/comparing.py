@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Unpack
 
 from dally.api.comparison_result import ComparisonResult
 from dally.api.inputs import ClusterLike, ScenarioFields, cluster_text, fields_of, several, trace_file
-from dally.api.kept import Kept
-from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known, spelled_out
+from dally.api.result_folder import ResultFolder, rows_of_runs, workers_for
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import compare_rows
 from dally.report.comparison_folder import write_comparison
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
-from dally.sweep.compared_runs import Loads, Prepared, comparison_runs
-from dally.sweep.replications import REPLICATIONS, replicated
+from dally.sweep.run import REPLICATIONS, Loads, Prepared, comparison_runs, replicated
 from dally.traces.frame_trace import is_frame
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def compare(
     worker are processes (0: one per core), but for policies that are classes or objects of yours: those run here.
     With `out` finished runs are kept in that folder, and the same call goes on from there.
     """
-    kept = Kept(out)
+    results = ResultFolder(out)
     stated = fields_of(fields)
     on = several("network", networks, stated, "")
     under = several("seed", seeds, stated, 1)
@@ -59,16 +57,16 @@ def compare(
         labels = [one.label() for one in choice.policies]
         if baseline and baseline not in labels:
             raise unknown("baseline", baseline, labels)
-        base = Scenario("", cluster_text(kept, cluster), "", **stated)
+        base = Scenario("", cluster_text(results, cluster), "", **stated)
         named = _named(traces)
-        runs = comparison_runs(_loads(kept, named, base, under, False), on, choice.policies, base)
-        frames = _loads(kept, named, base, under, True)
+        runs = comparison_runs(_loads(results, named, base, under, False), on, choice.policies, base)
+        frames = _loads(results, named, base, under, True)
         runs += comparison_runs(frames, on, choice.policies, replace(base, trace_format="csv"))
-        runs = replicated(with_folders(runs, kept.folder / "runs"), replications, "replications")
-        rows = rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
+        runs = replicated(with_folders(runs, results.folder / "runs"), replications, "replications")
+        rows = rows_of_runs(runs, results.folder, workers_for(workers, choice.everywhere), progress)
     against = baseline or labels[0]
-    write_comparison(kept.folder, compare_rows(rows, against), against)
-    return ComparisonResult(rows, against, kept)
+    write_comparison(results.folder, compare_rows(rows, against), against)
+    return ComparisonResult(rows, against, results)
 
 
 def _named(traces: TraceLike | Sequence[TraceLike] | Mapping[str, TraceLike]) -> dict[str, TraceLike]:
@@ -88,11 +86,13 @@ def _named(traces: TraceLike | Sequence[TraceLike] | Mapping[str, TraceLike]) ->
     return named
 
 
-def _loads(kept: Kept, named: Mapping[str, TraceLike], base: Scenario, seeds: Sequence[int], frames: bool) -> Loads:
+def _loads(
+    results: ResultFolder, named: Mapping[str, TraceLike], base: Scenario, seeds: Sequence[int], frames: bool
+) -> Loads:
     """The workloads that are frames, or those that are files."""
     found: Loads = {}
     for place, (name, trace) in enumerate(named.items()):
         if is_frame(trace) == frames:
-            path = trace_file(kept, trace, f"trace-{place}" if place else "trace", base.strict)
+            path = trace_file(results, trace, f"trace-{place}" if place else "trace", base.strict)
             found[name] = dict.fromkeys(seeds, Prepared(Path(path), base.cluster))
     return found

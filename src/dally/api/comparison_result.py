@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dally.api.kept import Kept
+from dally.api.result_folder import ResultFolder
 from dally.api.run_result import RunResult, written
 from dally.errors import InputError
 from dally.metrics.comparison import Contest, Entry, compare_rows, favourite
 from dally.metrics.metric_list import BRIEF, JCT_MEAN, REPEATED
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.report.comparison_tables import absolute, notes, relative, to_csv
 from dally.report.text_table import TextTable
 from dally.runs.folder import FolderRecord
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class ComparisonResult:
     """Policies side by side: `table` has the means, `figures` all there is to say of them, `rows` every run."""
 
-    def __init__(self, rows: Sequence[Row], baseline: str, kept: Kept) -> None:
+    def __init__(self, rows: Sequence[Row], baseline: str, results: ResultFolder) -> None:
         self.baseline = baseline
         self._contests = compare_rows(rows, baseline)
         self._rows = list(rows)
-        self._kept = kept
+        self._results = results
 
     @property
     def contests(self) -> list[Contest]:
@@ -61,7 +61,7 @@ class ComparisonResult:
         wanted = {"policy": policy, **labels}
         for row in self._rows:
             if row.get("folder") and all(row.get(name) == value for name, value in wanted.items()):
-                return RunResult(FolderRecord(self._kept.folder / row["folder"]), self._kept)
+                return RunResult(FolderRecord(self._results.folder / row["folder"]), self._results)
         shown = ", ".join(f"{name} {value}" for name, value in wanted.items())
         known = ", ".join(dict.fromkeys(str(row["policy"]) for row in self._rows))
         raise InputError(f"{shown}: no such run; the policies are {known}")
@@ -70,14 +70,14 @@ class ComparisonResult:
         """The text of report.html about the comparison; with a path it is also written there."""
         from dally.report.html.comparison_page import comparison_page
 
-        return written(comparison_page(self._kept.folder, self._rows, self.baseline).to_html(), path)
+        return written(comparison_page(self._results.folder, self._rows, self.baseline).to_html(), path)
 
     def draw(self, folder: str | Path, look: Look | None = None) -> list[Path]:
         """Every chart of the report as files for papers, in a folder; the look says formats, size and font."""
         from dally.report.figures import write_figures
         from dally.report.html.comparison_page import comparison_page
 
-        page = comparison_page(self._kept.folder, self._rows, self.baseline)
+        page = comparison_page(self._results.folder, self._rows, self.baseline)
         return write_figures(page.charts, Path(folder), look)
 
     def __str__(self) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from dally.api.kept import Kept
-from dally.cluster.formats.to_toml import to_toml
+from dally.api.result_folder import ResultFolder
+from dally.cluster.formats.writers import to_toml
 from dally.cluster.topology import Topology
 from dally.errors import InputError, unknown
 from dally.runs.scenario import Scenario
@@ -53,15 +53,15 @@ class ScenarioFields(TypedDict, total=False):
 
 
 def scenario_of(
-    kept: Kept, trace: TraceLike, cluster: ClusterLike, policy: Chosen, given: Mapping[str, Any]
+    results: ResultFolder, trace: TraceLike, cluster: ClusterLike, policy: Chosen, given: Mapping[str, Any]
 ) -> Scenario:
     """The scenario; a frame and a topology become files that are kept with the result."""
     fields = fields_of(given)
     if is_frame(trace):
         fields["trace_format"] = "csv"
     return Scenario(
-        trace=trace_file(kept, trace, strict=fields.get("strict", False)),
-        cluster=cluster_text(kept, cluster),
+        trace=trace_file(results, trace, strict=fields.get("strict", False)),
+        cluster=cluster_text(results, cluster),
         policy=policy.name,
         settings=policy.settings,
         **fields,
@@ -99,19 +99,19 @@ def settings_of(name: str, given: Mapping[str, object] | None) -> dict[str, str]
     return {str(key): convert(f"{name} {key}", value) for key, value in (given or {}).items()}
 
 
-def trace_file(kept: Kept, trace: TraceLike, name: str = "trace", strict: bool = False) -> str:
+def trace_file(results: ResultFolder, trace: TraceLike, name: str = "trace", strict: bool = False) -> str:
     """The path of the trace; that of a frame is a new file of that name."""
     if is_frame(trace):
-        return kept.file(f"{name}.csv", frame_csv(trace, strict))
+        return results.file(f"{name}.csv", frame_csv(trace, strict))
     if isinstance(trace, (str, PathLike)):
         return fspath(trace)
     raise InputError(f"trace: {type(trace).__name__}: must be a path or a DataFrame of polars or pandas")
 
 
-def cluster_text(kept: Kept, cluster: ClusterLike, name: str = "topology.toml") -> str:
+def cluster_text(results: ResultFolder, cluster: ClusterLike, name: str = "topology.toml") -> str:
     """The cluster as `--cluster` takes it; a topology becomes a file of that name."""
     if isinstance(cluster, Topology):
-        return kept.file(name, to_toml(cluster))  # whatif writes a cluster.toml beside it
+        return results.file(name, to_toml(cluster))  # whatif writes a cluster.toml beside it
     if isinstance(cluster, (str, PathLike)):
         return fspath(cluster)
     raise InputError(f"cluster: {type(cluster).__name__}: must be a path, a text such as 4x16x8, or a Topology")

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dally.api.kept import Kept
+from dally.api.result_folder import ResultFolder
 from dally.api.story import Story
 from dally.metrics.record import Inputs, Record
 from dally.report.run_summary import summary_table
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class RunResult:
     """One run: its summary, its tables as polars frames, and the story of every job."""
 
-    def __init__(self, record: Record, kept: Kept | None = None) -> None:
+    def __init__(self, record: Record, results: ResultFolder | None = None) -> None:
         self._record = record
-        self._kept = kept  # files that the run was made from last as long as this
+        self._results = results  # files that the run was made from last as long as this
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dally.api.inputs import ClusterLike, ScenarioFields, scenario_of, settings_of
-from dally.api.kept import Kept
 from dally.api.policies import PolicyLike, known
+from dally.api.result_folder import ResultFolder
 from dally.api.run_result import RunResult
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
@@ -37,11 +37,11 @@ def simulate(
     `settings` are the policy's. With `out` the run is also left in that folder. With `snapshot` it is saved in that
     file when the clock passes `snapshot_at` seconds. `fields` are those of a scenario, see below.
     """
-    kept = Kept(out)
+    results = ResultFolder(out)
     with known([(policy, settings_of("settings", settings))]) as choice, bar_of_run(progress) as show:
-        scenario = scenario_of(kept, trace, cluster, choice.policies[0], fields)
+        scenario = scenario_of(results, trace, cluster, choice.policies[0], fields)
         stop = Keep(Path(snapshot), snapshot_at) if snapshot else None
-        return RunResult(execute(scenario, show, kept.out, stop), kept)
+        return RunResult(execute(scenario, show, results.out, stop), results)
 
 
 def go_on(
@@ -54,7 +54,7 @@ def go_on(
     progress: bool = False,
 ) -> RunResult:
     """The run that was saved in that file, gone on with: under its own policy, or under another from there on."""
-    kept = Kept(out)
+    results = ResultFolder(out)
     saved = saved_scenario(Path(snapshot))
     if until_s is not None:
         saved = replace(saved, until_s=until_s)
@@ -62,7 +62,7 @@ def go_on(
     with known(chosen) as choice, bar_of_run(progress) as show:
         for other in choice.policies:
             saved = replace(saved, policy=other.name, settings=other.settings)
-        return RunResult(execute(saved, show, kept.out), kept)
+        return RunResult(execute(saved, show, results.out), results)
 
 
 def read_run(folder: str | Path) -> RunResult:

@@ -17,12 +17,11 @@ from dally.api.inputs import (
     settings_of,
     several,
 )
-from dally.api.kept import Kept
-from dally.api.many_runs import rows_of_runs, workers_for
 from dally.api.policies import PolicyLike, known
+from dally.api.result_folder import ResultFolder, rows_of_runs, workers_for
 from dally.api.what_if_result import WhatIfResult
 from dally.errors import InputError
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.policies.registry import USUAL_POLICY
 from dally.sweep.run import Run
 from dally.sweep.whatif.calibration import USUAL
@@ -64,7 +63,7 @@ def whatif(
     `research.guarantee=+64`. `policy` is dally, or for other queues the one in use.
     Tables name `top` users and jobs.
     """
-    kept = Kept(out)
+    results = ResultFolder(out)
     network = fields.pop("network", None) or ""
     fields["durations"] = fields.get("durations") or "recorded"
     under = several(
@@ -72,7 +71,7 @@ def whatif(
     )
     if current_settings and current is None:
         raise InputError("current_settings: say of which policy with `current`")
-    larger = cluster_text(kept, new_cluster, "new-topology.toml") if new_cluster else ""
+    larger = cluster_text(results, new_cluster, "new-topology.toml") if new_cluster else ""
     links = settings_of("new_network_settings", new_network_settings)
     usual = current if settings and current is not None else USUAL_POLICY
     both = [
@@ -81,7 +80,7 @@ def whatif(
     ]
     with known(both) as choice:
         now, then = choice.policies
-        base = scenario_of(kept, trace, cluster, now, fields)
+        base = scenario_of(results, trace, cluster, now, fields)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
         change = Change(
             "" if policy == "" else then.name, then.settings, larger, cluster_delta.strip(), new_network, links,
@@ -90,10 +89,10 @@ def whatif(
         question = HistoryQuestion(base, change, under, current is not None, network, calibrate)
 
         def carry(runs: list[Run]) -> list[Row]:
-            return rows_of_runs(runs, kept.folder, workers_for(workers, choice.everywhere), progress)
+            return rows_of_runs(runs, results.folder, workers_for(workers, choice.everywhere), progress)
 
-        replay = HistoryWhatIf(question, history).answer(kept.folder, carry, top).replay
+        replay = HistoryWhatIf(question, history).answer(results.folder, carry, top).replay
     assert replay is not None
-    if kept.out is not None:
-        kept.file("whatif.json", json.dumps(replay.values, indent=2) + "\n")
-    return WhatIfResult(replay, top, ComparisonResult(replay.rows, replay.values["current"], kept), kept)
+    if results.out is not None:
+        results.file("whatif.json", json.dumps(replay.values, indent=2) + "\n")
+    return WhatIfResult(replay, top, ComparisonResult(replay.rows, replay.values["current"], results), results)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dally.api.comparison_result import ComparisonResult
-from dally.api.kept import Kept
+from dally.api.result_folder import ResultFolder
 from dally.api.run_result import written
 from dally.report.text_table import TextTable
 from dally.report.whatif_text import whatif_parts
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class WhatIfResult:
     """Two sides of the same jobs: `users`, `sizes`, `losing_jobs`… as polars frames; all of it in `summary`."""
 
-    def __init__(self, replay: Replay, top: int, comparison: ComparisonResult, kept: Kept) -> None:
+    def __init__(self, replay: Replay, top: int, comparison: ComparisonResult, results: ResultFolder) -> None:
         self._replay = replay
-        self._kept = kept
+        self._results = results
         self._comparison = comparison
         self._top = top
 
@@ -88,7 +88,7 @@ class WhatIfResult:
         """The text of report.html: verdict, who gains, who loses; with a path it is also written there."""
         from dally.report.html.whatif_page import whatif_page
 
-        page = whatif_page(self._kept.folder, self.summary, self.comparison.rows.to_dicts())
+        page = whatif_page(self._results.folder, self.summary, self.comparison.rows.to_dicts())
         return written(page.to_html(), path)
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
 from dally.errors import InputError, unknown
 from dally.runs.scenario import Scenario
-from dally.sweep.compared_runs import Loads, Prepared
+from dally.sweep.run import Loads, Prepared
 from dally.traces import read_history
 from dally.traces.rows import TraceRow
 

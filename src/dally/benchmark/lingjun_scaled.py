@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from pathlib import Path
 
-from dally.cluster.formats.lingjun_hosts import GPUS, TIERS, read_hosts
+from dally.cluster.formats.host_tables import LINGJUN_GPUS, TIERS, read_hosts
 from dally.errors import InputError
 
 Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf
@@ -69,5 +69,11 @@ def to_toml(tree: Tree) -> str:
         lines += ["oversubscription = 1.0", ""] if tier == "psw" else [""]
     for psw, leaves in tree.items():
         for leaf, hosts in leaves.items():
-            lines += ["[[machines]]", f'path = "{psw}/{psw}-{leaf}"', f"count = {hosts}", f"gpus = {GPUS}", ""]
+            lines += [
+                "[[machines]]",
+                f'path = "{psw}/{psw}-{leaf}"',
+                f"count = {hosts}",
+                f"gpus = {LINGJUN_GPUS}",
+                "",
+            ]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ import typer
 
 from dally.cli.commands import examples
 from dally.cli.runs.scenario_options import option
-from dally.cluster.network_spec import read_settings
+from dally.cluster.spec import read_settings
 from dally.runs.world import merge, setting_values
 
 

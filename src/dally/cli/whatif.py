@@ -13,9 +13,9 @@ from dally.cli.output import print_parts
 from dally.cli.runs.batch import JOBS, PROGRESS, Batch, end, open_store, workers_of
 from dally.cli.runs.scenario_options import ScenarioOptions, option, require, takes_scenario, with_values
 from dally.cli.trace.trace_options import TraceOptions
-from dally.cluster.network_spec import read_settings
+from dally.cluster.spec import read_settings
 from dally.errors import InputError
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.report.whatif_text import whatif_parts
 from dally.runs.scenario import Scenario
 from dally.sweep.run import Run

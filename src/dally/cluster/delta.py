@@ -1,4 +1,4 @@
-"""A cluster with domains added or taken away: `+2 racks`, `-1 machine`."""
+"""A topology changed: domains added or taken away (`+2 racks`, `-1 machine`), or GPUs of some machines alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
+from dally.cluster.partitions import Partition
 from dally.cluster.spec import MOST_GPUS
 from dally.cluster.topology import Link, Machine, Topology
 from dally.errors import InputError
@@ -175,3 +176,16 @@ class _Names:
                 self._last[before] = number
                 self.taken.add(found)
                 return found
+
+
+def pool_topology(topology: Topology, types: set[str], partition: Partition | None = None) -> Topology:
+    """The same tree with the same machines, of which those of other types or outside the partition have no GPUs.
+
+    So machines and domains have the same numbers in every pool, and what is placed in one is placed in the cluster.
+    """
+    machines: list[Machine] = []
+    rows = zip(machine_paths(topology), topology.gpus[0], topology.gpu_types, strict=True)
+    for number, (path, gpus, kind) in enumerate(rows):
+        inside = kind in types and (partition is None or number in partition.machines)
+        machines.append(Machine(path[:-1], path[-1], int(gpus) if inside else 0, kind))
+    return Topology(topology.tiers, machines)

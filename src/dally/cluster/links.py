@@ -13,8 +13,8 @@ from mypy_extensions import i64
 
 from dally.cluster.topology import Link, Machine, Topology
 from dally.errors import InputError
+from dally.parsed_text import ACCEPTED, is_on
 from dally.pickles import picklable
-from dally.switch import ACCEPTED, is_on
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
 ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")

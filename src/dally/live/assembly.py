@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.writers import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.extras import need

@@ -19,9 +19,8 @@ from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.store.share_rows import TABLES
 from dally.live.wall_clock import WallClock
-from dally.metrics.queue_tables import of_queues
 from dally.metrics.record import OF_QUEUES, Record
-from dally.metrics.tables import COLUMNS, JOB_COLUMNS
+from dally.metrics.tables import COLUMNS, JOB_COLUMNS, of_queues
 from dally.quotas.known_formats import read_quotas
 from dally.runs.scenario import Scenario
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from dally.errors import unknown
 from dally.metrics.metric_list import JCT_MEAN, LOST_TO_NETWORK, METRICS, SPAN, Metric
-from dally.metrics.row import Row
 from dally.metrics.spread import Spread, paired_ratios, spread
+from dally.metrics.summary import Row
 
 Groups = dict[str, list[Row]]  # the runs of each entry, by its label
 NOISE = 0.03  # share below which differences say nothing where no replications measure it

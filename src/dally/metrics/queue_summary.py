@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dally.metrics.queue_books import Book, queue_books, queue_of
 from dally.metrics.summary import mean, quantile
-from dally.metrics.type_use import type_use
+from dally.metrics.usage import Book, queue_books, queue_of, type_use
 from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
 
 if TYPE_CHECKING:

@@ -9,10 +9,16 @@ from dally.cluster.slots import gang_sizes
 from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.engine.simulate import Simulation
-from dally.metrics.queue_tables import reclaims_frame, shares_frame, stalls_frame
 from dally.metrics.record import Inputs, Record
-from dally.metrics.slot_samples import slots_frame
-from dally.metrics.tables import decisions_frame, events_frame, jobs_frame
+from dally.metrics.tables import (
+    decisions_frame,
+    events_frame,
+    jobs_frame,
+    reclaims_frame,
+    shares_frame,
+    slots_frame,
+    stalls_frame,
+)
 from dally.model import Job
 from dally.perf.base import SpeedModel
 from dally.policies.sharing.sharing_policy import SharingPolicy

@@ -1,12 +1,14 @@
-"""What varying a parameter does to a figure."""
+"""What varying parameters does to a figure: its means by value, and how much each parameter matters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import mean
+from collections.abc import Hashable, Iterable, Sequence
+from math import prod
+from statistics import fmean, mean
 from typing import Any
 
-from dally.metrics.comparison import REPLICATION
+from dally.metrics.comparison import REPLICATION, by_label
+from dally.metrics.summary import Row
 
 SEED = "seed"
 
@@ -41,3 +43,55 @@ def mean_by(rows: Sequence[dict[str, Any]], name: str, key: str) -> dict[Any, fl
             grouped.setdefault(row[name], []).append(float(row[key]))
     values = sorted(grouped, key=float) if all(is_number(value) for value in grouped) else sorted(grouped, key=str)
     return {value: mean(grouped[value]) for value in values}
+
+
+BINS = 6  # of a number that was drawn at random: each value of it is there once
+NOISE = "seeds"
+TOGETHER = "several together"
+
+
+def importances(rows: Sequence[Row], names: Sequence[str], key: str) -> dict[str, float]:
+    """Shares that add up to at most 1: by parameter, largest first; then of several together, and of seeds.
+
+    A parameter's share is that of its main effect: the sum of squares between its values over that of all runs. If
+    values were drawn at random it is less what as many groups would explain by chance, with k groups of n runs
+    (k − 1) · within / (n − k). {} if the figure is always the same.
+    """
+    known = [row for row in rows if row.get(key) is not None]
+    values = [float(row[key]) for row in known]
+    total = _squares(values) if values else 0.0
+    if total <= 1e-12 * sum(value * value for value in values):
+        return {}
+    settings = by_label(known, *names)
+    drawn = len(settings) < prod(len({row[name] for row in known}) for name in names)
+    alone = {name: max(0.0, _explained(groups_by(known, name), values, total, drawn)) for name in names}
+    seeds = sum(_squares([float(row[key]) for row in found]) for found in settings.values()) / total
+    scale = min(1.0, (1.0 - seeds) / sum(alone.values())) if sum(alone.values()) else 1.0
+    shares = {name: share * scale for name, share in sorted(alone.items(), key=lambda one: (-one[1], one[0]))}
+    return {**shares, TOGETHER: max(0.0, 1.0 - seeds - sum(shares.values())), NOISE: seeds}
+
+
+def groups_by(rows: Sequence[Row], name: str) -> list[Hashable]:
+    """The group of each run: its value of the parameter, or of a number of many values the part of the range."""
+    values = [row[name] for row in rows]
+    different = sorted({float(value) for value in values if is_number(value)})
+    if len(different) <= 2 * BINS or not all(is_number(value) for value in values):
+        return list(values)
+    edges = [different[place * len(different) // BINS] for place in range(1, BINS)]
+    return [sum(float(value) >= edge for edge in edges) for value in values]
+
+
+def _squares(values: Sequence[float]) -> float:
+    """The sum of squares around the mean."""
+    mean = fmean(values)
+    return sum((value - mean) ** 2 for value in values)
+
+
+def _explained(groups: Iterable[Hashable], values: Sequence[float], total: float, drawn: bool) -> float:
+    by_group: dict[Hashable, list[float]] = {}
+    for group, value in zip(groups, values, strict=True):
+        by_group.setdefault(group, []).append(value)
+    within = sum(_squares(found) for found in by_group.values())
+    free = len(values) - len(by_group)
+    chance = (len(by_group) - 1) * within / free if drawn and free else 0.0
+    return (total - within - chance) / total

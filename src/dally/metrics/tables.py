@@ -1,15 +1,14 @@
-"""jobs.csv, events.parquet and decisions.parquet: a run as rows."""
+"""A run as rows: jobs.csv, and events, decisions, slots, shares, reclaims and stalls.parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
-from dally.metrics.queue_books import queue_of
-from dally.metrics.queue_tables import ALL
-from dally.metrics.type_use import type_use
+from dally.metrics.usage import queue_of, type_use
 from dally.model import (
     ACCEPT,
     DECISION_NAMES,
@@ -38,6 +37,18 @@ JOB_COLUMNS = (
 )  # fmt: skip
 USER = "user"  # a column of jobs.csv where the trace says whose jobs they are,
 SHARED = ("queue", "gpu_type", "account")  # and behind it, in runs with queues or types of GPU
+SHARES = {
+    "time_s": float, "queue": str, "gpu_type": str, "held": int, "asked": int, "due": float, "guaranteed": float,
+    "used_gpu_s": float,
+}  # fmt: skip
+RECLAIMS = {
+    "time_s": float, "loser": str, "winner": str, "loser_queue": str, "winner_queue": str, "gpus": int,
+    "ran_s": float, "held": int, "due": float,
+}  # fmt: skip
+STALLS = {
+    "time_s": float, "queue": str, "gpu_type": str, "cause": str, "of": str, "most": float, "held": int,
+}  # fmt: skip
+QUEUE_TABLES = {"shares": SHARES, "reclaims": RECLAIMS, "stalls": STALLS}
 # Columns of the other tables.
 COLUMNS = {
     "events": ("time_s", "kind", "job_id", "machine", "tier", "machines", "machine_gpus", "link", "load"),
@@ -46,7 +57,7 @@ COLUMNS = {
         "winner", "timers_s", "prices",
     ),
     "slots": ("time_s", "free_gpus", "fragmentation", "gpus", "tier", "slots"),
-    **{name: tuple(columns) for name, columns in ALL.items()},
+    **{name: tuple(columns) for name, columns in QUEUE_TABLES.items()},
 }  # fmt: skip
 SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
 ROWS_PER_PIECE = 10_000
@@ -249,3 +260,63 @@ def _named(names: list[str], numbers: Buffer, kind: pl.DataType | None = None) -
 
     column = pl.Series(memoryview(numbers)).cast(pl.Int64)
     return pl.Series(names, dtype=kind or pl.Enum(names)).gather(column.set(column < 0, None))
+
+
+def fragmentation_mean(record: Simulated) -> float:
+    """Mean over the run of the sampled fragmentation, each sample holding until the next; 0 of nothing."""
+    log = record.log
+    if len(log.slot_times) == 0:
+        return 0.0
+    shares: list[float] = list(log.slot_fragmentation)
+    times: list[float] = [*log.slot_times, record.end_s]
+    if times[-1] <= times[0]:
+        return shares[0]
+    held_s = [end_s - start_s for start_s, end_s in pairwise(times)]
+    return sum(share * length_s for share, length_s in zip(shares, held_s, strict=True)) / (times[-1] - times[0])
+
+
+def slots_frame(record: Simulated) -> pl.DataFrame:
+    """The samples, one row per instant, gang size and tier."""
+    import polars as pl
+
+    log = record.log
+    tiers, sizes = record.tiers, record.gang_sizes
+    cells = len(sizes) * len(tiers)
+    rows = pl.int_range(len(log.slot_times) * cells, eager=True)
+    sample, cell = rows // cells, rows % cells
+    return pl.DataFrame(
+        {
+            "time_s": pl.Series(memoryview(log.slot_times), dtype=pl.Float64).gather(sample),
+            "free_gpus": pl.Series(memoryview(log.slot_free), dtype=pl.Int32).gather(sample),
+            "fragmentation": pl.Series(memoryview(log.slot_fragmentation), dtype=pl.Float64).gather(sample),
+            "gpus": pl.Series(sizes, dtype=pl.Int32).gather(cell // len(tiers)),
+            "tier": pl.Series(tiers, dtype=pl.Enum(tiers)).gather(cell % len(tiers)),
+            "slots": pl.Series(memoryview(log.slot_counts), dtype=pl.Int32),
+        }
+    )
+
+
+def shares_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each hour, queue and type of GPU: held, asked for, due, guaranteed, and past use, decayed."""
+    return _frame(list(record.sharing.samples) if record.sharing else [], SHARES)
+
+
+def reclaims_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each job that stopped for another queue's share, with what its own held and was due."""
+    return _frame(list(record.sharing.reclaimed) if record.sharing else [], RECLAIMS)
+
+
+def stalls_frame(record: Simulated) -> pl.DataFrame:
+    """A row for each change of what the first job of a queue waits for: its limit, budget or share."""
+    return _frame(list(record.sharing.stalls) if record.sharing else [], STALLS)
+
+
+def of_queues(name: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    """One of QUEUE_TABLES by name, from rows; [] in runs without queues."""
+    return _frame(rows, QUEUE_TABLES[name])
+
+
+def _frame(rows: list[tuple[object, ...]], columns: dict[str, type]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(rows, schema=columns, orient="row")

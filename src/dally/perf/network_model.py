@@ -11,13 +11,13 @@ from mypy_extensions import i64
 from dally.cluster.links import Network, at_share
 from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
-from dally.perf.adadual_sharing import AdaDualContention
+from dally.perf.adadual import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.candidates import Candidates
-from dally.perf.closest import closest_placement
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
 from dally.perf.filling import Asks
+from dally.perf.gang import closest_placement
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.least import Least
 from dally.pickles import picklable

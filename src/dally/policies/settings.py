@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from dally.errors import InputError
+from dally.parsed_text import ACCEPTED, is_on
 from dally.policies.base import Param
-from dally.switch import ACCEPTED, is_on
 
 MOST = 2**31 - 1  # of whole numbers: compiled code counts in 32 bits here and there
 Settings = Mapping[str, Any]

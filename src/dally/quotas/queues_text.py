@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dally.cluster.formats.to_toml import toml_text
+from dally.cluster.formats.writers import toml_text
 from dally.model import INFINITY
 from dally.quotas.toml_file import OF_ALL, QUOTAS
 from dally.quotas.tree import ANY_TYPE, DEFAULT, QueueNode, QueueTree, Quota

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dally.metrics.comparison import Contest, Entry
-from dally.metrics.row import BY_QUEUE, by_queue
 from dally.metrics.spread import Spread, spread
+from dally.metrics.summary import BY_QUEUE, by_queue
 from dally.report.share_tables import FIGURES
 from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import brief

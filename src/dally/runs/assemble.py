@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from dally.cluster.network_spec import connect_topology, quiet, read_shares
-from dally.cluster.spec import read_topology
+from dally.cluster.spec import connect_topology, quiet, read_shares, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
 from dally.model import Job
-from dally.perf.closest import closest_placement, placement_at
+from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.runs.clock import check_clock

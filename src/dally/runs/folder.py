@@ -16,10 +16,9 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError, at
 from dally.extras import need
 from dally.input_file import decode, shown
-from dally.metrics.queue_tables import of_queues
 from dally.metrics.record import OF_QUEUES, TABLES, Record
 from dally.metrics.simulated import Simulated
-from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, read_jobs
+from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, of_queues, read_jobs
 from dally.parsed_text import parse_json
 from dally.runs.kept_files import SUMS, check_columns, checked_bytes, checked_parquet, sums_text
 from dally.runs.scenario import Scenario, parse_scenario

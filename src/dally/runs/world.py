@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dally.cluster.capacity import Cluster
-from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.spec import connect_topology, quiet
 from dally.cluster.topology import Topology
 from dally.engine.state import State
 from dally.errors import InputError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.sweep.run import Run, make_row
 from dally.sweep.store import Store
 from dally.sweep.workers import Failure, Workers

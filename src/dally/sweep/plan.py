@@ -18,9 +18,8 @@ from dally.perf.catalogue import names_file
 from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
 from dally.runs.world import merge
-from dally.sweep.parameters import convert, full_name
+from dally.sweep.parameters import NUMBER, Range, convert, draw, full_name, read_range
 from dally.sweep.run import Run, check_count, make_run
-from dally.sweep.sampling import NUMBER, Range, draw, read_range
 
 FILES = ("trace", "cluster", "failures", "profiles", "past", "queues")  # may name a file; a cluster may be RxMxG
 

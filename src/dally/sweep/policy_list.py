@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from dally.cluster.network_spec import read_settings
+from dally.cluster.spec import read_settings
 from dally.errors import InputError
 from dally.extras import MissingExtraError
 from dally.metrics.comparison import FORM_OF
@@ -40,16 +40,21 @@ def read_policies(texts: Iterable[str]) -> list[Chosen]:
     `all` stands for each of ours that needs no package which is not here, and `-LABEL` leaves one of those before
     it out: a form as tables name it.
     """
-    found: dict[str, Chosen] = {}
-    for text in texts:
-        for part in _split(text):
-            if part.startswith("-"):
-                _leave_out(found, part)
-                continue
-            for chosen in _all() if part == "all" else [_read(part)]:
-                found.setdefault(chosen.label(), chosen)
+    found = _listed(texts, lambda part: _all() if part == "all" else [_read(part)])
     if not found:
         raise InputError("--policies: names none; see `dally policies`")
+    return found
+
+
+def _listed(texts: Iterable[str], read: Callable[[str], Iterable[Chosen]]) -> list[Chosen]:
+    """What `read` makes of each part of the texts, none twice, without those that are left out."""
+    found: dict[str, Chosen] = {}
+    for part in (part for text in texts for part in _split(text)):
+        if part.startswith("-"):
+            _leave_out(found, part)
+        else:
+            for chosen in read(part):
+                found.setdefault(chosen.label(), chosen)
     return list(found.values())
 
 
@@ -75,16 +80,12 @@ def both_forms(texts: Iterable[str]) -> list[Chosen]:
 
     Many policies lose on slow networks only because gangs go anywhere: tables show the better form.
     """
-    found: dict[str, Chosen] = {}
-    for text in texts:
-        for part in _split(text):
-            if part.startswith("-"):
-                _leave_out(found, part)
-                continue
-            for chosen in read_policies([part]):
-                for form in _forms(chosen) if part == "all" else [chosen]:
-                    found.setdefault(form.label(), form)
-    return list(found.values()) or read_policies(texts)
+
+    def read(part: str) -> Iterable[Chosen]:
+        chosen = read_policies([part])
+        return [form for one in chosen for form in _forms(one)] if part == "all" else chosen
+
+    return _listed(texts, read) or read_policies(texts)
 
 
 def _leave_out(found: dict[str, Chosen], part: str) -> None:

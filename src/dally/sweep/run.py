@@ -1,18 +1,19 @@
-"""One run among many: what the tables call it, what tells it from others, and the row it gives."""
+"""Runs among many: what tables call them, what tells them apart, those of a comparison, and replications."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dally.errors import InputError
 from dally.metrics.comparison import REPLICATION
-from dally.metrics.row import Row, row_of
+from dally.metrics.summary import Row, row_of
 from dally.runs.execute import execute
 from dally.runs.key import keyed
 from dally.runs.scenario import Scenario
+from dally.sweep.policy_list import Chosen
 
 MOST_RUNS = 1_000_000  # some 2 GB of them
 
@@ -53,3 +54,60 @@ def make_row(run: Run) -> Row:
 
         write_page(build_page(run.folder), run.folder / "report.html")
     return row
+
+
+REPLICATIONS = 5  # unless told
+
+
+def replicated(runs: Sequence[Run], count: int, option: str = "--replications") -> list[Run]:
+    """Each run so many times; the first is the run itself. Only that one leaves a folder."""
+    if count < 1:
+        raise InputError(f"{option} {count}: must be 1 or more")
+    check_count(len(runs) * count)
+    digests: dict[str, str] = {}
+    return [_replication(run, number, digests) for run in runs for number in range(count)]
+
+
+def _replication(run: Run, number: int, digests: dict[str, str]) -> Run:
+    labels = {**run.labels, REPLICATION: number}
+    if number == 0:
+        return replace(run, labels=labels)
+    scenario, key = keyed(replace(run.scenario, jitter=run.scenario.jitter + number), digests)
+    return Run(scenario, labels, key)
+
+
+class Prepared(NamedTuple):
+    """A workload ready for a Scenario: its trace's file, and the cluster as `--cluster` takes it."""
+
+    trace: Path
+    cluster: str
+
+
+Loads = dict[str, dict[int, Prepared]]  # workloads by name and seed
+
+
+def trace_loads(traces: Iterable[str], cluster: str, seeds: Sequence[int]) -> Loads:
+    """The user's own traces, called by their file names, all on one cluster."""
+    loads: Loads = {}
+    for trace in traces:
+        stem = Path(trace).name.split(".")[0]
+        name = stem if stem not in loads else trace
+        loads[name] = dict.fromkeys(seeds, Prepared(Path(trace), cluster))
+    return loads
+
+
+def comparison_runs(loads: Loads, networks: Sequence[str], policies: Sequence[Chosen], base: Scenario) -> list[Run]:
+    """Every policy on every workload, network and seed; the rest is as the base says."""
+    digests: dict[str, str] = {}
+    runs: list[Run] = []
+    for workload, seeds in loads.items():
+        for network in networks:
+            for chosen in policies:
+                for seed, prepared in seeds.items():
+                    scenario = replace(
+                        base, trace=str(prepared.trace), cluster=prepared.cluster, network=network, seed=seed,
+                        policy=chosen.name, settings=chosen.settings,
+                    )  # fmt: skip
+                    labels = {"workload": workload, "network": network, **chosen.labels(), "seed": seed}
+                    runs.append(make_run(scenario, labels, digests))
+    return runs

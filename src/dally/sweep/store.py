@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dally.errors import InputError
 from dally.input_file import read_bytes
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.runs.folder import prepare_folder
 from dally.runs.kept_files import SUMS, sums_text
 from dally.sweep.run import Run

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
-from dally.cluster.network_spec import connect_topology, quiet
+from dally.cluster.spec import connect_topology, quiet
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.engine.failures import ListedFailures
 from dally.engine.simulate import Simulation

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.formats.to_toml import to_toml
 from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.writers import to_toml
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.policies.registry import POLICIES

@@ -12,10 +12,8 @@ import typer
 from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.cluster.links import Links, Network
-from dally.cluster.network_spec import connect_topology, quiet, read_settings
-from dally.cluster.preset_sources import SOURCES
-from dally.cluster.presets import PRESETS
-from dally.cluster.spec import read_topology
+from dally.cluster.presets import PRESETS, SOURCES
+from dally.cluster.spec import connect_topology, quiet, read_settings, read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 

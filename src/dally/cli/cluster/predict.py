@@ -41,7 +41,7 @@ def predict(
     """Say how long an iteration takes on a placement, and against the closest one the gang could have."""
     from dally.cli.cluster.network import read_network, read_placement, read_quiet_network
     from dally.perf.ask import check_collective, placed
-    from dally.perf.closest import closest_placement
+    from dally.perf.gang import closest_placement
     from dally.perf.iteration import demand_of
 
     check_collective("all-reduce", algorithm)

@@ -49,8 +49,7 @@ def import_topology(
     as_json: bool = typer.Option(False, "--json", help="Print what was imported as JSON."),
 ) -> None:
     """Turn the topology of Slurm, Kubernetes, Topograph, Lingjun or openb into one of ours, or into Slurm's."""
-    from dally.cluster.formats.to_slurm import to_slurm
-    from dally.cluster.formats.to_toml import to_toml
+    from dally.cluster.formats.writers import to_slurm, to_toml
 
     if to not in WRITERS:
         raise unknown("format to write", to, WRITERS)

@@ -15,7 +15,7 @@ from dally.errors import InputError, Interrupted, unknown
 from dally.parsed_text import whole_64
 from dally.sweep.batch import Outcome, carry_out
 from dally.sweep.progress import bar_of_runs
-from dally.sweep.replications import REPLICATIONS as REPLICATED
+from dally.sweep.run import REPLICATIONS as REPLICATED
 from dally.sweep.run import Run
 from dally.sweep.store import Store
 from dally.sweep.workers import Workers

@@ -20,12 +20,12 @@ from dally.cli.runs.batch import REPLICATIONS, Batch, end, listed, makes_runs, n
 from dally.cli.runs.compare import SEVERAL
 from dally.cli.runs.scenario_options import OPTIONS, ScenarioOptions, takes_scenario
 from dally.metrics.comparison import compare_rows, unfinished
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.runs.folder import prepare_folder
 from dally.sweep.batch import Outcome
 from dally.sweep.policy_list import both_forms
-from dally.sweep.replications import REPLICATIONS as REPLICATED
-from dally.sweep.replications import replicated
+from dally.sweep.run import REPLICATIONS as REPLICATED
+from dally.sweep.run import replicated
 from dally.whole_file import write_whole
 
 SEEDS: Final = "1,2,3"

@@ -26,9 +26,8 @@ from dally.report.comparison_tables import absolute, notes, relative, to_values
 from dally.report.queue_comparison import by_queue_tables
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
-from dally.sweep.compared_runs import comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen, both_forms
-from dally.sweep.replications import replicated
+from dally.sweep.run import comparison_runs, replicated, trace_loads
 
 # What the workloads of the benchmark settle themselves, and how they do.
 OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC"}

@@ -12,7 +12,7 @@ import typer
 
 from dally.cli.commands import Command, shared_options
 from dally.cli.runs.batch import whole_numbers
-from dally.cluster.network_spec import read_settings
+from dally.cluster.spec import read_settings
 from dally.errors import InputError
 from dally.policies.registry import USUAL_POLICY
 from dally.runs.going_on import saved_scenario

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from dally.cluster.formats.from_machines import Imported, ImportOptions
+from dally.cluster.formats.host_tables import LINGJUN_COLUMNS, read_lingjun, read_openb
 from dally.cluster.formats.kubernetes import read_kubernetes
-from dally.cluster.formats.lingjun_hosts import COLUMNS, read_lingjun
 from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling
-from dally.cluster.formats.openb_nodes import read_openb
 from dally.cluster.formats.slurm_conf import read_slurm
 from dally.cluster.formats.slurm_yaml import read_slurm_yaml
 from dally.cluster.formats.toml_file import parse_toml
@@ -87,7 +86,7 @@ def detect(path: Path, text: str) -> str:
     if _SLURM.search(text):
         return "slurm"
     header = [name.strip() for name in start[:1000].split("\n", 1)[0].split(",")]
-    if header[0] == COLUMNS[0] or sum(name in header for name in COLUMNS) > 1:
+    if header[0] == LINGJUN_COLUMNS[0] or sum(name in header for name in LINGJUN_COLUMNS) > 1:
         return "lingjun"
     if {"sn", "gpu"} <= set(header):
         return "openb"

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dally.cluster.formats.from_machines import NO_GPUS, Imported, ImportOptions, LeftOut, assemble
-from dally.cluster.formats.json_text import object_in, objects_in, text_in
 from dally.cluster.formats.label_presets import HOST_LABELS, PRESETS, Level, as_levels, find_labels
 from dally.cluster.formats.slurm_lines import whole_number
 from dally.cluster.topology import Machine
 from dally.errors import InputError, at
 from dally.input_file import shown
-from dally.parsed_text import parse_json
+from dally.parsed_text import object_in, objects_in, parse_json, text_in
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 TYPE_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cluster.formats.blocks import hang_blocks
 from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.node_gpus import attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_numbers
-from dally.cluster.formats.switch_tree import Switch, hang
+from dally.cluster.formats.switch_tree import Switch, hang, hang_blocks
 from dally.errors import at
 from dally.input_file import shown
 

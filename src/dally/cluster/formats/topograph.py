@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dally.cluster.formats.from_machines import Imported, ImportOptions
-from dally.cluster.formats.json_text import object_in, objects_in, text_in, texts_in
 from dally.cluster.formats.node_gpus import attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists
 from dally.cluster.formats.switch_tree import Hung, Switch, hang
 from dally.errors import at
 from dally.input_file import shown
-from dally.parsed_text import parse_json
+from dally.parsed_text import object_in, objects_in, parse_json, text_in, texts_in
 
 
 def read_topograph(path: Path, text: str, options: ImportOptions) -> Imported:

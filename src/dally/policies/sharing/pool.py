@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.delta import pool_topology
 from dally.cluster.links import Network
 from dally.cluster.partitions import Partition
-from dally.cluster.pools import pool_topology
 from dally.cluster.topology import Topology
 from dally.model import Allocation, Job
 from dally.perf.gpu_types import MIX

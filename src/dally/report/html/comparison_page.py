@@ -14,8 +14,8 @@ from dally.errors import InputError
 from dally.metrics.comparison import Contest, Entry, choose_baseline, compare_rows, contest_of, favourite
 from dally.metrics.metric_list import JCT_MEAN
 from dally.metrics.over_time import time_edges
-from dally.metrics.row import Row
 from dally.metrics.spread import MEANING
+from dally.metrics.summary import Row
 from dally.report.comparison_folder import recorded_baseline
 from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
 from dally.report.html.comparison_charts import BASELINE, GREY, SUBJECT, Contender, comparison_charts

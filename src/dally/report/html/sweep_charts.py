@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dally.metrics.importance import NOISE, TOGETHER, importances
 from dally.metrics.metric_list import SHARE, SPAN, Metric
-from dally.metrics.row import Row
 from dally.metrics.spread import spread
-from dally.metrics.sweeping import SEED, is_number, mean_by
+from dally.metrics.summary import Row
+from dally.metrics.sweeping import NOISE, SEED, TOGETHER, importances, is_number, mean_by
 from dally.report.html.axes import (
     WIDE,
     Axis,

@@ -19,11 +19,10 @@ from dally.metrics.comparison import (
     lost_to_network,
     with_figures,
 )
-from dally.metrics.importance import importances
 from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SPAN, Metric
-from dally.metrics.row import Row
 from dally.metrics.spread import MEANING
-from dally.metrics.sweeping import SEED, mean_by, settings_of
+from dally.metrics.summary import Row
+from dally.metrics.sweeping import SEED, importances, mean_by, settings_of
 from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
 from dally.report.html.headline import Headline, comparison_headline
 from dally.report.html.page import Page, marked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.report.time_text import brief
 
 SECONDS: Final = "s"

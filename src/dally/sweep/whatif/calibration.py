@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
 from dally.report.whatif_text import GIVEN
 from dally.runs.folder import FolderRecord

@@ -10,9 +10,8 @@ from typing import Any, Generic
 from dally.cluster.delta import change as resized
 from dally.cluster.delta import without_links
 from dally.cluster.links import has_links
-from dally.cluster.network_spec import connect_topology
 from dally.cluster.presets import find_preset
-from dally.cluster.spec import read_topology
+from dally.cluster.spec import connect_topology, read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.policies.registry import build

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.writers import to_toml
 from dally.cluster.links import has_links
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import read_topology
@@ -26,8 +26,7 @@ from dally.metrics.before_after import (
     total,
 )
 from dally.metrics.record_evidence import RecordedJob, evidence_of
-from dally.metrics.row import Row
-from dally.metrics.summary import mean
+from dally.metrics.summary import Row, mean
 from dally.policies.registry import USUAL_POLICY
 from dally.report.whatif_text import in_a_sentence
 from dally.runs.assemble import assemble
@@ -35,9 +34,8 @@ from dally.runs.folder import FolderRecord, prepare_folder
 from dally.runs.recorded_durations import places_of
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
-from dally.sweep.compared_runs import Prepared, comparison_runs, trace_loads
 from dally.sweep.policy_list import Chosen
-from dally.sweep.run import Run
+from dally.sweep.run import Prepared, Run, comparison_runs, trace_loads
 from dally.sweep.whatif.answer import SECONDS, Figure, JobChange, Replay, WhatIfAnswer
 from dally.sweep.whatif.calibration import (
     FEWEST,

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from dally.cluster.delta import tier_plural
 from dally.cluster.links import has_links
-from dally.cluster.network_spec import read_settings
 from dally.cluster.presets import PRESETS
+from dally.cluster.spec import read_settings
 from dally.errors import InputError
 from dally.live.forecast.whatif.what_ifs import RUNNING, WhatIf
 from dally.policies.registry import all_policies

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from dally.cluster.formats.to_toml import to_toml
+from dally.cluster.formats.writers import to_toml
 from dally.cluster.links import has_links
 from dally.errors import InputError
 from dally.live.as_trace import history_csv
@@ -23,7 +23,7 @@ from dally.live.forecast.present import load_present
 from dally.live.forecast.whatif.from_now import FutureQuestion, Report, past_of_store
 from dally.live.forecast.worker import end_with_the_daemon
 from dally.live.store import open_store
-from dally.metrics.row import Row
+from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import carry_out
 from dally.sweep.run import Run

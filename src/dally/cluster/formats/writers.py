@@ -1,16 +1,48 @@
-"""A topology written as TOML: what `toml_file` reads back as the same topology."""
+"""Topologies written: as TOML, which toml_file reads back as the same topology, and as Slurm's topology.conf."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from itertools import groupby
 
 from dally.cluster.formats.hostlist import fold
+from dally.cluster.formats.node_gpus import GPU_COMMENT
 from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS
-from dally.cluster.formats.valid_names import valid_names
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Link, Topology
 from dally.model import INFINITY
+
+TOML = re.compile(r"[/\[\]\x00-\x1f]")  # what cannot be in a name: / and [ ] have a meaning in paths
+SLURM = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def valid_names(
+    names: Iterable[str], wrong: re.Pattern[str] = TOML, taken: set[str] | None = None, most: int = 0
+) -> list[str]:
+    """The names with what the format cannot hold replaced by _, and no two alike.
+
+    Those that need no change keep their name. `taken` holds names that are in use and is added to; `most` is
+    how many characters a name may have.
+    """
+    taken = set() if taken is None else taken
+    wanted = list(names)
+    fine = {name for name in wanted if name and not wrong.search(name) and not (most and len(name) > most)}
+    counts: dict[str, int] = {}
+    found: list[str] = []
+    for name in wanted:
+        base = wrong.sub("_", name)[: most or None] or "_"
+        new, number = base, counts.get(base, 1)
+        while new in taken or (new != name and new in fine):
+            number += 1
+            tail = f"_{number}"
+            new = (base[: most - len(tail)] if most else base) + tail
+        counts[base] = number
+        taken.add(new)
+        found.append(new)
+    return found
+
 
 _UNSTATED = Link()
 
@@ -102,3 +134,29 @@ def _list(names: list[str]) -> str:
             lines.append("")
         lines[-1] += item
     return "[" + "\n    ".join(["", *(line.rstrip() for line in lines)]) + "\n]"
+
+
+MOST_CHARACTERS = 64  # of a switch's name, in Slurm
+
+
+def to_slurm(topology: Topology) -> str:
+    """The text of the file, from the top down. Names are made valid and unique."""
+    nodes = valid_names(topology.names[0], SLURM)
+    taken: set[str] = set()
+    names = [nodes]
+    for tier in range(1, len(topology.tiers)):
+        names.append(valid_names(topology.names[tier], SLURM, taken, MOST_CHARACTERS))
+    lines: list[str] = []
+    for tier in range(len(topology.tiers) - 1, 0, -1):
+        key = "Nodes" if tier == 1 else "Switches"
+        for domain, name in enumerate(names[tier]):
+            first = int(topology.first_children[tier][domain])
+            below = names[tier - 1][first : first + int(topology.child_counts[tier][domain])]
+            lines.append(f"SwitchName={name} {key}={','.join(fold(below))}")
+    for (gpus, gpu_type), run in groupby(
+        range(len(nodes)), key=lambda machine: (int(topology.gpus[0][machine]), topology.gpu_types[machine])
+    ):
+        typed = re.sub(r"[^\w.+-]", "-", gpu_type, flags=re.ASCII) + ":" if gpu_type else ""
+        names_here = ",".join(fold(nodes[machine] for machine in run))
+        lines.append(f"{GPU_COMMENT}NodeName={names_here} Gres=gpu:{typed}{gpus}")
+    return "\n".join(lines) + "\n"
