@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dally.policies.composed import ComposedPolicy
     from dally.policies.events import PolicyEvent
     from dally.policies.ordering.base import Order
-    from dally.policies.ordering.submit import SubmitOrder
+    from dally.policies.ordering.simple import SubmitOrder
     from dally.policies.placement.base import Placement
     from dally.policies.placement.best_fit import BestFit, best_fit
     from dally.policies.preemption.base import NoPreemption, Preemption
@@ -45,7 +45,7 @@ _HOMES = {
     "dally.policies.composed": ("ComposedPolicy",),
     "dally.policies.events": ("PolicyEvent", "events"),
     "dally.policies.ordering.base": ("Order",),
-    "dally.policies.ordering.submit": ("SubmitOrder",),
+    "dally.policies.ordering.simple": ("SubmitOrder",),
     "dally.policies.placement.base": ("Placement",),
     "dally.policies.placement.best_fit": ("BestFit", "best_fit"),
     "dally.policies.preemption.base": ("NoPreemption", "Preemption"),

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.model import START, Costs
+from dally.policies.a_srpt import VirtualMachine
 from dally.policies.prediction.named import PREDICTORS
 from dally.policies.registry import build
-from dally.policies.virtual_machine import VirtualMachine
 from dally.testing import check_policy
 from dally.testing.strategies import Case
 from tests.examples import many

@@ -15,14 +15,13 @@ from dally.cluster.capacity import Cluster
 from dally.engine.simulate import Simulation
 from dally.model import START, Action, Allocation, Job
 from dally.policies.composed import ComposedPolicy
-from dally.policies.gandiva import GandivaPolicy
-from dally.policies.max_min import max_min_fractions
+from dally.policies.gandiva import AffinityPlacement, GandivaPolicy
+from dally.policies.gavel import max_min_fractions
 from dally.policies.ordering.remaining import SmallestRemaining
-from dally.policies.ordering.round_robin import RoundRobin
-from dally.policies.placement.affinity import AffinityPlacement
+from dally.policies.ordering.simple import RoundRobin
 from dally.policies.placement.base import Placement
 from dally.policies.preemption.base import NoPreemption
-from dally.policies.preemption.slices import SlicePreemption
+from dally.policies.preemption.rules import SlicePreemption
 from tests.policies.claims import Ask, heavy_tailed, mean_jct_s, run
 
 pytestmark = pytest.mark.once

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, WAITING, Costs, Job, make_allocation
-from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.delay_timers import Timers
+from dally.policies.ordering.simple import SubmitOrder
 from dally.policies.paper_dally import PaperDally
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.registry import POLICIES, build
-from dally.policies.tuning import Timers
 from dally.testing import record_of
 from dally.testing.strategies import Case, cases
 from tests.examples import many

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from dally.policies.effective_shares import Alike, Pools, effective_shares
-from dally.policies.max_min import max_min_fractions
+from dally.policies.gavel import max_min_fractions
 from tests.examples import many
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from dally.policies.max_min import max_min_fractions
+from dally.policies.gavel import max_min_fractions
 from tests.examples import many
 
 jobs_by_size = st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 16, 64]), st.integers(1, 50), min_size=1)

@@ -13,7 +13,7 @@ from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.model import FINISHED, RUNNING, WAITING, Costs, Job
 from dally.perf.base import Speed, SpeedModel
-from dally.policies.ordering.network_sensitivity import NetworkSensitivity
+from dally.policies.ordering.simple import NetworkSensitivity
 from dally.policies.paper_dally import PaperDally
 from dally.policies.registry import POLICIES, build
 from dally.testing import check_policy, record_of

@@ -7,7 +7,7 @@ import pytest
 from dally.engine.simulate import Simulation
 from dally.model import Costs, Job
 from dally.perf.base import Speed, SpeedModel
-from dally.policies.ordering.network_sensitivity import NetworkSensitivity
+from dally.policies.ordering.simple import NetworkSensitivity
 from dally.policies.registry import build
 from dally.testing import record_of
 from dally.testing.strategies import Case

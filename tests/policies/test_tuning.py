@@ -8,9 +8,9 @@ from math import nextafter
 import pytest
 
 from dally.model import Costs
+from dally.policies.delay_timers import Timers, TunedTimers
 from dally.policies.paper_dally import PaperDally
 from dally.policies.registry import build
-from dally.policies.tuning import Timers, TunedTimers
 from dally.testing.strategies import Case
 
 INF = float("inf")

@@ -14,7 +14,7 @@ from dally.perf.network_model import NetworkModel
 from dally.policies import events
 from dally.policies.composed import ComposedPolicy
 from dally.policies.events import PolicyEvent
-from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.ordering.simple import SubmitOrder
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.preemption.base import NoPreemption
 from dally.policies.view import View

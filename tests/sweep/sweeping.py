@@ -27,9 +27,9 @@ restart_s = "0:60"
 """
 POLICY = """
 from dally.policies.composed import ComposedPolicy
-from dally.policies.ordering.service import LeastAttained
+from dally.policies.ordering.simple import LeastAttained
 from dally.policies.placement.best_fit import BestFit
-from dally.policies.preemption.lease import LeasePreemption
+from dally.policies.preemption.rules import LeasePreemption
 
 class Leased(ComposedPolicy):
     def __init__(self, lease_s: float = 3600.0) -> None:

@@ -15,7 +15,7 @@ from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
-from dally.policies.tuning import Timers
+from dally.policies.delay_timers import Timers
 from dally.report.explanation.waiting import Offer, Reasons, Why
 
 

@@ -20,14 +20,43 @@ from dally.policies.events import PolicyEvent
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import TIER, at_tier
-from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.base import Oracle, Predictor
 from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.named import PREDICTOR, make_predictor
-from dally.policies.prediction.oracle import Oracle
 from dally.policies.queue import DemandClass, Queue, demand
-from dally.policies.reservation import Reservation, emptied_into
 from dally.policies.settings import Settings
 from dally.policies.view import View
+
+
+class Reservation:
+    """Room for one gang in one domain of a tier; none yet as long as the domain is -1."""
+
+    __slots__ = ("at_s", "domain", "guarded", "spare", "tier", "whole")
+
+    def __init__(self, tier: i64, cluster: Cluster) -> None:
+        self.tier: i64 = tier
+        self.whole: bool = tier == cluster.root  # the domain is the cluster
+        self.domain: i64 = -1
+        self.at_s: float = INFINITY
+        self.spare: i64 = 0  # GPUs of the domain that will be left then
+        self.guarded: dict[int, bool] = {}  # demands that would take more than that, where they were placed
+
+    def leaves(self, group: DemandClass) -> bool:
+        """Whether jobs that ask for so much may outlast it; told for sure only when one is placed."""
+        return group.gpus <= self.spare or not (self.whole or group.demand in self.guarded)
+
+
+def emptied_into(job: Job, cluster: Cluster, tier: i64, room: vec[i64], gpus: i64) -> i64:
+    """Add a running job's GPUs to its domains' room; the first of these that then has that many, or -1."""
+    allocation = job.allocation
+    assert allocation is not None
+    found: i64 = -1
+    for part in range(len(allocation.machines)):
+        domain = cluster.topology.domain_of(tier, allocation.machines[part])
+        room[domain] += allocation.gpus[part]
+        if found < 0 and room[domain] >= gpus:
+            found = domain
+    return found
 
 
 class LengthTree:

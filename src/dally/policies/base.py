@@ -10,10 +10,10 @@ from mypy_extensions import i64, mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.errors import PolicyError
 from dally.model import INFINITY, Action, Job
-from dally.policies.delay_overrides import DelayOverrides
+from dally.policies.delay_timers import DelayOverrides
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
-from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.ordering.simple import SubmitOrder
 from dally.policies.part import Part
 from dally.policies.placement.base import Placement
 from dally.policies.prediction.base import Predictor

@@ -15,21 +15,18 @@ from dally.policies.declaration import DURATIONS, NOTHING, NamedPolicy
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.fairness import FinishTimeFairness
 from dally.policies.ordering.remaining import ShortestJob, ShortestRemaining, SmallestRemaining
-from dally.policies.ordering.service import LeastAttained
-from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.ordering.simple import LeastAttained, SubmitOrder
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import TIER, at_tier, holds_closest
+from dally.policies.placement.delay import SwitchesPlacement
 from dally.policies.placement.least_workload import KAPPA, LeastWorkload
 from dally.policies.placement.pods import PodPlacement
-from dally.policies.placement.switches import SwitchesPlacement
 from dally.policies.placement.tier_bids import TierBids
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.preemption.base import NoPreemption, Preemption
-from dally.policies.preemption.event import EventPreemption
-from dally.policies.preemption.lease import LEASE, LeasePreemption
-from dally.policies.preemption.slices import SlicePreemption
+from dally.policies.preemption.rules import LEASE, EventPreemption, LeasePreemption, SlicePreemption
 from dally.policies.settings import Settings
 from dally.policies.tiresias import PAPER as TIRESIAS
 

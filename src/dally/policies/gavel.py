@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from librt.vecs import vec
@@ -17,13 +17,32 @@ from dally.policies.base import Param, Policy
 from dally.policies.consolidating import emptied, needed
 from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.events import PolicyEvent
-from dally.policies.max_min import max_min_fractions
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import TIER, ClosestTier, at_tier
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
 from dally.policies.view import View
+
+
+def max_min_fractions(jobs: Mapping[int, int], gpus: float) -> dict[int, float]:
+    """By gang size the fraction of time such jobs run, so that the least GPU share is as large as can be.
+
+    `jobs` says how many jobs of each size there are. Then the least of those that could still have more is
+    made as large as can be, and so on. With one kind of GPU no solver is needed: jobs smaller than an equal share
+    of what is left run all the time, smallest first, and the others have equal shares of the rest.
+    """
+    found: dict[int, float] = {}
+    room = gpus
+    sharing = sum(jobs.values())
+    for size in sorted(jobs):
+        share = room / sharing
+        if size > share:
+            return found | {larger: share / larger for larger in jobs if larger >= size}
+        found[size] = 1.0
+        room -= jobs[size] * size
+        sharing -= jobs[size]
+    return found
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -37,7 +56,7 @@ class GavelPolicy(Policy):
     exactly (policies/effective_shares.py; the tests solve it with another solver), throughput counts against an
     equal share of all GPUs and by the gang's size, priorities are by job and type, and jobs change type between
     rounds at the price of a restart; `aware=false` tells it who accepts which type, and no speeds. With one type
-    the optimum needs no solver (policies/max_min.py). Its throughputs for consolidated and for scattered places
+    the optimum needs no solver (policies/gavel.py). Its throughputs for consolidated and for scattered places
     come out alike: a scattered place takes as much GPU time for less throughput, so the program gives it no time.
     With one type, what a gang has had counts by the work it got done, not by the clock; in a round the largest
     gangs are placed first, each at its closest tier, and smaller ones of the same round make way and are placed

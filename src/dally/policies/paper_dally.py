@@ -13,12 +13,12 @@ from dally.cluster.trial import Trial
 from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
 from dally.policies import events
 from dally.policies.base import Policy, ahead
+from dally.policies.delay_timers import Timers
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.queue import DemandClass, Queue
-from dally.policies.tuning import Timers
 from dally.policies.view import View
 
 

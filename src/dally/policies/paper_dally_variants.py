@@ -8,15 +8,13 @@ from typing import Final
 from dally.errors import InputError
 from dally.policies.base import Param, Policy
 from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.delay_timers import Timers, TunedTimers
 from dally.policies.ordering.base import Order
-from dally.policies.ordering.network_sensitivity import NetworkSensitivity
-from dally.policies.ordering.service import LeastAttained
-from dally.policies.ordering.submit import SubmitOrder
+from dally.policies.ordering.simple import LeastAttained, NetworkSensitivity, SubmitOrder
 from dally.policies.paper_dally import PaperDally
 from dally.policies.placement.delay import DelayPlacement
-from dally.policies.preemption.lease import LEASE
+from dally.policies.preemption.rules import LEASE
 from dally.policies.settings import Settings, numbers
-from dally.policies.tuning import Timers, TunedTimers
 
 PAPER: Final = "Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning, arXiv 2401.16492"
 ORDERS: Final[dict[str, Callable[[], Order]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dally.model import INFINITY, NEVER, WAITING, Job
-from dally.policies.delay_overrides import DelayOverrides
+from dally.policies.delay_timers import DelayOverrides
 from dally.policies.queue import Queue
 
 

@@ -9,7 +9,7 @@ from mypy_extensions import mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.policies.ordering.base import Order
-from dally.policies.rounds import next_round_s
+from dally.policies.preemption.rules import next_round_s
 
 BIDDER, OTHER, NEWCOMER = 0.0, 1.0, 2.0
 

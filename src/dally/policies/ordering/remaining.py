@@ -8,9 +8,8 @@ from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, Job
 from dally.policies.ordering.base import Order
-from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.base import Oracle, Predictor
 from dally.policies.prediction.guesses import Guesses
-from dally.policies.prediction.oracle import Oracle
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

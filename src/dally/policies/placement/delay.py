@@ -1,14 +1,20 @@
-"""Delay placement: take the closest tier on offer if nothing closer is possible, or if one waited long enough."""
+"""Placements that decline farther places for a while: by timers, by what a place costs, or as Slurm does."""
 
 from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import Allocation, Job
+from dally.model import INFINITY, Allocation, Job
+from dally.policies.base import Param
+from dally.policies.delay_timers import Timers
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
-from dally.policies.tuning import Timers
+from dally.policies.queue import demand
+from dally.policies.view import View
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -32,3 +38,121 @@ class DelayPlacement(Placement):
 
     def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         return self.patience_s(cluster, tier, job.gpus, job.group, now)
+
+
+PATIENCE: Final = Param(
+    "patience", 1.0, "a gang declines a place until it has waited so many times as long as it would lose there"
+)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HoldOut(Placement):
+    """Takes the place that the wrapped placement finds once waiting for a better one has cost as much as it saves.
+
+    What a place costs is the predicted time of the job times how much slower it would be there, beside today's
+    traffic, than at its closest place. Time counts from when the gang was first offered GPUs. Whoever waits so
+    never loses more than twice what the best choice would have lost, for itself. A job without a prediction takes
+    what it gets.
+    """
+
+    def __init__(self, inner: Placement, patience: float) -> None:
+        self._inner: Placement = inner
+        self._patience: float = patience
+        self._offered_s: dict[int, float] = {}  # when each waiting gang was first offered GPUs
+        self._models: dict[str, int] = {}  # numbered as they come
+        self._wakeup_s: float = INFINITY
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._inner.begin(view)
+
+    def kind(self, job: Job) -> int:
+        """By model: what is a bad place for one may do for another."""
+        return self._models.setdefault(job.model, len(self._models) % 1000)
+
+    def begin_pass(self) -> None:
+        self._wakeup_s = INFINITY
+
+    def wakeup_s(self) -> float:
+        return self._wakeup_s
+
+    def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        found = self._inner.place(job, now, cluster)
+        if found is None:
+            return None
+        since_s = self._offered_s.setdefault(int(job.index), now)
+        ready_s = since_s + self._patience * self._loss_s(job, found)
+        if ready_s > now:
+            self._wakeup_s = min(self._wakeup_s, ready_s)
+            return None
+        del self._offered_s[int(job.index)]
+        return found
+
+    def _loss_s(self, job: Job, allocation: Allocation) -> float:
+        loss = self.view.slowdown(job, allocation)[0] - self.view.best(job)
+        return max(job.predicted_s, 0.0) * loss if loss > 0.0 else 0.0
+
+
+LEAF: i64 = 1  # the tier below one leaf switch
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SwitchesPlacement(Placement):
+    """One leaf switch; anything once `max_wait_s` have passed since the job first was offered more switches.
+
+    Slurm's manual, sbatch --switches, with SchedulerParameters=max_switch_wait. The clock starts when Slurm
+    first finds GPUs for the job under several switches only, and does not stop again. A gang that fits one machine
+    is asked for with --nodes=1, as users do: it waits for a machine, however long. What we could not do: users who
+    ask otherwise, as no trace says what they asked for.
+    """
+
+    patient = True
+
+    def __init__(self, max_wait_s: float) -> None:
+        self._max_wait_s: float = max_wait_s
+        # By demand, when jobs were offered several switches, the first in line among them: the clock of
+        # each began at the first of these moments in its wait.
+        self._offers_s: dict[int, list[float]] = {}
+        self._wakeup_s: float = INFINITY
+
+    def begin_pass(self) -> None:
+        self._wakeup_s = INFINITY
+
+    def wakeup_s(self) -> float:
+        return self._wakeup_s
+
+    def widest(self, job: Job, cluster: Cluster) -> i64:
+        return 0 if cluster.topology.closest_tier(job.gpus, job.group) == 0 else cluster.root
+
+    def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        if self.widest(job, cluster) == 0:
+            return best_fit(cluster, 0, job.gpus, job.group)
+        leaf = min(LEAF, cluster.root)
+        for tier in range(leaf + 1):
+            found = best_fit(cluster, tier, job.gpus, job.group)
+            if found is not None:
+                return found
+        for tier in range(leaf + 1, cluster.root + 1):
+            found = best_fit(cluster, tier, job.gpus, job.group)
+            if found is not None:
+                return found if self._waited_enough(job, now) else None
+        return None
+
+    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+        if tier > 0 and self.widest(job, cluster) == 0:
+            return INFINITY
+        offers = self._offers_s.get(demand(job), [])
+        first = bisect_left(offers, job.lost_s)
+        if tier <= LEAF or first == len(offers):
+            return 0.0
+        return offers[first] + self._max_wait_s - job.lost_s
+
+    def _waited_enough(self, job: Job, now: float) -> bool:
+        offers = self._offers_s.setdefault(demand(job), [])
+        if not offers or offers[-1] < now:
+            offers.append(now)
+        ready_s = offers[bisect_left(offers, job.lost_s)] + self._max_wait_s
+        if ready_s > now:
+            self._wakeup_s = min(self._wakeup_s, ready_s)
+            return False
+        return True

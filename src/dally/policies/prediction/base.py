@@ -1,4 +1,4 @@
-"""What a predictor is."""
+"""What a predictor is, and the two that learn nothing: one says nothing, one knows all."""
 
 from __future__ import annotations
 
@@ -45,3 +45,17 @@ class Predictor(Part):
     def is_exact(self) -> bool:
         """Whether no job can outlast its prediction."""
         return False
+
+
+class NoPrediction(Predictor):
+    """Predicts no job's duration: orders that rank by it fall back to order of submission."""
+
+
+class Oracle(Predictor):
+    """Knows every duration."""
+
+    def predict_s(self, job: Job, now: float) -> float:
+        return job.duration_s
+
+    def is_exact(self) -> bool:
+        return True

@@ -7,11 +7,9 @@ from typing import Final
 
 from dally.errors import unknown
 from dally.policies.base import Param
-from dally.policies.prediction.base import Predictor
+from dally.policies.prediction.base import NoPrediction, Oracle, Predictor
 from dally.policies.prediction.forest import Forest
 from dally.policies.prediction.history import History
-from dally.policies.prediction.none import NoPrediction
-from dally.policies.prediction.oracle import Oracle
 
 PREDICTORS: Final[dict[str, Callable[[], Predictor]]] = {
     "oracle": Oracle,

@@ -11,7 +11,7 @@ from dally.model import CANCELLED, Job
 from dally.perf.gpu_types import accepted
 from dally.policies import events
 from dally.policies.base import Policy
-from dally.policies.delay_overrides import DelayOverrides
+from dally.policies.delay_timers import DelayOverrides
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement

@@ -1,4 +1,4 @@
-"""Delay timers: how long a gang holds out for a closer tier. Fixed, or tuned from what jobs waited for."""
+"""Delay timers: how long a gang declines a farther tier. Set by operators, fixed, or tuned from recent waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,23 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.model import INFINITY
 from dally.pickles import picklable
-from dally.policies.delay_overrides import DelayOverrides
+from dally.policies.part import Part
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DelayOverrides(Part):
+    """Seconds by gang size; sizes that are not named have the policy's own delays."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, float] = {}  # seconds, by GPUs
+        self.changed: bool = False  # since a policy that looks at it last set it back
+
+    def set_s(self, gpus: int, delay_s: float) -> None:
+        """Gangs of that size decline farther places for so long; below 0: as long as the policy thinks fit."""
+        self.changed = True
+        self.sizes.pop(gpus, None)
+        if delay_s >= 0.0:
+            self.sizes[gpus] = delay_s
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

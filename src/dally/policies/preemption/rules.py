@@ -1,0 +1,182 @@
+"""When running jobs may lose their GPUs: at every event, when a lease ends, or in rounds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from dally.heap import IndexedHeap
+from dally.model import INFINITY, Job
+from dally.pickles import picklable
+from dally.policies.base import Param
+from dally.policies.ordering.base import Order
+from dally.policies.preemption.base import Preemption
+
+
+def next_round_s(now: float, every_s: float, first_s: float) -> float:
+    """The first round after now. Rounds count from the first submission: a shifted trace has shifted rounds."""
+    since_s = now - first_s
+    found = first_s + (since_s // every_s + 1.0) * every_s
+    while found <= now:  # the division may have been rounded
+        found += every_s
+    return found
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EventPreemption(Preemption):
+    """Any running job may lose its GPUs whenever a better-ranked one needs them.
+
+    The heap holds each job's key as last seen. As keys of running jobs only fall, and `reranked` tells
+    of those that rose, that is an upper bound: once the top has been brought up to date and is still
+    the top, it is the worst. This keeps the cost of an event far below the number of running jobs.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._heap: IndexedHeap = IndexedHeap(largest_first=True)
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        while True:
+            item = self._heap.first()
+            if item < 0:
+                return None
+            job = self._jobs[int(item)]
+            key = order.key(job, now)
+            if key == self._heap.key(item):
+                return job
+            self._heap.put(item, key, order.tie(job))
+
+    def reranked(self, job: Job, order: Order, now: float) -> None:
+        self._heap.put(job.index, order.key(job, now), order.tie(job))
+
+    def set_aside(self, job: Job) -> None:
+        self._heap.remove(job.index)
+
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        self._heap.put(job.index, order.key(job, now), order.tie(job))
+
+    def started(self, job: Job, order: Order, now: float) -> None:
+        self._jobs[int(job.index)] = job
+        self._heap.put(job.index, order.key(job, now), order.tie(job))
+
+    def stopped(self, job: Job) -> None:
+        del self._jobs[int(job.index)]
+        self._heap.discard(job.index)
+
+
+LEASE: Final = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3, period=True)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LeasePreemption(Preemption):
+    """GPUs are granted for `lease_s`; when that is over, better-ranked jobs may take them."""
+
+    def __init__(self, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self._ended: list[Job] = []  # leases that ended at this instant, worst rank last
+
+    def lease_ended(self, job: Job) -> None:
+        self._ended.append(job)
+
+    def begin_pass(self, order: Order, now: float) -> None:
+        if len(self._ended) > 1:
+            rows = [(order.key(job, now), order.tie(job), int(job.index), job) for job in self._ended]
+            rows.sort(key=lambda row: row[:3])
+            self._ended = [row[3] for row in rows]
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        return self._ended[-1] if self._ended else None
+
+    def set_aside(self, job: Job) -> None:
+        self._ended.pop()
+
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        self._ended.append(job)
+
+    def stopped(self, job: Job) -> None:
+        for place in range(len(self._ended) - 1, -1, -1):
+            if self._ended[place] is job:
+                del self._ended[place]
+                break
+
+    def end_pass(self) -> None:
+        self._ended.clear()
+
+
+class Turn:
+    """A running job, and when its restart was over."""
+
+    __slots__ = ("job", "works_from_s")
+
+    def __init__(self, job: Job, works_from_s: float) -> None:
+        self.job: Job = job
+        self.works_from_s: float = works_from_s
+
+
+picklable(Turn, Job(0, "", 0.0, 1, 0.0), 0.0)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SlicePreemption(Preemption):
+    """Every `slice_s` seconds, jobs that have worked for a slice may lose their GPUs to those who wait."""
+
+    def __init__(self, slice_s: float) -> None:
+        self._slice_s: float = slice_s
+        self._running: dict[int, Turn] = {}
+        self._first_s: float = INFINITY  # the first submission, from which rounds count
+        self._round_s: float = INFINITY  # when the next round is due, while somebody waits
+        self._ranked: list[Job] | None = None  # who may be preempted in this pass, worst last; None: not asked yet
+
+    def begin_pass(self, order: Order, now: float) -> None:
+        self._ranked = None
+
+    def worst(self, order: Order, now: float) -> Job | None:
+        if now < self._round_s:
+            return None
+        if self._ranked is None:
+            self._ranked = self._rank(order, now)
+        return self._ranked[-1] if self._ranked else None
+
+    def set_aside(self, job: Job) -> None:
+        if self._ranked is not None:
+            self._ranked.pop()
+
+    def keep(self, job: Job, order: Order, now: float) -> None:
+        if self._ranked is not None:
+            self._ranked.append(job)
+
+    def _rank(self, order: Order, now: float) -> list[Job]:
+        """Jobs that have worked for a slice, the worst-ranked last."""
+        here: list[Job] = []
+        for turn in self._running.values():
+            if turn.works_from_s + self._slice_s <= now:
+                here.append(turn.job)
+        places = list(range(len(here)))
+        # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it must be quick.
+        places.sort(key=[int(job.index) for job in here].__getitem__)
+        places.sort(key=[order.tie(job) for job in here].__getitem__)
+        places.sort(key=[order.key(job, now) for job in here].__getitem__)
+        return [here[place] for place in places]
+
+    def wakeup_s(self, now: float, waiting: bool) -> float:
+        if not waiting or not self._running:
+            self._round_s = INFINITY  # with nobody to preempt, who waits fits nowhere: no round would help
+        elif now >= self._round_s or self._round_s == INFINITY:
+            self._round_s = next_round_s(now, self._slice_s, self._first_s)
+        return self._round_s
+
+    def queued(self, job: Job, now: float) -> None:
+        if self._first_s == INFINITY:
+            self._first_s = now
+
+    def started(self, job: Job, order: Order, now: float) -> None:
+        self._running[int(job.index)] = Turn(job, job.since_s)
+
+    def stopped(self, job: Job) -> None:
+        del self._running[int(job.index)]
+        if self._ranked is not None:
+            for place in range(len(self._ranked) - 1, -1, -1):
+                if self._ranked[place] is job:
+                    del self._ranked[place]
+                    break
