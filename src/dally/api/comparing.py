@@ -18,7 +18,7 @@ from dally.report.comparison_folder import write_comparison
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.run import REPLICATIONS, Loads, Prepared, comparison_runs, replicated
-from dally.traces.frame_trace import is_frame
+from dally.traces.readers.frame_trace import is_frame
 
 if TYPE_CHECKING:
     from dally.api.inputs import TraceLike

@@ -13,7 +13,7 @@ from dally.errors import InputError, unknown
 from dally.runs.scenario import Scenario
 from dally.sweep.parameters import convert
 from dally.sweep.policy_list import Chosen
-from dally.traces.frame_trace import frame_csv, is_frame
+from dally.traces.readers.frame_trace import frame_csv, is_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from dally.errors import InputError
 from dally.live.store import Store
 from dally.live.store.schema import EVENTS, JOBS
-from dally.traces.csv_trace import ASKED, plain
+from dally.traces.readers.csv_trace import ASKED, plain
 
 COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",

@@ -28,7 +28,7 @@ class AdaSrsf(ComposedPolicy):
     links in order of remaining service. Departures: remaining service counts communication as the job would see it
     alone at its closest placement, since a waiting job has no other yet (there: none before it is placed); GPUs
     are not shared by jobs; a job on one machine is not sent to the network; and AdaDUAL works as an average over
-    many iterations (see perf/adadual_sharing.py), as the engine has no events within one. That it is near an
+    many iterations (see perf/adadual.py), as the engine has no events within one. That it is near an
     event-by-event AdaDUAL is tested; we could not follow single transfers in runs of weeks.
     """
 

@@ -14,7 +14,7 @@ from dally.model import INFINITY
 from dally.quotas.checks import checked
 from dally.quotas.kube_yaml import KubeFields, KubeThing, chain, things_of
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, with_parents
-from dally.traces.kube_objects import GPU, PRODUCT_LABEL
+from dally.traces.readers.kube_objects import GPU, PRODUCT_LABEL
 
 HELD: Final = ("Hold", "HoldAndDrain")
 MARK: Final = "cohort "  # before the name of one: a queue's may be the same

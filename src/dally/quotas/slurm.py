@@ -13,7 +13,7 @@ from dally.errors import at
 from dally.input_file import lines_of, shown
 from dally.quotas.checks import checked
 from dally.quotas.tree import ANY_TYPE, Budget, QueueNode, QueueTree, Quota, with_parents
-from dally.traces.sacct import ELAPSED
+from dally.traces.readers.sacct import ELAPSED
 
 ROOT: Final = "root"
 PARENT: Final = ("parent", "2147483647")  # a share that is the account's own

@@ -8,20 +8,7 @@ from typing import Final, NamedTuple
 
 from dally.entry_points import code_digest, installed, load_all, the_one
 from dally.errors import at, unknown
-from dally.traces import (
-    acme,
-    csv_trace,
-    helios,
-    kube_jobs,
-    lingjun,
-    openb,
-    pai,
-    paper,
-    philly,
-    sacct,
-    swf,
-    tiresias,
-)
+from dally.traces.readers import csv_trace, helios, kube_jobs, lingjun, openb, pai, philly, sacct, swf, tiresias
 from dally.traces.rows import Reading, TraceRow
 from dally.traces.table import first_lines
 
@@ -52,11 +39,11 @@ FORMATS: Final[dict[str, Format]] = {
         kube_jobs.looks_like, kube_jobs.rows, True, "Kubernetes: kubectl get jobs,workloads -o json"
     ),
     "helios": Format(helios.looks_like, helios.rows, True, "SenseTime Helios: csv"),
-    "acme": Format(acme.looks_like, acme.rows, True, "Shanghai AI Lab Acme: csv"),
+    "acme": Format(helios.looks_like_acme, helios.rows, True, "Shanghai AI Lab Acme: csv"),
     "pai": Format(pai.looks_like, pai.rows, True, "Alibaba PAI 2020: task table", pai.companions),
     "openb": Format(openb.looks_like, openb.rows, False, "Alibaba GPU 2023 (openb): csv of pods"),
     "tiresias": Format(tiresias.looks_like, tiresias.rows, False, "Tiresias: csv"),
-    "paper": Format(paper.looks_like, paper.rows, False, "workloads of the paper's simulator: csv"),
+    "paper": Format(csv_trace.looks_like_paper, csv_trace.rows, False, "workloads of the paper's simulator: csv"),
     "csv": Format(csv_trace.looks_like, csv_trace.rows, False, "plain csv"),
 }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from dally.errors import InputError, at
 from dally.job_spec import JobSpec
-from dally.traces.table import number
+from dally.traces.table import number, rows_of
 from dally.traces.times import Clock
 
 NOT_KNOWN: Final = -1.0  # of wait_s
@@ -74,6 +74,17 @@ class Reading:
     def note(self, what: str) -> None:
         """Count a job of which something had to be assumed."""
         self.notes[what] = self.notes.get(what, 0) + 1
+
+    def table(self, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+        """(line, fields by column) of every row of a csv that has these columns and maybe others."""
+        rows = rows_of(self.path)
+        _, header = next(rows, (0, []))
+        if not header:
+            raise empty(self.path, ", ".join(needed))
+        columns = self.header(header, needed)
+        for line, row in rows:
+            self.whole(line, row, len(header))
+            yield line, {name: row[place].strip() for name, place in columns.items()}
 
     def gpus(self, line: int, field: str, text: str) -> int:
         """A whole number of GPUs; 0 where none are stated."""

@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import Final, NamedTuple
 
 from dally.errors import InputError, unknown
-from dally.traces import csv_trace, helios, philly, sacct, swf, tiresias
+from dally.traces.readers import csv_trace, helios, philly, sacct, swf, tiresias
 from dally.traces.reading import History
 from dally.traces.rows import TraceRow
 from dally.traces.table import LONGEST_LINE

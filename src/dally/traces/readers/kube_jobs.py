@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.job_spec import JobSpec
-from dally.traces.json_objects import items_of
-from dally.traces.kube_objects import KubeObject, read_object
+from dally.traces.readers.json_objects import items_of
+from dally.traces.readers.kube_objects import KubeObject, read_object
 from dally.traces.rows import (
     BACKWARDS,
     FRACTIONS,

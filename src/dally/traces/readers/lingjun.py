@@ -12,9 +12,8 @@ from typing import Final
 
 from dally.errors import InputError, at
 from dally.job_spec import JobSpec
-from dally.traces.csv_trace import header_names
-from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
-from dally.traces.table import rows_of
+from dally.traces.readers.csv_trace import header_names
+from dally.traces.rows import NO_GPUS, Reading, TraceRow
 
 NEEDED: Final = ("job_name", "gmt_job_submitted", "gmt_job_running", "gmt_job_finished")
 TIMES: Final = NEEDED[1:]
@@ -48,37 +47,30 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         missing = f"{reading.path.with_name('worker.csv')}: is not here"
         raise InputError(f"{reading.path}: {missing}; it says how many GPUs a job has")
     gpus_of = _gpus(workers[0])
-    table = rows_of(reading.path)
-    _, header = next(table, (0, []))
-    if not header:
-        raise empty(reading.path, ", ".join(NEEDED))
-    column = reading.header(header, NEEDED)
-    for line, row in table:
-        reading.whole(line, row, len(header))
-        job_id = row[column["job_name"]].strip()
+    for line, field in reading.table(NEEDED):
+        job_id = field["job_name"]
         if not job_id:
             raise at(reading.path, line, "job_name", "empty: every job needs a name")
         gpus, machines = gpus_of.get(job_id, (0, 0))
         if gpus < 1:
             reading.skip(line, "job_name", job_id, NO_GPUS)
             continue
-        submit, start, end = (row[column[name]] for name in TIMES)
-        if not end.strip() and STOPPED in column:
-            end = row[column[STOPPED]]
+        submit, start, end = (field[name] for name in TIMES)
+        end = end or field.get(STOPPED, "")
         ran = reading.ran(line, TIMES, (submit, start, end))
         if ran is None:
             continue
         if not ran.duration_s:
             reading.note(ZEROS)
-        namespace = row[column["namespace"]].strip() if "namespace" in column else ""
-        model = MODELS.get(row[column["model"]].strip().lower(), "") if "model" in column else ""
+        namespace = field.get("namespace", "")
+        model = MODELS.get(field.get("model", "").lower(), "")
         yield TraceRow(
             line,
             job_id,
             ran.submit_s,
             JobSpec(gpus, model=model, user=namespace, queue=namespace),
             ran.duration_s or ZERO_S,
-            status=row[column["status"]].strip() if "status" in column else "",
+            status=field.get("status", ""),
             wait_s=ran.wait_s,
             machines=machines,
         )
@@ -86,20 +78,14 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
 
 def _gpus(path: Path) -> dict[str, tuple[int, int]]:
     """(GPUs, machines) by job, added up over its workers."""
-    table = rows_of(path)
-    _, header = next(table, (0, []))
-    if not header:
-        raise empty(path, "job_name, RES")
     reading = Reading(path)
-    column = reading.header(header, ("job_name", "RES"))
     gpus: dict[str, int] = {}
     hosts: dict[str, set[str]] = {}
-    for line, row in table:
-        reading.whole(line, row, len(header))
-        job_id = row[column["job_name"]].strip()
-        gpus[job_id] = gpus.get(job_id, 0) + _gpus_in(reading, line, row[column["RES"]])
-        if "host_ip" in column and row[column["host_ip"]].strip():
-            hosts.setdefault(job_id, set()).add(row[column["host_ip"]].strip())
+    for line, field in reading.table(("job_name", "RES")):
+        job_id = field["job_name"]
+        gpus[job_id] = gpus.get(job_id, 0) + _gpus_in(reading, line, field["RES"])
+        if field.get("host_ip"):
+            hosts.setdefault(job_id, set()).add(field["host_ip"])
     return {job_id: (count, len(hosts.get(job_id, ()))) for job_id, count in gpus.items()}
 
 

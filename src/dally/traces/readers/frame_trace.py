@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dally.errors import at
-from dally.traces.csv_trace import rows_below
+from dally.traces.readers.csv_trace import rows_below
 from dally.traces.rows import Reading, no_jobs
 from dally.traces.table import csv_lines
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from dally.errors import at
 from dally.job_spec import JobSpec
-from dally.traces.csv_trace import plain
+from dally.traces.readers.csv_trace import plain
 from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, PART, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, MOST, lines_of
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dally.errors import at
 from dally.job_spec import JobSpec
-from dally.traces.json_objects import list_in, objects_of, text_in
+from dally.traces.readers.json_objects import list_in, objects_of, text_in
 from dally.traces.rows import BACKWARDS, MOST_GPUS, NO_END, NO_GPUS, NO_START, NO_SUBMIT, Reading, TraceRow
 from dally.traces.times import written
 

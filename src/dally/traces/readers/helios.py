@@ -1,6 +1,7 @@
 """Helios (SenseTime, 2020): csv with one row per job and local times without a zone.
 
-Source: S-Lab-System-Group/HeliosData on GitHub. Acme's csv is like it; see acme.py.
+Acme (Shanghai AI Lab, 2023) is like it with `type` and `gpu_time`, without `vc`; its dates carry their zone.
+Sources: S-Lab-System-Group/HeliosData and InternLM/AcmeTrace on GitHub.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 from dally.errors import at
 from dally.job_spec import JobSpec
-from dally.traces.csv_trace import header_names
+from dally.traces.readers.csv_trace import header_names
 from dally.traces.rows import NO_GPUS, Reading, TraceRow, empty
 from dally.traces.table import csv_lines, rows_of
 from dally.traces.times import written
@@ -26,6 +27,12 @@ TIMES: Final = ("submit_time", "start_time", "end_time")
 def looks_like(lines: Sequence[str]) -> bool:
     """Whether the header has Helios' columns."""
     return {*NEEDED, "vc"} <= header_names(lines)
+
+
+def looks_like_acme(lines: Sequence[str]) -> bool:
+    """Whether the header has Acme's columns."""
+    names = header_names(lines)
+    return {*NEEDED} <= names and "vc" not in names
 
 
 def rows(reading: Reading) -> Iterator[TraceRow]:

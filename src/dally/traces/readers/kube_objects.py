@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dally.errors import at
 from dally.input_file import shown
-from dally.traces.json_objects import Entry, list_in, object_in, text_in
+from dally.traces.readers.json_objects import Entry, list_in, object_in, text_in
 from dally.traces.rows import MOST_GPUS, NOT_KNOWN, Reading
 from dally.traces.table import number
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from dally.errors import at
 from dally.job_spec import JobSpec
-from dally.traces.csv_trace import header_names
-from dally.traces.rows import BACKWARDS, NO_END, NO_GPUS, NO_START, Reading, TraceRow, empty
-from dally.traces.table import number, rows_of
+from dally.traces.readers.csv_trace import header_names
+from dally.traces.rows import BACKWARDS, NO_END, NO_GPUS, NO_START, Reading, TraceRow
+from dally.traces.table import number
 
 NEEDED: Final = ("name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time")
 WHOLE_GPU: Final = 1000.0  # thousandths
@@ -27,15 +27,8 @@ def looks_like(lines: Sequence[str]) -> bool:
 def rows(reading: Reading) -> Iterator[TraceRow]:
     """The pods of the file that were scheduled."""
     path = reading.path
-    table = rows_of(path)
-    _, header = next(table, (0, []))
-    if not header:
-        raise empty(path, ", ".join(NEEDED))
-    column = reading.header(header, NEEDED)
     parts: list[float] = []
-    for line, row in table:
-        reading.whole(line, row, len(header))
-        field = {name: row[place].strip() for name, place in column.items()}
+    for line, field in reading.table(NEEDED):
         if not field["name"]:
             raise at(path, line, "name", "empty: every pod needs one")
         gpus = reading.gpus(line, "num_gpu", field["num_gpu"])

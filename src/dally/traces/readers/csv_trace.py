@@ -48,6 +48,11 @@ def looks_like(lines: Sequence[str]) -> bool:
     return "job_id" in names and not {"gpu_num", "jobid"} & names
 
 
+def looks_like_paper(lines: Sequence[str]) -> bool:
+    """Whether the header is that of the workloads published with the paper's simulator."""
+    return {"job_id", "iterations", "time_per_iteration_s", "ideal_jct_s"} <= header_names(lines)
+
+
 def header_names(lines: Sequence[str]) -> set[str]:
     """The column names of a csv."""
     return {name.strip().strip('"') for name in lines[0].split(",")} if lines else set()

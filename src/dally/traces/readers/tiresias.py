@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dally.traces import csv_trace
-from dally.traces.csv_trace import header_names, plain
+from dally.traces.readers import csv_trace
+from dally.traces.readers.csv_trace import header_names, plain
 from dally.traces.rows import TraceRow
 from dally.traces.table import csv_lines
 
