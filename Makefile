@@ -93,6 +93,7 @@ bench: install
 docs: install
 	$(BIN)/python scripts/cli_reference.py > docs/cli.md
 	$(BIN)/python scripts/policies_page.py > docs/policies.md
+	$(BIN)/python scripts/reconcile_page.py > docs/reconcile.md
 	$(BIN)/python scripts/architecture_figure.py > docs/images/architecture.svg
 	$(BIN)/python scripts/api_page.py > docs/api.md
 

@@ -199,7 +199,12 @@ def test_example_cluster_is_the_one_in_the_docs() -> None:
 
 @pytest.mark.parametrize(
     ("script", "page"),
-    [("cli_reference.py", "cli.md"), ("policies_page.py", "policies.md"), ("api_page.py", "api.md")],
+    [
+        ("cli_reference.py", "cli.md"),
+        ("policies_page.py", "policies.md"),
+        ("reconcile_page.py", "reconcile.md"),
+        ("api_page.py", "api.md"),
+    ],
 )
 def test_generated_page_is_up_to_date(tmp_path: Path, script: str, page: str) -> None:
     done = run([sys.executable, str(ROOT / "scripts" / script)], tmp_path)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,12 @@ from dally.cluster.topology import grid
 from dally.errors import InputError, PolicyError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import Submission
+from dally.live.backends.base import BackendError, Submission
 from dally.live.backends.local import LocalBackend
 from dally.live.config import Setup
 from dally.live.daemon import Daemon
 from dally.live.lock import ClusterLock
-from dally.live.scheduler import Scheduler
+from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
@@ -151,7 +152,7 @@ def test_the_backend_goes_away_and_comes_back(life: Life) -> None:
     life.backend.failing = ""
     other = life.backend.submit(Submission(JobSpec(8, duration_s=1e6)))
     life.until(other, base.RUNNING)
-    assert life.daemon.failing == ""
+    wait_for(lambda: life.daemon.failing == "")
 
 
 def test_the_board_tells_why_a_job_waits(life: Life) -> None:
@@ -231,3 +232,48 @@ def test_what_cannot_be_read_is_told_once_and_is_no_refused_order(tmp_path: Path
     assert [line["what"] for line in told if line["event"] == "problem"] == ["job 9 cannot be read"]
     assert [(result.problems, result.refused) for result in results] == [(["job 9 cannot be read"], 0)] * 3
     store.close()
+
+
+class Unreachable(FakeBackend):
+    """Answers what it is asked, and fails where `failing_at` says."""
+
+    failing_at = ""
+
+    def __getattribute__(self, name: str) -> object:
+        if name != "failing_at" and name == self.failing_at:
+            raise BackendError(f"{name}: timed out")
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("failing_at", ["start_all", "mend", "tell", "snapshot"])
+def test_problems_of_the_backend_reach_those_who_watch(tmp_path: Path, failing_at: str) -> None:
+    """Whatever else the cycle did is not lost, and what was not sent is sent again."""
+    backend, store, clock = Unreachable(1, 2, 8), open_store(f"sqlite:///{tmp_path}/dally.db"), WallClock(0.0)
+    daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup(), store, clock), pause_s=0.01)
+    results: list[CycleResult] = []
+    daemon.watchers.append(lambda result, _cpu_s: results.append(result))
+    job = backend.submit(Submission(JobSpec(8, duration_s=1e6)))
+    backend.failing_at = failing_at
+    thread = threading.Thread(target=daemon.run)
+    thread.start()
+    try:
+        wait_for(lambda: bool(results))
+        why = f"{failing_at}: timed out"
+        assert (results[0].failed, daemon.failing_part) == (why, "backend")
+        assert any(why in problem for problem in daemon.status.problems)
+        assert (job in daemon.status.by_id) == (failing_at != "snapshot")
+        backend.failing_at = ""
+        wait_for(lambda: backend.jobs[job].state == base.RUNNING and not daemon.failing)
+        assert len(backend.starts) == 1
+    finally:
+        daemon.stop()
+        thread.join()
+        store.close()
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if is_so():
+            return
+        time.sleep(0.02)
+    raise AssertionError("not so within 6 s")

@@ -116,6 +116,11 @@ def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[...
     large, small = desk.submit(64), desk.submit(8)
     desk.cycle()
     assert desk.get("status")["problems"] == [f"job {large} asks for more GPUs than there are"]
+    seen = desk.get(f"jobs/{large}")
+    assert (seen["state"], seen["why"]) == ("unschedulable", "asks for more GPUs than there are")
+    assert desk.get(f"jobs/{large}/explanation")["story"] == []
+    for path in (f"/jobs/{large}", "/queue?tab=held"):
+        assert "asks for more GPUs" in desk.client.get(path, headers={"accept": "text/html"}).text
     desk.backend.resize(small, 64)
     desk.cycle()
     assert desk.get(f"jobs/{small}")["state"] in ("starting", "running")
@@ -136,6 +141,6 @@ def test_a_cluster_that_became_too_small_for_a_job_goes_on(desks: Callable[..., 
     desk.service.daemon._scheduler = None  # as after a restart
     desk.cycle()
     assert f"job {large} asks for more GPUs than there are" in desk.get("status")["problems"]
-    assert desk.get("jobs")["total"] == 0
+    assert [job["state"] for job in desk.get("jobs")["jobs"]] == ["unschedulable"] * 2
     for path in (f"jobs/{over}", f"jobs/{over}/explanation"):
         assert desk.client.get(f"/api/v1/{path}").status_code == 200, "though there was a tier more when it ran"

@@ -98,10 +98,13 @@ class Daemon:
             for row in result.log:
                 if row["job_id"] and row["kind"] not in ("submit", ACT):
                     self._reasons.forget(row["job_id"])
-            self.status = status_of(scheduler, self._reasons, result, self.cycles)
+            status = status_of(scheduler, self._reasons, result, self.cycles)
             self._prune(scheduler, result.now)
             if not scheduler.orders.dry_run:
-                self._publish(result)
+                self._publish(status, result)
+            if result.failed and result.failed not in result.problems:
+                result.problems.append(result.failed)
+            self.status = replace(status, problems=tuple(result.problems))
             cpu_s = time.thread_time() - began
         self._note(result)
         self._notify(result, cpu_s)
@@ -111,10 +114,10 @@ class Daemon:
         """After the present cycle. Jobs run on."""
         self._stop.set()
 
-    def _publish(self, result: CycleResult) -> None:
+    def _publish(self, status: ClusterStatus, result: CycleResult) -> None:
         """Users of the cluster's own tools see the status; if that fails, the cycle counts all the same."""
         try:
-            self.backend.tell(self.status, result)
+            self.backend.tell(status, result)
         except BackendError as error:
             result.failed = result.failed or str(error)
 
@@ -136,15 +139,13 @@ class Daemon:
         self._problems = frozenset(result.problems)
 
     def _notify(self, result: CycleResult, cpu_s: float) -> None:
-        if result.failed and result.failed not in result.problems:
-            result.problems.append(result.failed)
-        self.status = replace(self.status, problems=tuple(result.problems))
         for watcher in self.watchers:
             watcher(result, cpu_s)
 
     def _fails(self, part: str, why: str) -> None:
         """There was no cycle: whoever watches learns that as of one."""
         self._note_failure(part, why)
+        self.status = replace(self.status, problems=(why,))
         try:
             self._notify(CycleResult(self.status.at_s, self.status.at_s, problems=[why], failed=why), 0.0)
         except Exception:

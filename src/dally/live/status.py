@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from dally.engine.state import State
 from dally.job_spec import JobSpec
@@ -14,9 +15,12 @@ from dally.live.reconcile.roster import Roster
 from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
-from dally.model import RUNNING, STATUS_NAMES, WAITING, Job
+from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.delay_timers import Timers
 from dally.report.explanation.waiting import Offer, Reasons, Why
+
+UNSCHEDULABLE: Final = "unschedulable"
+NOT_OFFERED: Final = ("held", base.BLOCKED, UNSCHEDULABLE)  # states of jobs that wait and are offered no GPUs
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class JobStatus:
 
     job_id: str
     spec: JobSpec
-    state: str  # waiting, held, starting, running, stopping
+    state: str  # waiting, held, blocked, unschedulable, starting, running, stopping
     managed: bool
     submit_s: float
     since_s: float  # it waits or runs
@@ -92,6 +96,7 @@ def status_of(scheduler: Scheduler, reasons: Reasons, result: CycleResult, numbe
         for place, job in enumerate(order, start=1)
     ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
+    others += [roster.job_of(observed) for observed, _ in roster.unschedulable.values()]
     lines += [_line(job, roster, clock, now, None, reasons, free, overrides) for job in others]
     return ClusterStatus(
         at_s=now,
@@ -132,22 +137,26 @@ def _line(
     overrides: Overrides,
     queue: str = "",
 ) -> JobStatus:
-    told = roster.observed[job.job_id]
+    observed, unschedulable = roster.unschedulable.get(job.job_id) or (roster.observed[job.job_id], "")
     running = job.status == RUNNING
     held = overrides.of(HOLD).get(job.job_id)
-    if held is not None:
+    if unschedulable:
+        why = Why(unschedulable, "")
+    elif held is not None:
         why = Why(f"held {held.by()}", "")
+    elif place is not None:
+        why = reasons.why(job, place, free, now, queue)
     else:
-        why = reasons.why(job, place, free, now, queue) if place is not None else Why(told.reason, "")
+        why = Why(observed.reason or roster.blocked_by(job.job_id) or "", "")
     return JobStatus(
         job_id=job.job_id,
-        spec=told.spec,
-        state=_state(job, told.state),
-        managed=told.managed,
+        spec=observed.spec,
+        state=UNSCHEDULABLE if unschedulable else _state(job, roster),
+        managed=observed.managed,
         submit_s=clock.wall_s(job.submit_s),
         since_s=clock.wall_s(job.placed_s if running else job.lost_s),
         place=place,
-        placement=dict(told.placement) or _promised(job, roster),
+        placement=dict(observed.placement) or _promised(job, roster),
         tier=roster.topology.tiers[job.tier] if running else "",
         work_s=job.done_s(now),
         slowdown=1.0 / job.rate if running and job.rate > 0.0 else None,
@@ -171,12 +180,15 @@ def _promised(job: Job, roster: Roster) -> Placement:
     return placement_of(roster.topology, job.allocation)
 
 
-def _state(job: Job, told: str) -> str:
-    """The engine's name for it, unless the backend is on the way from one to the other."""
-    if told in (base.STARTING, base.STOPPING):
-        return told
-    if job.status == RUNNING and told == base.QUEUED:
+def _state(job: Job, roster: Roster) -> str:
+    """The engine's name for it, unless the backend is on the way from one to the other, or blocks it."""
+    observed = roster.observed[job.job_id].state
+    if observed in (base.STARTING, base.STOPPING):
+        return observed
+    if job.status == RUNNING and observed == base.QUEUED:
         return base.STARTING
+    if job.status == HELD and observed != base.HELD and roster.blocked_by(job.job_id) is not None:
+        return base.BLOCKED
     return STATUS_NAMES[job.status]
 
 

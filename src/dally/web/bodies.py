@@ -22,7 +22,7 @@ NO_NUL = r"^[^\x00]*$"
 MOST_GPUS = 1_000_000
 MOST_S = 1e10
 
-LiveState = Literal["waiting", "held", "starting", "running", "stopping"]
+LiveState = Literal["waiting", "held", "blocked", "unschedulable", "starting", "running", "stopping"]
 EndState = Literal["finished", "failed", "cancelled", "unknown"]
 AnyState = Literal[LiveState, EndState]
 Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.live_record import LiveRecord
+from dally.live.status import UNSCHEDULABLE
 from dally.metrics.record import Record
 from dally.report.explanation.history import Stories
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
@@ -34,6 +35,10 @@ async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Response
 def explain(site: Site, caller: Caller, job: Job) -> Explanation:
     """The story of a job as the caller may hear it."""
     service = site.service
+    if job.state == UNSCHEDULABLE:  # the store has nothing of it
+        waited_s = (site.status.wall_s - job.submit_s) * service.clock.speed
+        spent = Spent(waiting_s=max(0.0, waited_s), useful_s=0.0, network_s=0.0, other_s=0.0)
+        return Explanation(job=job, story=[], slowdowns={}, spent=spent)
     record = LiveRecord(
         service.store, service.clock, service.topology, service.config.setup, job.job_id, service.clock.now()
     )

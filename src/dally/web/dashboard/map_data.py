@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dally.cluster.topology import Topology
-from dally.live.status import ClusterStatus, JobStatus
+from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
 from dally.web.dashboard.scene import Scene
 from dally.web.tokens import Caller
 
@@ -126,7 +126,7 @@ def _counts(status: ClusterStatus, caller: Caller) -> dict[str, int]:
     for line in status.jobs:
         found["busy"] += line.spec.gpus if line.placement else 0
         if caller.sees(line.spec.user):
-            kind = "running" if line.placement else line.state
+            kind = "running" if line.placement else "held" if line.state in NOT_OFFERED else line.state
             if kind in found:
                 found[kind] += 1
     return found

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.live.status import ClusterStatus, JobStatus
+from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
 from dally.web.asking import AnyCaller, visible
 from dally.web.bodies import Job
 from dally.web.dashboard.scene import Scene
@@ -118,6 +118,8 @@ def tab_of(line: JobStatus | Job) -> str:
     """Where the job is shown."""
     if line.placement or line.state in ("starting", "stopping"):
         return "running"
+    if line.state in NOT_OFFERED:
+        return "held"
     return line.state if line.state in TABS else "ended"
 
 
