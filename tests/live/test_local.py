@@ -221,3 +221,16 @@ def wait_for(true: Callable[[], bool]) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("it did not come to pass")
+
+
+def test_a_job_that_ends_as_it_is_preempted_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = opened(tmp_path)
+    job = backend.submit(command("sleep 0.5"))
+    backend.start(job, ONE)
+    until(backend, job, base.RUNNING)
+    while not (tmp_path / "jobs" / job / "exit").exists():
+        time.sleep(0.05)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalBackend, "_look", lambda *_: None)  # it ended right after the look
+        backend.preempt(job)
+    assert told(backend, job).state == base.FINISHED

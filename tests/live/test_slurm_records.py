@@ -51,6 +51,9 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ObservedJob:
         ({**OURS, "eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.STOPPING, True),
         ({"priority": 5, "state_reason": "Resources"}, base.HELD, False),
         ({"priority": 5, **OURS}, base.STARTING, True),
+        ({"priority": 5, **OURS, "state_reason": "Resources"}, base.STARTING, True),
+        ({"priority": 5, **OURS, "state_reason": "QOSMaxGRESPerUser"}, base.BLOCKED, True),
+        ({"priority": 5, **OURS, "state_reason": "AssocGrpGRES"}, base.BLOCKED, True),
         ({}, base.HELD, False),  # held by its user from before setup
         ({"job_state": "RUNNING"}, base.RUNNING, False),
         ({"job_state": "RUNNING", **OURS}, base.RUNNING, True),

@@ -194,7 +194,11 @@ class LocalBackend(Backend):
             raise BackendError(f"job {one.job.job_id} is just starting; ask again")
         if one.job.state in (base.RUNNING, base.STOPPING):
             one.become(base.STOPPING, one.job.placement, after=after)
-            self._signal(one, signal.SIGTERM)
+            code = one.exit_code()
+            if code is not None:  # it ended before it was told to: it is not to run again
+                self._end(one, code)
+            else:
+                self._signal(one, signal.SIGTERM)
 
     def _look(self, one: JobFolder, now: float) -> None:
         """Bring one job up to date with its process."""
@@ -220,7 +224,12 @@ class LocalBackend(Backend):
     def _ended(self, one: JobFolder, code: int) -> None:
         if one.job.state == base.STOPPING:
             one.become(one.after)
-        elif code == 0:
+        else:
+            self._end(one, code)
+
+    def _end(self, one: JobFolder, code: int) -> None:
+        """By itself."""
+        if code == 0:
             one.become(base.FINISHED)
         else:
             one.become(base.FAILED, reason=f"exit code {code}")

@@ -17,6 +17,17 @@ from dally.live.backends.base import BackendError, ObservedJob, Placement
 from dally.live.backends.slurm.job_mark import number_in, read_mark
 
 HELD_BY_OPERATOR = "JobHeldAdmin"
+# Reasons of a released job that Slurm's own rules keep from starting: how they begin.
+BLOCKING = (
+    "QOS",
+    "Assoc",
+    "MaxJobs",
+    "Licenses",
+    "Reservation",
+    "PartitionTimeLimit",
+    "PartitionNodeLimit",
+    "Invalid",
+)
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
 REQUEUE_DELAY_S = 900.0
 # A requeued job must not start in the second it was stopped in: the node would take the new order for the old one,
@@ -243,7 +254,9 @@ def _state(record: JobRecord, managed: bool, now_s: float) -> tuple[str, str]:
         return (base.HELD, "SPECIAL_EXIT") if "SPECIAL_EXIT" in states else (base.RUNNING, "")
     if not managed:
         return base.HELD, "Slurm's own scheduler looks after it" if record.released else reason
-    return (base.STARTING, reason) if record.released else _waits_for(row, reason, now_s)
+    if record.released:
+        return (base.BLOCKED if reason.startswith(BLOCKING) else base.STARTING), reason
+    return _waits_for(row, reason, now_s)
 
 
 def _waits_for(row: dict[str, Any], reason: str, now_s: float) -> tuple[str, str]:
