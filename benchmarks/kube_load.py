@@ -33,7 +33,7 @@ from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.status import status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
-from dally.report.explanation.waiting import Reasons
+from dally.report.explanation.waiting import WaitRecords
 
 THREADS = 8
 
@@ -143,7 +143,7 @@ def pods_of(result: CycleResult) -> int:
 
 def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> None:
     """As the daemon takes them; what they took."""
-    reasons = Reasons(scheduler.roster.topology.tiers)
+    reasons = WaitRecords(scheduler.roster.topology.tiers)
     cpus: list[float] = []
     sizes: list[float] = []
     started = 0

@@ -139,7 +139,7 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
     api.whatif: (WHATIF,),
     api.read_run: (READ_RUN,),
 }
-RESULTS = (api.RunResult, api.Story, api.ComparisonResult, api.WhatIfResult)
+RESULTS = (api.RunResult, api.JobHistory, api.ComparisonResult, api.WhatIfResult)
 
 
 def sections() -> Iterator[str]:

@@ -160,9 +160,9 @@ def test_a_story_as_text_frame_and_html() -> None:
     frame = JOBS.with_columns(job_id=pl.Series(["a", "<b>", "c"]))
     run = dally.simulate(frame, CLUSTER, "fifo")
     story = run.explain("<b>")
-    assert str(story).splitlines()[1] == "  day 0 00:00:00 (0 s)  submitted; asks for 6 GPUs"
+    assert str(story).splitlines()[1] == "  day 0 00:00:00 (0 s)  submitted: 6 GPUs"
     assert story.table["kind"].to_list() == ["submit", "start", "finish"]
-    assert repr(story) == "<Story of <b>: 3 lines; print it>"
+    assert repr(story) == "<JobHistory of <b>: 3 entries; print it>"
     assert "Job &lt;b&gt;" in story._repr_html_()
     assert run.explain("<b>", until_s=200.0).table["kind"].to_list() == ["submit", "start"]
     assert "Slowdown" not in str(story)

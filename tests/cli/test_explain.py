@@ -30,49 +30,46 @@ def test_a_story_for_people(dally: Run, run: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "Job job-c",
-        "  day 0 00:00:03 (3 s)  submitted; asks for 6 GPUs",
-        "  day 0 00:00:03 (3 s)  one rack on offer at best: declined until day 0 00:00:07 (7 s)",
-        "  day 0 00:00:07 (7 s)  started on one rack after waiting 4.0 s, its 4.0 s timer for that had run out: "
-        "rack0-m0:3+rack0-m1:3",
-        "  day 0 00:00:16 (16 s)  finished 13.0 s after submission: waited 4.0 s, ran 9.0 s",
+        "  day 0 00:00:03 (3 s)  submitted: 6 GPUs",
+        "  day 0 00:00:03 (3 s)  first in the queue; waits for a closer placement than one rack, "
+        "which it accepts at day 0 00:00:07",
+        "  day 0 00:00:07 (7 s)  started on one rack after waiting 4 s, its delay of 4 s for that had passed: "
+        "rack0-m[0-1] (3 GPUs each)",
+        "  day 0 00:00:16 (16 s)  finished 13 s after submission: waited 4 s, ran 9 s",
     ]
 
 
 def test_a_story_as_json(dally: Run, run: str) -> None:
     told = json.loads(dally("explain", "job-a", "--run", run, "--json").stdout)
-    assert list(told) == ["job_id", "events", "slowdown_by_tier", "outcome", "waiting"]
-    assert (told["job_id"], told["slowdown_by_tier"], told["waiting"]) == ("job-a", {}, None)
-    assert [(event["time_s"], event["kind"]) for event in told["events"]] == [
-        (0, "submit"), (0, "start"), (10, "preempt"), (10, "offer"), (15, "start"), (17, "finish"),
+    assert list(told) == ["job_id", "history", "slowdowns", "outcome", "waiting"]
+    assert (told["job_id"], told["slowdowns"], told["waiting"]) == ("job-a", {}, None)
+    assert [(event["time_s"], event["kind"]) for event in told["history"]] == [
+        (0, "submit"), (0, "start"), (10, "preempt"), (10, "wait"), (15, "start"), (17, "finish"),
     ]  # fmt: skip
-    assert told["events"][2]["text"] == "preempted in favour of job-d (rank 0 against 1); waits again"
+    assert told["history"][2]["text"] == "preempted for job-d; waits again"
     outcome = told["outcome"]
     assert (outcome["finish_s"], outcome["queue_s"], outcome["run_s"], outcome["preemptions"]) == (17, 5, 12, 1)
 
 
 def test_how_things_stand_at_an_instant(dally: Run, run: str) -> None:
     lines = dally("explain", "job-d", "--run", run, "--at", "6").stdout.splitlines()
-    assert lines[-2:] == [
-        "  Waits at that instant: 1 ahead of it: job-c; 6 GPUs free, it asks for 8; held by job-a (5), job-b (5).",
-        "  On offer: nothing. As far as it goes now: machine, rack from day 0 00:00:09 (9 s) on.",
-    ]
+    why = "1 job ahead of it: job-c; it needs 8 GPUs and 6 are free (in use by job-a (5), job-b (5))"
+    assert lines[-1] == f"  Waits at that instant: {why}."
     told = json.loads(dally("explain", "job-d", "--run", run, "--at", "6", "--json").stdout)
-    assert [event["kind"] for event in told["events"]] == ["submit", "offer"]
+    assert [event["kind"] for event in told["history"]] == ["submit", "wait"]
     assert told["waiting"] == {
-        "job_id": "job-d", "gpus": 8, "since_s": 5, "place": 2, "offered": "nothing",
-        "accepts": "machine", "next_tier": "rack", "next_s": 9,
-        "why": "1 ahead of it: job-c; 6 GPUs free, it asks for 8; held by job-a (5), job-b (5)",
+        "job_id": "job-d", "gpus": 8, "since_s": 5, "place": 2, "why": why, "reason": "gpus", "until_s": None,
     }  # fmt: skip
     # At 12 it runs.
     running = json.loads(dally("explain", "job-d", "--run", run, "--at", "12", "--json").stdout)
-    assert ([event["kind"] for event in running["events"]][-1], running["waiting"]) == ("start", None)
+    assert ([event["kind"] for event in running["history"]][-1], running["waiting"]) == ("start", None)
 
 
 def test_not_submitted_yet(dally: Run, run: str) -> None:
     done = dally("explain", "job-d", "--run", run, "--at", "2")
     assert done.stdout.splitlines() == [
         "Job job-d",
-        "  day 0 00:00:05 (5 s)  is submitted only then",
+        "  day 0 00:00:05 (5 s)  not submitted yet",
     ]
 
 
@@ -82,16 +79,18 @@ def test_all_that_wait(dally: Run, run: str) -> None:
     assert busiest["at_s"] == 5
     assert [(wait["place"], wait["job_id"]) for wait in busiest["waiting"]] == [(1, "job-c"), (2, "job-d")]
     later = json.loads(dally("explain", "--waiting", "--run", run, "--at", "14", "--json").stdout)
-    assert [(wait["job_id"], wait["accepts"], wait["next_s"]) for wait in later["waiting"]] == [
-        ("job-a", "rack", 18),
-        ("job-b", "rack", 18),
+    assert [(wait["job_id"], wait["reason"], wait["until_s"]) for wait in later["waiting"]] == [
+        ("job-a", "gpus", None),
+        ("job-b", "gpus", None),
     ]
     text = dally("explain", "--waiting", "--run", run).stdout
     assert text.startswith("Waiting on day 0 00:00:05 (5 s): 2\n")
     rows = [" ".join(line.split()) for line in text.splitlines() if "job-" in line]
     assert rows == [
-        "1 job-c 6 day 0 00:00:03 (3 s) rack machine rack from day 0 00:00:07 (7 s)",
-        "2 job-d 8 day 0 00:00:05 (5 s) nothing machine rack from day 0 00:00:09 (9 s)",
+        "1 job-c 6 day 0 00:00:03 (3 s) first in the queue; waits for a closer placement than one rack, "
+        "which it accepts at day 0 00:00:07",
+        "2 job-d 8 day 0 00:00:05 (5 s) 1 job ahead of it: job-c; it needs 8 GPUs and 6 are free "
+        "(in use by job-a (5), job-b (5))",
     ]
     nobody = json.loads(dally("explain", "--waiting", "--run", run, "--at", "100", "--json").stdout)
     assert nobody == {"at_s": 100, "waiting": []}
@@ -105,8 +104,8 @@ def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
                  "dally-paper", "--out", "one")  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(dally("explain", "a", "--run", "one", "--json").stdout)
-    assert told["events"][0]["text"] == "submitted; asks for 4 GPUs, trains bert-large"
-    by_tier = told["slowdown_by_tier"]
+    assert told["history"][0]["text"] == "submitted: 4 GPUs, model bert-large"
+    by_tier = told["slowdowns"]
     assert list(by_tier) == ["machine", "rack", "network"]
     assert by_tier["machine"] == 1.0
     assert 1.0 < by_tier["rack"] <= by_tier["network"]
@@ -114,7 +113,7 @@ def test_slowdowns_to_expect(dally: Run, tmp_path: Path) -> None:
     shown = ", ".join(f"{tier} {value:.2f}" for tier, value in by_tier.items())
     assert text == f"  Slowdown to expect, alone: {shown}."
     # 12 GPUs do not fit a machine.
-    larger = json.loads(dally("explain", "b", "--run", "one", "--json").stdout)["slowdown_by_tier"]
+    larger = json.loads(dally("explain", "b", "--run", "one", "--json").stdout)["slowdowns"]
     assert list(larger) == ["rack", "network"]
     assert larger["rack"] == 1.0
 
@@ -126,12 +125,11 @@ def test_a_run_without_timers(dally: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     # fifo-backfill: job-a until 12, job-b after it.
     assert (
-        "  day 0 00:00:12 (12 s)  started on one machine after waiting 12.0 s, as close as it can be: "
-        in done.stdout
+        "  day 0 00:00:12 (12 s)  started on one machine after waiting 12 s, as close as it can be: " in done.stdout
     )
     waiting = dally("explain", "--waiting", "--run", "one", "--at", "1")
     assert (waiting.returncode, waiting.stdout.splitlines()[0]) == (0, "Waiting on day 0 00:00:01 (1 s): 1")
-    assert "first in line; 3 GPUs free, it asks for 5; held by job-a (5)" in waiting.stdout
+    assert "first in the queue; it needs 5 GPUs and 3 are free (in use by job-a (5))" in waiting.stdout
 
 
 @pytest.mark.parametrize(

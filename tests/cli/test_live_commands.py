@@ -129,12 +129,12 @@ def test_from_submission_to_cancellation(served: Served) -> None:
     two = str(int(one) + 1)
     wait_for(lambda: state_of(served, one) == "running")
     text = run("queue", "--server", served.url).stdout
-    assert re.search(rf"1 +{two} +ann +16 +waiting .*first in line; 8 GPUs free, it asks for 16", text)
+    assert re.search(rf"1 +{two} +ann +16 +waiting .*first in the queue; it needs 16 GPUs and 8 are free", text)
     assert re.search(rf"{one} +big +\S+ +24 +running .*\(network\)", text)
     assert [job["job_id"] for job in told(served, "queue", "--state", "waiting")["jobs"]] == [two]
     story = run("explain", two, "--server", served.url).stdout
-    assert "submitted; asks for 16 GPUs" in story
-    assert "Waits now: first in line; 8 GPUs free, it asks for 16." in story
+    assert "submitted: 16 GPUs" in story
+    assert "Waits now: first in the queue; it needs 16 GPUs and 8 are free." in story
     assert told(served, "explain", two)["job"]["user"] == "ann"
     assert sum(node["free"] for node in told(served, "nodes")["nodes"]) == 8
     assert "rack1-m1" in run("nodes", "--server", served.url).stdout

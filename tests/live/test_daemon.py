@@ -164,7 +164,11 @@ def test_the_board_tells_why_a_job_waits(life: Life) -> None:
             break
         time.sleep(0.02)
     line = life.daemon.status.by_id["3"]
-    assert (line.state, line.place, line.why) == ("waiting", 1, "first in line; no GPUs free, it asks for 8")
+    assert (line.state, line.place, line.why) == (
+        "waiting",
+        1,
+        "first in the queue; it needs 8 GPUs and none is free",
+    )
     assert [node.free for node in life.daemon.status.nodes] == [0, 0]
 
 

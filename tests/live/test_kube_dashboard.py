@@ -55,7 +55,7 @@ def test_what_an_operator_sees_and_does(kube: KubeCluster, served: Served, brows
     visitor.act("Cancel…", "Cancel it")
     visitor.until(lambda: visitor.count("busy") == "8", within_s=30)
     visitor.live(f"/jobs/{SMALL}")
-    story = page.locator("ol.story").inner_text()
+    story = page.locator("ol.history").inner_text()
     assert story.count("asked for by phone") == 2
     assert "started" in story
     assert "n16" not in page.locator("main").inner_text()  # it drains

@@ -73,7 +73,7 @@ def test_describe_says_why_and_where(site: Site) -> None:
     site.go_on(lambda: all(condition_of(one)[0] == "False" for one in site.pods("late")))
     name = site.pods("late")[0]["metadata"]["name"]
     site.go_on(
-        lambda: described(kube, name, "16 GPUs free, it asks for 32")
+        lambda: described(kube, name, "it needs 32 GPUs and 16 are free")
     )  # at first its pods were not all there
     text = described(kube, name, "FailedScheduling")
     assert "dally.io/Placed" in text

@@ -53,7 +53,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     assert busy == [8] * (GPUS // 8)
     assert set(shown["jobs"]) == set(numbers[:-1])
     visitor.live(f"/jobs/{numbers[0]}")
-    assert "started" in page.locator("ol.story").inner_text()
+    assert "started" in page.locator("ol.history").inner_text()
     assert visitor.grave() == []
     visitor.shoot("slurm-job")
     acts_by_hand(visitor, slurm, numbers[-1])
@@ -64,7 +64,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
 def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
     page = visitor.page
     visitor.live(f"/jobs/{waiting}")
-    story = page.locator("ol.story")
+    story = page.locator("ol.history")
     acts = (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first"))
     for told, (opener, button) in enumerate(acts, start=1):
         visitor.act(opener, button)

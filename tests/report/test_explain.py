@@ -1,4 +1,4 @@
-"""The story of a job and who waits for what, worked out by hand, and held against the run's own tables."""
+"""The history of a job and which jobs wait for what, worked out by hand, and held against the run's own tables."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.explanation.history import Line, Stories, Wait
-from dally.report.time_text import span
+from dally.report.explanation.history import Entry, Explainer, Wait
+from dally.report.time_text import duration
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
@@ -24,11 +24,12 @@ TIMED = {"tuner": "off", "lease_s": "10", "floors": "0.4,0.8"}
 # a and b take a machine each, 5 of 8 GPUs. c finds 3 + 3 in the rack at 3 and takes them at 7, until 16.
 # d finds no 8 GPUs at 5; at 10, when the leases of a and b end, it takes theirs, until 15. Both go on at 15.
 BUSY = [("a", 0, 5, 12), ("b", 0, 5, 22), ("c", 3, 6, 9), ("d", 5, 8, 5)]
+CLOSER = "waits for a closer placement than one rack, which it accepts at"
 
 
-def simulate(folder: Path, scenario: Scenario) -> Stories:
+def simulate(folder: Path, scenario: Scenario) -> Explainer:
     execute(scenario, out=folder)
-    return Stories(FolderRecord(folder))
+    return Explainer(FolderRecord(folder))
 
 
 def trace_of(folder: Path, jobs: list[tuple[str, float, int, float]]) -> str:
@@ -43,7 +44,7 @@ def timed(
     jobs: list[tuple[str, float, int, float]],
     restart_per_gpu_s: float = 0.0,
     until_s: float = float("inf"),
-) -> Stories:
+) -> Explainer:
     """A run under `dally` with the timers above."""
     scenario = Scenario(trace_of(folder, jobs), "1x2x8", "dally-paper", dict(TIMED))
     scenario.restart_per_gpu_s = restart_per_gpu_s
@@ -65,78 +66,81 @@ def test_a_story_line_by_line(tmp_path: Path) -> None:
     # until 38. c restarts again and works for its last 10 s. Of its 26 s with GPUs until 33 it worked for 20.
     jobs = [("a", 0.0, 5, 9.0), ("b", 0.0, 5, 9.0), ("c", 3.0, 6, 30.0), ("d", 20.0, 16, 5.0)]
     records = timed(tmp_path, jobs, restart_per_gpu_s=1.0)
-    lines = records.story("c")
+    lines = records.history("c")
     assert lines[:-1] == [
-        Line(3, "submit", "submitted; asks for 6 GPUs"),
-        Line(3, "offer", "one rack on offer at best: declined until day 0 00:00:07 (7 s)"),
-        Line(
+        Entry(3, "submit", "submitted: 6 GPUs"),
+        Entry(3, "wait", f"first in the queue; {CLOSER} day 0 00:00:07"),
+        Entry(
             7,
             "start",
-            "started on one rack after waiting 4.0 s, its 4.0 s timer for that had run out: rack0-m0:3+rack0-m1:3",
+            "started on one rack after waiting 4 s, its delay of 4 s for that had passed: "
+            "rack0-m[0-1] (3 GPUs each)",
         ),
-        Line(
+        Entry(
             17,
             "preempt",
-            "lease ended; gave up its GPUs, farther apart than it takes before it has waited; waits again",
+            "lease ended; released GPUs that are farther apart than it accepts before its delay; waits again",
         ),
-        Line(17, "start", "started on one machine after waiting 0.0 s, as close as it can be: rack0-m0:6"),
-        Line(33, "preempt", "preempted in favour of d (rank 0 against 0.7692); waits again"),
-        Line(33, "offer", "not enough GPUs free anywhere"),
-        Line(38, "start", "started on one machine after waiting 5.0 s, as close as it can be: rack0-m0:6"),
+        Entry(17, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (6 GPUs)"),
+        Entry(33, "preempt", "preempted for d; waits again"),
+        Entry(33, "wait", "first in the queue; it needs 6 GPUs and none is free (in use by d (16))"),
+        Entry(38, "start", "started on one machine after waiting 5 s, as close as it can be: rack0-m0 (6 GPUs)"),
     ]
     # It waited 4 + 5 s and held GPUs from 7 to 33 and from 38 to 54.
     assert (lines[-1].time_s, lines[-1].kind) == (54, "finish")
-    outcome = "finished 51.0 s after submission: waited 9.0 s, ran 42.0 s, preempted 2 times"
+    outcome = "finished 51 s after submission: waited 9 s, ran 42 s, preempted 2 times"
     assert lines[-1].text.startswith(outcome)
     # d finds its GPUs as close as 16 can be, across the rack, without a timer.
-    assert records.story("d") == [
-        Line(20, "submit", "submitted; asks for 16 GPUs"),
-        Line(20, "offer", "not enough GPUs free anywhere"),
-        Line(33, "start", "started on one rack after waiting 13.0 s, as close as it can be: rack0-m0:8+rack0-m1:8"),
-        Line(38, "finish", "finished 18.0 s after submission: waited 13.0 s, ran 5.0 s"),
+    assert records.history("d") == [
+        Entry(20, "submit", "submitted: 16 GPUs"),
+        Entry(20, "wait", "first in the queue; it needs 16 GPUs and 10 are free (in use by c (6))"),
+        Entry(
+            33, "start", "started on one rack after waiting 13 s, as close as it can be: rack0-m[0-1] (8 GPUs each)"
+        ),
+        Entry(38, "finish", "finished 18 s after submission: waited 13 s, ran 5 s"),
     ]
 
 
 def test_renewals_in_a_row_are_told_together(tmp_path: Path) -> None:
     # Leases end at 10, 20 and 30; at 35 it is done.
-    story = timed(tmp_path, [("a", 0.0, 5, 35.0)]).story("a")
+    story = timed(tmp_path, [("a", 0.0, 5, 35.0)]).history("a")
     assert [(line.time_s, line.kind) for line in story] == [
         (0, "submit"),
         (0, "start"),
         (10, "renew"),
         (35, "finish"),
     ]
-    assert story[2].text.endswith("renewed 3 times, the last at day 0 00:00:30 (30 s)")
+    assert story[2].text.endswith("renewed 3 times, last at day 0 00:00:30")
 
 
 @pytest.mark.parametrize(
     ("until_s", "kinds"),
     [
         (2.9, ["pending"]),
-        (6.9, ["submit", "offer"]),
-        (7.0, ["submit", "offer", "start"]),
-        (15.9, ["submit", "offer", "start"]),
-        (16.0, ["submit", "offer", "start", "finish"]),
+        (6.9, ["submit", "wait"]),
+        (7.0, ["submit", "wait", "start"]),
+        (15.9, ["submit", "wait", "start"]),
+        (16.0, ["submit", "wait", "start", "finish"]),
     ],
 )
 def test_a_story_up_to_an_instant(tmp_path: Path, until_s: float, kinds: list[str]) -> None:
-    assert [line.kind for line in timed(tmp_path, list(BUSY)).story("c", until_s)] == kinds
+    assert [line.kind for line in timed(tmp_path, list(BUSY)).history("c", until_s)] == kinds
 
 
 def test_a_job_that_is_yet_to_be_submitted(tmp_path: Path) -> None:
     records = timed(tmp_path, list(BUSY))
-    assert records.story("c", 2.0) == [Line(3, "pending", "is submitted only then")]
+    assert records.history("c", 2.0) == [Entry(3, "pending", "not submitted yet")]
     assert [wait.job_id for wait in records.waiting(2.0)] == []
 
 
 def test_a_job_that_still_waits_when_the_clock_stops(tmp_path: Path) -> None:
     # At 14.5 a and b wait for the GPUs that d took at 10.
     records = timed(tmp_path, [*BUSY, ("e", 11, 16, 1)], until_s=14.5)
-    assert [(line.time_s, line.kind) for line in records.story("a")] == [
+    assert [(line.time_s, line.kind) for line in records.history("a")] == [
         (0, "submit"),
         (0, "start"),
         (10, "preempt"),
-        (10, "offer"),
+        (10, "wait"),
     ]
     row = records.job("a")
     assert (row["status"], row["finish_s"], row["queue_s"], row["run_s"]) == ("waiting", None, 4.5, 10.0)
@@ -149,10 +153,10 @@ def test_offers_that_nobody_of_that_size_would_ever_take(tmp_path: Path) -> None
         trace_of(tmp_path, [("a", 0, 5, 50), ("b", 0, 5, 22), ("c", 3, 6, 9)]), "1x2x8", "dally-paper"
     )
     scenario.settings = settings
-    story = simulate(tmp_path / "run", scenario).story("c")
+    story = simulate(tmp_path / "run", scenario).history("c")
     assert [(line.time_s, line.text) for line in story[1:3]] == [
-        (3, "one rack on offer at best: declined, it never takes that"),
-        (22, "started on one machine after waiting 19.0 s, as close as it can be: rack0-m1:6"),
+        (3, "first in the queue; the closest free placement is one rack, which it never accepts"),
+        (22, "started on one machine after waiting 19 s, as close as it can be: rack0-m1 (6 GPUs)"),
     ]
 
 
@@ -163,17 +167,17 @@ def test_offers_that_change_often_are_told_in_part(tmp_path: Path) -> None:
     blips = [(f"z{i}", 2.0 + 2 * i, 1, 1.0) for i in range(5)]
     scenario = Scenario(trace_of(tmp_path, [*blocks, ("w", 1.0, 6, 5.0), *blips]), "1x2x8", "dally-paper")
     scenario.settings = {"tuner": "off", "lease_s": "1000", "floors": "0.05,1"}
-    story = simulate(tmp_path / "run", scenario).story("w")
+    story = simulate(tmp_path / "run", scenario).history("w")
     # 6 GPUs from 1, 5 from 2, 6 from 3, …, 5 from 10, 6 from 11; T_1 = 50 s.
-    rack = "one rack on offer at best: declined until day 0 00:00:51 (51 s)"
-    none = "not enough GPUs free anywhere"
-    assert [(line.time_s, line.text) for line in story if line.kind == "offer"] == [
+    rack = f"first in the queue; {CLOSER} day 0 00:00:51"
+    none = "first in the queue; it needs 6 GPUs and 5 are free (in use by x (5), y (5), z0 (1))"
+    assert [(line.time_s, line.text) for line in story if line.kind == "wait"] == [
         (1, rack),
         (2, none),
         (3, rack),
-        (4, "… what was on offer changed 5 more times …"),
+        (4, "… 5 more decisions about it …"),
         (9, rack),
-        (10, none),
+        (10, none.replace("z0", "z4")),
         (11, rack),
     ]
     assert story[-2].time_s == 51
@@ -184,13 +188,13 @@ def test_lost_to_a_failure(tmp_path: Path) -> None:
     scenario = Scenario(trace_of(tmp_path, [("a", 0.0, 8, 20.0)]), "1x1x8", "dally-paper")
     scenario.failures = str(tmp_path / "down.csv")
     scenario.restart_per_gpu_s = 0.0
-    assert simulate(tmp_path / "run", scenario).story("a") == [
-        Line(0, "submit", "submitted; asks for 8 GPUs"),
-        Line(0, "start", "started on one machine after waiting 0.0 s, as close as it can be: rack0-m0:8"),
-        Line(5, "evict", "lost its GPUs: one of its machines failed"),
-        Line(5, "offer", "not enough GPUs free anywhere"),
-        Line(8, "start", "started on one machine after waiting 3.0 s, as close as it can be: rack0-m0:8"),
-        Line(23, "finish", "finished 23.0 s after submission: waited 3.0 s, ran 20.0 s"),
+    assert simulate(tmp_path / "run", scenario).history("a") == [
+        Entry(0, "submit", "submitted: 8 GPUs"),
+        Entry(0, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (8 GPUs)"),
+        Entry(5, "evict", "one of its machines failed; waits again"),
+        Entry(5, "wait", "first in the queue; it needs 8 GPUs and none is free (machines are down)"),
+        Entry(8, "start", "started on one machine after waiting 3 s, as close as it can be: rack0-m0 (8 GPUs)"),
+        Entry(23, "finish", "finished 23 s after submission: waited 3 s, ran 20 s"),
     ]
 
 
@@ -198,25 +202,16 @@ def test_a_policy_without_timers(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [("a", 0, 4, 10), ("b", 1, 8, 5), ("c", 2, 4, 3), ("d", 3, 8, 1)])
     records = simulate(tmp_path / "run", Scenario(trace, "1x1x8", "fifo-backfill"))
     # a 0 to 10, c backfilled 2 to 5, b 10 to 15, d 15 to 16.
-    assert records.story("b") == [
-        Line(1, "submit", "submitted; asks for 8 GPUs"),
-        Line(1, "wait", "first in line; 4 GPUs free, it asks for 8; held by a (4)"),
-        Line(10, "start", "started on one machine after waiting 9.0 s, as close as it can be: rack0-m0:8"),
-        Line(15, "finish", "finished 14.0 s after submission: waited 9.0 s, ran 5.0 s"),
+    assert records.history("b") == [
+        Entry(1, "submit", "submitted: 8 GPUs"),
+        Entry(1, "wait", "first in the queue; it needs 8 GPUs and 4 are free (in use by a (4))"),
+        Entry(10, "start", "started on one machine after waiting 9 s, as close as it can be: rack0-m0 (8 GPUs)"),
+        Entry(15, "finish", "finished 14 s after submission: waited 9 s, ran 5 s"),
     ]
+    none = "it needs 8 GPUs and none is free (in use by a (4), c (4))"
     assert records.waiting(4.0) == [
-        Wait("b", 8, 1.0, 1, "", "", "", None, "first in line; no GPUs free, it asks for 8; held by a (4), c (4)"),
-        Wait(
-            "d",
-            8,
-            3.0,
-            2,
-            "",
-            "",
-            "",
-            None,
-            "1 ahead of it: b; no GPUs free, it asks for 8; held by a (4), c (4)",
-        ),
+        Wait("b", 8, 1.0, 1, f"first in the queue; {none}", "gpus", None),
+        Wait("d", 8, 3.0, 2, f"1 job ahead of it: b; {none}", "gpus", None),
     ]
     assert records.busiest_s() == 3.0
 
@@ -224,8 +219,8 @@ def test_a_policy_without_timers(tmp_path: Path) -> None:
 def test_preempted_by_rank(tmp_path: Path) -> None:
     # las, lease 5: at 5 a has 40 GPU-s, b none.
     scenario = Scenario(trace_of(tmp_path, [("a", 0, 8, 10), ("b", 1, 8, 3)]), "1x1x8", "las", {"lease_s": "5"})
-    story = simulate(tmp_path / "run", scenario).story("a")
-    assert (story[2].time_s, story[2].text) == (5, "preempted in favour of b (rank 0 against 40); waits again")
+    story = simulate(tmp_path / "run", scenario).history("a")
+    assert (story[2].time_s, story[2].text) == (5, "preempted for b; waits again")
 
 
 # Who waits.
@@ -237,35 +232,26 @@ def test_waiting_by_hand(tmp_path: Path) -> None:
     waits = {at_s: bare(records.waiting(at_s)) for at_s in (0.0, 4.0, 5.0, 7.0, 8.9, 9.0, 10.0, 11.0, 14.0)}
     assert waits == {
         0.0: [],
-        4.0: [Wait("c", 6, 3, 1, "rack", "machine", "rack", 7, "")],
+        4.0: [Wait("c", 6, 3, 1, "", "delay", 7)],
         # Both rank 0: c waits longer. 6 GPUs are not enough for d.
-        5.0: [
-            Wait("c", 6, 3, 1, "rack", "machine", "rack", 7, ""),
-            Wait("d", 8, 5, 2, "nothing", "machine", "rack", 9, ""),
-        ],
-        7.0: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9, "")],
-        8.9: [Wait("d", 8, 5, 1, "nothing", "machine", "rack", 9, "")],
-        # It would take a rack now, and from 5 + 8 on anything.
-        9.0: [Wait("d", 8, 5, 1, "nothing", "rack", "network", 13, "")],
+        5.0: [Wait("c", 6, 3, 1, "", "delay", 7), Wait("d", 8, 5, 2, "", "gpus", None)],
+        7.0: [Wait("d", 8, 5, 1, "", "gpus", None)],
+        8.9: [Wait("d", 8, 5, 1, "", "gpus", None)],
+        9.0: [Wait("d", 8, 5, 1, "", "gpus", None)],
         # a and b lost their GPUs at the same instant: by order of submission.
-        10.0: [
-            Wait("a", 5, 10, 1, "nothing", "machine", "rack", 14, ""),
-            Wait("b", 5, 10, 2, "nothing", "machine", "rack", 14, ""),
-        ],
-        # 16 GPUs can be no closer than the rack.
+        10.0: [Wait("a", 5, 10, 1, "", "gpus", None), Wait("b", 5, 10, 2, "", "gpus", None)],
         11.0: [
-            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19, ""),
-            Wait("a", 5, 10, 2, "nothing", "machine", "rack", 14, ""),
-            Wait("b", 5, 10, 3, "nothing", "machine", "rack", 14, ""),
+            Wait("e", 16, 11, 1, "", "gpus", None),
+            Wait("a", 5, 10, 2, "", "gpus", None),
+            Wait("b", 5, 10, 3, "", "gpus", None),
         ],
         14.0: [
-            Wait("e", 16, 11, 1, "nothing", "rack", "network", 19, ""),
-            Wait("a", 5, 10, 2, "nothing", "rack", "network", 18, ""),
-            Wait("b", 5, 10, 3, "nothing", "rack", "network", 18, ""),
+            Wait("e", 16, 11, 1, "", "gpus", None),
+            Wait("a", 5, 10, 2, "", "gpus", None),
+            Wait("b", 5, 10, 3, "", "gpus", None),
         ],
     }
-    # At 19 e alone waits and takes anything: there is no next tier. b's lease ends at 25.
-    assert bare(records.waiting(19.0)) == [Wait("e", 16, 11, 1, "nothing", "network", "", None, "")]
+    assert bare(records.waiting(19.0)) == [Wait("e", 16, 11, 1, "", "gpus", None)]
     assert records.waiting(30.0) == []
 
 
@@ -281,9 +267,9 @@ def test_the_busiest_instant(tmp_path: Path) -> None:
 def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
     records = timed(tmp_path, [("train-1", 0, 1, 1), ("other", 0, 1, 1)])
     with pytest.raises(InputError, match=r"job 'train-2': not in .*jobs\.csv; did you mean 'train-1'\?"):
-        records.story("train-2")
+        records.history("train-2")
     with pytest.raises(InputError, match=r"job 'zzzz': not in .*jobs\.csv$"):
-        records.story("zzzz")
+        records.history("zzzz")
     (tmp_path / "run" / "decisions.parquet").unlink()
     with pytest.raises(InputError, match=r"run: holds no decisions\.parquet; give the folder that `dally simul"):
         FolderRecord(tmp_path / "run")
@@ -294,18 +280,18 @@ def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
 # Agreement with the run's own tables.
 
 STARTED = re.compile(r"started on (?:one (\S+)|GPUs across the (\S+)) after waiting")
-PROMISED = re.compile(r"(?:one (\S+)|GPUs across the (\S+)) on offer at best: declined until .*\((\d+) s\)")
+PROMISED = re.compile(r"than (?:one (\S+)|GPUs across the (\S+)), which it accepts at day (\d+) (\d+):(\d+):(\d+)$")
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Stories:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Explainer:
     folder = tmp_path_factory.mktemp("demo")
     scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally-paper")
     scenario.network = "slow"
     return simulate(folder / "run", scenario)
 
 
-def some_jobs(records: Stories) -> list[str]:
+def some_jobs(records: Explainer) -> list[str]:
     """Ten random jobs, half of them among those that were preempted."""
     everyone = records.jobs["job_id"].to_list()
     preempted = records.jobs.filter(pl.col("preemptions") > 0)["job_id"].to_list()
@@ -313,17 +299,17 @@ def some_jobs(records: Stories) -> list[str]:
     return draw.sample(everyone, 5) + draw.sample(preempted, 5)
 
 
-def test_stories_agree_with_jobs_and_events(demo: Stories) -> None:
+def test_stories_agree_with_jobs_and_events(demo: Explainer) -> None:
     preemptions = 0
     for job_id in some_jobs(demo):
         row = demo.job(job_id)
-        story = demo.story(job_id)
+        story = demo.history(job_id)
         times = {kind: [line.time_s for line in story if line.kind == kind] for kind in ("submit", "finish")}
         assert times == {
             "submit": [pytest.approx(row["submit_s"], abs=1e-6)],
             "finish": [pytest.approx(row["finish_s"], abs=1e-6)],
         }
-        told = [(line.time_s, line.kind) for line in story if line.kind not in ("offer", "renew")]
+        told = [(line.time_s, line.kind) for line in story if line.kind not in ("wait", "renew")]
         mine = demo.events.filter(pl.col("job_id") == job_id, pl.col("kind") != "renew")
         assert told == mine.select("time_s", "kind").rows()
         starts = [line.time_s for line in story if line.kind == "start"]
@@ -332,16 +318,16 @@ def test_stories_agree_with_jobs_and_events(demo: Stories) -> None:
         waited_s = sum(start_s - begin_s for begin_s, start_s in zip(begins, starts, strict=True))
         assert waited_s == pytest.approx(row["queue_s"], abs=1e-5)
         assert sum(line.kind == "preempt" for line in story) == row["preemptions"]
-        assert all(" in favour of " in line.text for line in story if line.kind == "preempt")
+        assert all(line.text.startswith("preempted for ") for line in story if line.kind == "preempt")
         assert row["comm_s"] == 0.0 or "lost to the network" in story[-1].text
         preemptions += row["preemptions"]
     assert preemptions >= 5
 
 
-def test_starts_are_told_with_their_tier(demo: Stories) -> None:
+def test_starts_are_told_with_their_tier(demo: Explainer) -> None:
     for job_id in some_jobs(demo):
         told = []
-        for line in demo.story(job_id):
+        for line in demo.history(job_id):
             if line.kind == "start":
                 found = STARTED.match(line.text)
                 assert found is not None
@@ -350,21 +336,27 @@ def test_starts_are_told_with_their_tier(demo: Stories) -> None:
         assert told == mine["tier"].to_list()
 
 
-def patient_jobs(records: Stories) -> list[str]:
+def seconds(found: re.Match[str]) -> float:
+    """The moment that a sentence ends with."""
+    days, hours, minutes, rest = (int(found[place]) for place in (3, 4, 5, 6))
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
+def patient_jobs(records: Explainer) -> list[str]:
     """Those that once took a tier because its timer had run out."""
     ripe = records.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     return sorted(set(ripe["job_id"].to_list()))
 
 
-def test_promises_hold(demo: Stories) -> None:
+def test_promises_hold(demo: Explainer) -> None:
     """Nobody takes a tier that it declined until later, unless the story says that the timers changed."""
     promises = 0
     for job_id in [*some_jobs(demo), *patient_jobs(demo)]:
         promised: tuple[int, float] | None = None  # tier, until when declined
-        for line in demo.story(job_id):
-            if line.kind == "offer":
-                found = PROMISED.match(line.text)
-                promised = (demo.tiers.index(found[1] or found[2]), float(found[3])) if found else None
+        for line in demo.history(job_id):
+            if line.kind == "wait":
+                found = PROMISED.search(line.text)
+                promised = (demo.tiers.index(found[1] or found[2]), seconds(found)) if found else None
             elif line.kind == "start":
                 taken = STARTED.match(line.text)
                 assert taken is not None
@@ -375,27 +367,29 @@ def test_promises_hold(demo: Stories) -> None:
     assert promises > 0
 
 
-def test_timers_that_ran_out_had(demo: Stories) -> None:
+def test_timers_that_ran_out_had(demo: Explainer) -> None:
     """Every start says how long the job waited, at least as long as the timer that it names."""
     ripe = demo.decisions.filter(pl.col("kind") == "accept", pl.col("patience_s") > 0.0)
     assert len(ripe) > 10
     for job_id, time_s, patience_s in ripe.select("job_id", "time_s", "patience_s").rows():
-        story = demo.story(job_id, time_s)
+        story = demo.history(job_id, time_s)
         assert (story[-1].kind, story[-1].time_s) == ("start", time_s)
         begun_s = max(line.time_s for line in story if line.kind in ("submit", "preempt", "evict"))
         assert time_s - begun_s >= patience_s
-        expected = f"after waiting {span(time_s - begun_s)}, its {span(patience_s)} timer for that had run out:"
+        expected = (
+            f"after waiting {duration(time_s - begun_s)}, its delay of {duration(patience_s)} for that had passed"
+        )
         assert expected in story[-1].text
 
 
 def test_lengths_that_turn_fractional_late_and_runs_in_which_nothing_happened(tmp_path: Path) -> None:
     rows = [(f"j{number}", float(number), 1, 1.0) for number in range(150)] + [("late", 200.0, 1, 2.5)]
     records = simulate(tmp_path / "run", Scenario(trace_of(tmp_path, rows), "1x1x8", "fifo"))
-    assert records.story("late")[-1].time_s == 202.5
+    assert records.history("late")[-1].time_s == 202.5
     idle = simulate(
         tmp_path / "idle", Scenario(trace_of(tmp_path, [("a", 10, 1, 1)]), "1x1x8", "fifo", until_s=5.0)
     )
-    assert idle.story("a") == [Line(10, "pending", "is submitted only then")]
+    assert idle.history("a") == [Entry(10, "pending", "not submitted yet")]
     with pytest.raises(InputError, match="nothing happened"):
         idle.busiest_s()
 
@@ -405,12 +399,12 @@ def test_a_job_that_still_waits_when_the_clock_stops_is_told_until_when(tmp_path
     trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
     settings = {"lease_s": "1000", "floors": "0.004", "tuner": "off"}
     records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper", settings, until_s=5.0))
-    told = [line.text for line in records.story("c")]
-    assert told[-1] == "one rack on offer at best: declined until day 0 00:00:07 (7 s)"
+    told = [line.text for line in records.history("c")]
+    assert told[-1] == f"first in the queue; {CLOSER} day 0 00:00:07"
 
 
 def test_one_who_waits_for_nothing_says_so(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [("a", 0, 5, 100), ("b", 0, 5, 100), ("c", 3, 6, 9)])
     records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper-nowait"))
-    started = next(line.text for line in records.story("c") if line.kind == "start")
-    assert started.startswith("started on one rack after waiting 0.0 s, it does not wait for closer:")
+    started = next(line.text for line in records.history("c") if line.kind == "start")
+    assert started.startswith("started on one rack after waiting 0 s, it does not wait for closer:")

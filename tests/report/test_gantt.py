@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.report.html.build import build_page, write_page
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
@@ -29,7 +29,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_chart_shows_what_the_run_left(run_folder: Path, tmp_path: Path, open_page: Open) -> None:
-    run = Stories(FolderRecord(run_folder))
+    run = Explainer(FolderRecord(run_folder))
     write_page(build_page(run_folder), tmp_path / "page.html")
     page = open_page(tmp_path / "page.html")
     assert page.evaluate("dally.gantt.now.time_s") == pytest.approx(run.busiest_s(), abs=0.01)

@@ -12,7 +12,7 @@ from dally.metrics.comparison import compare_rows
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import row_of
 from dally.report.comparison_tables import to_markdown, to_values
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.report.html.run_page import run_page
 from dally.report.html.team_section import share_chart
 from dally.report.share_tables import sharing_lines
@@ -76,8 +76,8 @@ def test_policies_are_compared_by_queue(tmp_path: Path) -> None:
 
 def test_a_job_that_was_stopped_for_a_share_says_for_whose(run: FolderRecord) -> None:
     lost = run.reclaims.row(0, named=True)
-    told = " ".join(line.text for line in Stories(run).story(lost["loser"]))
-    assert f"stopped for {lost['winner']} of queue research" in told
+    told = " ".join(line.text for line in Explainer(run).history(lost["loser"]))
+    assert f"preempted for {lost['winner']} of queue research" in told
     assert "students held 12 and was due" in told
 
 
@@ -106,6 +106,6 @@ def test_what_if_a_team_were_guaranteed_more(tmp_path: Path) -> None:
 
 
 def test_a_job_says_that_its_queue_keeps_it_waiting(run: FolderRecord) -> None:
-    found = Stories(run).waits("b2", 120.0)
+    found = Explainer(run).wait_of("b2", 120.0)
     assert found is not None
-    assert "queue students is at its limit: it held 12 of 12 GPUs" in found.why
+    assert "queue students is at its limit: it holds 12 of 12 GPUs" in found.why

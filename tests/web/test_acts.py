@@ -29,7 +29,7 @@ def act(desk: Desk, path: str, status: int = 200, **body: Any) -> Any:
 
 
 def story(desk: Desk, job: str) -> list[str]:
-    return [line["text"] for line in desk.get(f"jobs/{job}/explanation")["story"]]
+    return [line["text"] for line in desk.get(f"jobs/{job}/explanation")["history"]]
 
 
 def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
@@ -52,7 +52,7 @@ def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
     for _ in range(5):
         desk.cycle()
     assert desk.backend.jobs[job].state == base.RUNNING
-    told = [line["text"] for line in desk.get(f"jobs/{job}/explanation", headers=op)["story"]]
+    told = [line["text"] for line in desk.get(f"jobs/{job}/explanation", headers=op)["history"]]
     assert "put on hold by alice: maintenance of rack 3" in told
     assert "taken off hold by alice: done" in told
     assert not any(line.startswith("put on hold;") or line == "taken off hold" for line in told)
@@ -218,7 +218,7 @@ def test_a_machine_drains_and_comes_back(policy: str, desks: Callable[..., Desk]
     assert desk.backend.held()[machine] == 4
     late = desk.submit(4)
     desk.cycle()
-    assert desk.get(f"jobs/{late}")["why"] == "first in line; no GPUs free, it asks for 4"
+    assert desk.get(f"jobs/{late}")["why"] == "first in the queue; it needs 4 GPUs and none is free"
     assert not any("could not be started" in text for text in story(desk, late))
     act(desk, f"nodes/{machine}/resume", why="mended")
     for _ in range(2):
@@ -252,7 +252,7 @@ def test_first_in_line(desks: Callable[..., Desk]) -> None:
     desk.cycle()
     lines = {job["job_id"]: job for job in desk.get("jobs")["jobs"]}
     assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, "somebody", 2)
-    assert lines[late]["why"].startswith("first in line")
+    assert lines[late]["why"].startswith("first in the queue")
     act(desk, f"jobs/{late}/priority", 409)
     desk.service.daemon._scheduler = None  # a restart
     desk.cycle()

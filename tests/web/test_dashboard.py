@@ -81,8 +81,8 @@ def test_the_queue_says_who_waits_and_why(visitor: Visitor, served: Served) -> N
 def test_a_job_has_a_story_of_its_own(visitor: Visitor) -> None:
     page = visitor.live("/queue?tab=running")
     page.locator("table.jobs tbody th a").first.click()
-    page.get_by_role("heading", name="Its story").wait_for()
-    story = page.locator("ol.story li")
+    page.get_by_role("heading", name="History").wait_for()
+    story = page.locator("ol.history li")
     assert "submitted" in story.first.inner_text()
     assert "started" in story.nth(1).inner_text()
     assert page.get_by_text("lost to the network").count() == 1
@@ -128,7 +128,7 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     assert dialog.count() == 0
     visitor.until(lambda: page.get_by_text("held by somebody: maintenance of rack 3").count() == 1)
     assert time.monotonic() - began < LATE_S + 1.0
-    assert "put on hold by somebody" in page.locator("ol.story").inner_text()
+    assert "put on hold by somebody" in page.locator("ol.history").inner_text()
     page.get_by_role("button", name="Release…").focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").wait_for()

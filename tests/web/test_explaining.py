@@ -1,4 +1,4 @@
-"""Stories of live jobs: what happened, why, and nothing of it that is not the reader's business."""
+"""Explanations of live jobs: what happened, why, and nothing of it that the reader may not see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.web.conftest import Desk
 
 
 def told(desk: Desk, job: str, **more: object) -> list[tuple[str, str]]:
-    return [(line["kind"], line["text"]) for line in desk.get(f"jobs/{job}/explanation", **more)["story"]]
+    return [(line["kind"], line["text"]) for line in desk.get(f"jobs/{job}/explanation", **more)["history"]]
 
 
 @pytest.mark.parametrize("policy", ["dally", "dally-paper", "srtf", "fifo", "easy-backfill"])
@@ -25,9 +25,11 @@ def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> 
     second = desk.submit(12, 50.0)
     desk.cycle()
     waits = told(desk, second)
-    assert waits[0] == ("submit", "submitted; asks for 12 GPUs")
+    assert waits[0] == ("submit", "submitted: 12 GPUs")
     found = desk.get(f"jobs/{second}/explanation")
-    assert found["job"]["why"] == "first in line; no GPUs free, it asks for 12" or policy == "srtf"
+    assert (
+        found["job"]["why"].startswith("first in the queue; it needs 12 GPUs and none is free") or policy == "srtf"
+    )
     assert list(found["slowdowns"]) == ["rack", "network"]
     for _ in range(40):
         desk.cycle(10.0)
@@ -35,7 +37,7 @@ def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> 
     kinds = [kind for kind, _ in told(desk, second)]
     assert (kinds[0], kinds[-1]) == ("submit", "finish")
     assert "start" in kinds
-    assert told(desk, first)[0][1] == "submitted; asks for 32 GPUs, trains gpt2-xl"
+    assert told(desk, first)[0][1] == "submitted: 32 GPUs, model gpt2-xl"
 
 
 def test_what_others_did(desk: Desk) -> None:
@@ -62,7 +64,7 @@ def test_what_others_did(desk: Desk) -> None:
     ]  # fmt: skip
     refused = next(text for kind, text in story if kind == "start_failed")
     assert refused.startswith(f"could not be started: job {job} cannot be started")
-    assert dict(story)["adopt"].startswith(f"found running on {elsewhere}:8")
+    assert dict(story)["adopt"] == f"observed running on one machine and taken over: {elsewhere} (8 GPUs)"
 
 
 def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[..., Desk]) -> None:
@@ -73,7 +75,7 @@ def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[...,
     asked = {"why": "a deadline"}
     assert desk.client.post(f"/api/v1/jobs/{jobs[2]}/priority", json=asked).status_code == 200
     desk.cycle(10.0)
-    story = desk.get(f"jobs/{jobs[2]}/explanation")["story"]
+    story = desk.get(f"jobs/{jobs[2]}/explanation")["history"]
     assert {"act", "wait"} <= {line["kind"] for line in story}
     times_s = [line["at_s"] for line in story]
     assert times_s == sorted(times_s)
@@ -85,7 +87,7 @@ def test_failures_are_not_called_finished(desk: Desk) -> None:
     desk.cycle()
     desk.backend._become(job, base.FAILED)
     desk.cycle()
-    assert told(desk, job)[-1][1].startswith("failed 3.0 s after submission: waited 1.0 s, ran 2.0 s")
+    assert told(desk, job)[-1][1].startswith("failed 3 s after submission: waited 1 s, ran 2 s")
 
 
 def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
@@ -95,7 +97,7 @@ def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
     desk.submit(32, 10.0, user="bob")
     desk.cycle()
     ann = desk.token("ann", "user", "ann")
-    assert any("in favour of another1" in text for _, text in told(desk, loser, headers=ann))
+    assert any("preempted for another1" in text for _, text in told(desk, loser, headers=ann))
 
 
 QUEUES = """
@@ -116,9 +118,9 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     second = desk.submit(8, user="ann")
     desk.cycle()
     job = desk.get(f"jobs/{second}")
-    assert job["why"].startswith("queue research is at its limit: it held 8 of 8 GPUs; ")
-    assert job["reason"] == "share"
-    told = desk.get(f"jobs/{second}/explanation")["story"]
+    assert job["why"].startswith("queue research is at its limit: it holds 8 of 8 GPUs; ")
+    assert job["reason"] == "queue"
+    told = desk.get(f"jobs/{second}/explanation")["history"]
     assert any("queue research is at its limit" in line["text"] for line in told)
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None

@@ -2,16 +2,16 @@
 
 from dally.api.comparing import compare
 from dally.api.comparison_result import ComparisonResult
+from dally.api.job_history import JobHistory
 from dally.api.run_result import RunResult
 from dally.api.simulating import go_on, read_run, simulate
-from dally.api.story import Story
 from dally.api.what_if import whatif
 from dally.api.what_if_result import WhatIfResult
 
 __all__ = [
     "ComparisonResult",
+    "JobHistory",
     "RunResult",
-    "Story",
     "WhatIfResult",
     "compare",
     "go_on",

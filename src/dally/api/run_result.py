@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dally.api.job_history import JobHistory
 from dally.api.result_folder import ResultFolder
-from dally.api.story import Story
 from dally.metrics.record import Inputs, Record
 from dally.report.run_summary import summary_table
 from dally.report.time_text import span
@@ -17,12 +17,12 @@ from dally.whole_file import write_whole
 if TYPE_CHECKING:
     import polars as pl
 
-    from dally.report.explanation.history import Stories
+    from dally.report.explanation.history import Explainer
     from dally.report.figures import Look
 
 
 class RunResult:
-    """One run: its summary, its tables as polars frames, and the story of every job."""
+    """One run: its summary, its tables as polars frames, and the history of every job."""
 
     def __init__(self, record: Record, results: ResultFolder | None = None) -> None:
         self._record = record
@@ -58,13 +58,13 @@ class RunResult:
         """slots.parquet: samples of what could start."""
         return self._record.slots
 
-    def explain(self, job: str | int, until_s: float = float("inf")) -> Story:
-        """The story of a job up to an instant: why it waited, what it got, what it lost."""
-        stories, job_id = self._stories, str(job)
-        lines = stories.story(job_id, until_s)
-        slowdowns = zip(stories.tiers, stories.slowdowns(stories.job(job_id)), strict=False)
-        when = [stories.stamp(line.time_s) for line in lines]
-        return Story(job_id, lines, when, {tier: value for tier, value in slowdowns if value > 0.0})
+    def explain(self, job: str | int, until_s: float = float("inf")) -> JobHistory:
+        """The history of a job up to an instant: why it waited, where it ran, why it was preempted."""
+        explainer, job_id = self._explainer, str(job)
+        entries = explainer.history(job_id, until_s)
+        slowdowns = zip(explainer.tiers, explainer.slowdowns(explainer.job(job_id)), strict=False)
+        when = [explainer.stamp(entry.time_s) for entry in entries]
+        return JobHistory(job_id, entries, when, {tier: value for tier, value in slowdowns if value > 0.0})
 
     def report(self, path: str | Path | None = None) -> str:
         """The text of report.html; with a path it is also written there."""
@@ -86,10 +86,10 @@ class RunResult:
         write_perfetto(self._record, Path(path))
 
     @cached_property
-    def _stories(self) -> Stories:
-        from dally.report.explanation.history import Stories
+    def _explainer(self) -> Explainer:
+        from dally.report.explanation.history import Explainer
 
-        return Stories(self._record)
+        return Explainer(self._record)
 
     def __str__(self) -> str:
         return summary_table(self.summary).aligned()

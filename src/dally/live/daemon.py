@@ -15,8 +15,8 @@ from dally.live.backends.base import Backend, BackendError
 from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.status import ClusterStatus, status_of
 from dally.live.store.database import StoreError
-from dally.report.by_hand import ACT
-from dally.report.explanation.waiting import Reasons
+from dally.report.explanation import ACTION
+from dally.report.explanation.waiting import WaitRecords
 
 PAUSE_S: Final = 1.0  # between two looks at the backend, of the wall clock
 PRUNE_EVERY_S: Final = 3600.0
@@ -47,7 +47,7 @@ class Daemon:
         self._pause_s = pause_s
         self._scheduler: Scheduler | None = None
         self._generation = backend.generation
-        self._reasons: Reasons | None = None
+        self._reasons: WaitRecords | None = None
         self._stop = threading.Event()
         self._pruned_s = 0.0
         self._problems: frozenset[str] = frozenset()  # of the cycle before
@@ -89,14 +89,14 @@ class Daemon:
             if self._scheduler is None:
                 self._generation = self.backend.generation
                 self._scheduler = self._begin()
-                self._reasons = Reasons(self._scheduler.roster.topology.tiers)
+                self._reasons = WaitRecords(self._scheduler.roster.topology.tiers)
             scheduler = self._scheduler
             assert self._reasons is not None
             result = scheduler.run_cycle()
             self.cycles += 1
             self._reasons.learn(result.decisions)
             for row in result.log:
-                if row["job_id"] and row["kind"] not in ("submit", ACT):
+                if row["job_id"] and row["kind"] not in ("submit", ACTION):
                     self._reasons.forget(row["job_id"])
             status = status_of(scheduler, self._reasons, result, self.cycles)
             self._prune(scheduler, result.now)

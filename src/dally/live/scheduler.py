@@ -25,7 +25,7 @@ from dally.live.store.log_rows import decision_rows, event_rows, would_row
 from dally.live.store.share_rows import share_rows
 from dally.live.wall_clock import WallClock
 from dally.model import FINISH, NEVER, Job
-from dally.report.by_hand import BY_WORD, HOLDS
+from dally.report.explanation import BY_ACTION, HOLDS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -145,7 +145,7 @@ class Scheduler:
         by_override = self._held | set(self.overrides.of(HOLD))
         for row in result.log:
             if row["kind"] in HOLDS and row["job_id"] in by_override:
-                row["reason"] = BY_WORD
+                row["reason"] = BY_ACTION
         result.decisions = [*decision_rows(log, topology, self._name), *share_rows(self.state.policy)]
         result.loads = {
             self.state.speed.link_name(int(link)): load

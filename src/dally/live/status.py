@@ -17,7 +17,7 @@ from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.delay_timers import Timers
-from dally.report.explanation.waiting import Offer, Reasons, Why
+from dally.report.explanation.waiting import Moment, Offer, WaitRecords, Why
 
 UNSCHEDULABLE: Final = "unschedulable"
 NOT_OFFERED: Final = ("held", base.BLOCKED, UNSCHEDULABLE)  # states of jobs that wait and are offered no GPUs
@@ -82,7 +82,7 @@ class ClusterStatus:
     by_id: dict[str, JobStatus] = field(default_factory=dict)
 
 
-def status_of(scheduler: Scheduler, reasons: Reasons, result: CycleResult, number: int) -> ClusterStatus:
+def status_of(scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, number: int) -> ClusterStatus:
     """The status after a cycle."""
     state, roster, clock, now = scheduler.state, scheduler.roster, scheduler.clock, result.now
     order = sorted(
@@ -132,7 +132,7 @@ def _line(
     clock: WallClock,
     now: float,
     place: int | None,
-    reasons: Reasons,
+    reasons: WaitRecords,
     free: int,
     overrides: Overrides,
     queue: str = "",
@@ -145,7 +145,7 @@ def _line(
     elif held is not None:
         why = Why(f"held {held.by()}", "")
     elif place is not None:
-        why = reasons.why(job, place, free, now, queue)
+        why = reasons.why(job, Moment(now, free, place, queue=queue))
     else:
         why = Why(observed.reason or roster.blocked_by(job.job_id) or "", "")
     return JobStatus(
@@ -164,7 +164,7 @@ def _line(
         migrations=int(job.migrations),
         why=why.text,
         reason=why.reason,
-        next_s=None if why.next_s is None else clock.wall_s(why.next_s),
+        next_s=None if why.until_s is None else clock.wall_s(why.until_s),
         held_by="" if held is None else held.who,
         first_by=overrides.author(FIRST, job.job_id),
         patient_by=overrides.author(PATIENCE, job.job_id),

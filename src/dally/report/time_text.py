@@ -27,6 +27,32 @@ def run_stamp(run: Record, seconds: float) -> str:
     return stamp(seconds, epoch_s, run.scenario.zone)
 
 
+def run_clock(run: Record, seconds: float) -> str:
+    """The same within a sentence: without the seconds it stands for."""
+    return run_stamp(run, seconds).partition(" (")[0]
+
+
+def duration(seconds: float) -> str:
+    """A duration in a sentence: 0.5 s, 42 s, 2 min 05 s, 12 min, 1 h 06 min, 2 d 4 h."""
+    if seconds < 10.0:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    if seconds < 599.5:
+        return _two(round(seconds), 60, "min", "s")
+    minutes = round(seconds / 60.0)
+    if minutes < 24 * 60:
+        return _two(minutes, 60, "h", "min")
+    return _two(round(seconds / 3600.0), 24, "d", "h").replace(" 0", " ")
+
+
+def _two(count: int, per: int, large: str, small: str) -> str:
+    """Both units, each if there is any of it."""
+    whole, rest = divmod(count, per)
+    both = [f"{whole} {large}"] * (whole > 0) + [f"{rest:02d} {small}" if whole else f"{rest} {small}"] * (rest > 0)
+    return " ".join(both)
+
+
 def span(seconds: float) -> str:
     """A duration for people: 42.0 s, 12.5 min, 7.3 h, 4.1 d."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):

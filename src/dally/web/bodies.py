@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from dally.job_spec import JobSpec
+from dally.report.explanation.waiting import REASONS
 
 NO_CONTROL = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 NO_NUL = r"^[^\x00]*$"
@@ -99,9 +100,7 @@ class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
     preemptions: int
     migrations: int
     why: Text = Field(description="Why it waits, is held, or ended as it did.")
-    reason: Text = Field(
-        description="The same in a word: gpus, place, patience, turn, head, share; empty if it does not wait."
-    )
+    reason: Text = Field(description=f"The same in a word: {', '.join(REASONS)}; empty if it does not wait.")
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
     held_by: Text = Field(default="", description="Who put it on hold here.")
     first_by: Text = Field(default="", description="Who put it first in line.")
@@ -145,7 +144,7 @@ class Submitted(Body):
     job_id: Text
 
 
-class StoryLine(Body):
+class HistoryEntry(Body):
     """One thing that happened to a job."""
 
     at_s: float
@@ -166,7 +165,7 @@ class Explanation(Body):
     """What happened to a job, and what it waits for."""
 
     job: Job
-    story: list[StoryLine]
+    history: list[HistoryEntry]
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
     spent: Spent
 

@@ -9,9 +9,9 @@ from fastapi.concurrency import run_in_threadpool
 from dally.live.live_record import LiveRecord
 from dally.live.status import UNSCHEDULABLE
 from dally.metrics.record import Record
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
-from dally.web.bodies import Explanation, Job, Spent, StoryLine
+from dally.web.bodies import Explanation, HistoryEntry, Job, Spent
 from dally.web.queue_routes import find
 from dally.web.site import Site
 from dally.web.tokens import USER, Caller
@@ -33,7 +33,7 @@ async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Response
 
 
 def explain(site: Site, caller: Caller, job: Job) -> Explanation:
-    """The story of a job as the caller may hear it."""
+    """The explanation of a job as the caller may see it."""
     service = site.service
     if job.state == UNSCHEDULABLE:  # the store has nothing of it
         waited_s = (site.status.wall_s - job.submit_s) * service.clock.speed
@@ -44,10 +44,12 @@ def explain(site: Site, caller: Caller, job: Job) -> Explanation:
     )
     if caller.role == USER:
         record.hide(lambda job_id: job_id == job.job_id)
-    lines = Stories(record).story(job.job_id)
-    story = [StoryLine(at_s=service.clock.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
+    entries = Explainer(record).history(job.job_id)
+    history = [
+        HistoryEntry(at_s=service.clock.wall_s(entry.time_s), kind=entry.kind, text=entry.text) for entry in entries
+    ]
     slowdowns = site.slowdowns(job.spec.model, job.spec.gpus)
-    return Explanation(job=job, story=story, slowdowns=slowdowns, spent=spent_of(record, job))
+    return Explanation(job=job, history=history, slowdowns=slowdowns, spent=spent_of(record, job))
 
 
 def spent_of(record: Record, job: Job) -> Spent:

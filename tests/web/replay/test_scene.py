@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.runs.folder import FolderRecord
 from dally.web.replay.replay_scene import ReplayScene
 from dally.web.tokens import USER, VIEWER, Caller
@@ -48,16 +48,18 @@ def test_a_story_ends_at_the_moment_that_is_shown(scene: ReplayScene, day: Folde
     job = scene.find(ANYBODY, row["job_id"], at_s)
     assert job is not None
     told = scene.explanation(ANYBODY, job, at_s)
-    assert [line.text for line in told.story] == [line.text for line in Stories(day).story(row["job_id"], at_s)]
-    assert max(line.at_s for line in told.story) <= at_s
+    assert [line.text for line in told.history] == [
+        line.text for line in Explainer(day).history(row["job_id"], at_s)
+    ]
+    assert max(line.at_s for line in told.history) <= at_s
     assert scene.find(ANYBODY, row["job_id"], row["submit_s"] - 1.0) is None
     assert scene.find(Caller("x", USER, "somebody"), row["job_id"], at_s) is None
     assert scene.find(ANYBODY, "nobody", at_s) is None
 
 
 def test_waiting_jobs_are_in_the_order_that_explain_has(scene: ReplayScene, day: FolderRecord) -> None:
-    at_s = Stories(day).busiest_s()
-    expected = [wait.job_id for wait in Stories(day).waiting(at_s)]
+    at_s = Explainer(day).busiest_s()
+    expected = [wait.job_id for wait in Explainer(day).waiting(at_s)]
     assert len(expected) > 1
     assert [line.job_id for line in scene.status(at_s).jobs if line.place is not None] == expected
 

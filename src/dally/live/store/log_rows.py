@@ -8,7 +8,7 @@ from typing import Any
 from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.model import ACCEPT, DECISION_NAMES, INFINITY, KIND_NAMES, OFFER, RANK, RESERVE, ROUND, WAITS
-from dally.report.by_hand import ACT
+from dally.report.explanation import ACTION
 
 WOULD = "would"  # the kind of event that a dry run leaves instead of what it would have done
 Named = Callable[[int], str | None]  # a job's id by its number
@@ -49,7 +49,7 @@ def end_row(now: float, job_id: str, kind: int) -> dict[str, Any]:
 def act_row(now: float, job_id: str | None, machine: str | None, what: str) -> dict[str, Any]:
     """What somebody did."""
     where: dict[str, Any] = dict.fromkeys(("tier", "placement"))
-    return {"time_s": now, "kind": ACT, "job_id": job_id, "machine": machine, **where, "reason": what}
+    return {"time_s": now, "kind": ACTION, "job_id": job_id, "machine": machine, **where, "reason": what}
 
 
 def decision_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str, Any]]:

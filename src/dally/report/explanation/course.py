@@ -27,6 +27,7 @@ MAKES: Final = {
 WAITS_ON: Final = ("release", "start_failed", "hold")  # it lost its GPUs earlier
 MOST_MARKS: Final = 256
 LEAST_APART: Final = 1024  # acts between marks
+GONE_MACHINE: Final = -1  # one that a live cluster no longer has
 
 
 class Course:
@@ -43,7 +44,7 @@ class Course:
             rows.filter(pl.col("parts") > 0).select("machines", "machine_gpus").explode("machines", "machine_gpus")
         )
         numbers = {name: number for number, name in enumerate(run.topology.names[0])}
-        self.part_machines = array("l", (numbers[name] for name in parts["machines"].to_list()))
+        self.part_machines = array("l", (numbers.get(name, GONE_MACHINE) for name in parts["machines"].to_list()))
         self.part_gpus = array("l", parts["machine_gpus"].to_list())
         self.before = array(
             "l", range(len(self.times))
@@ -94,9 +95,8 @@ class Course:
         """How many acts there were up to a moment."""
         return bisect_right(self.times, at_s)
 
-    def there(self, at_s: float) -> dict[int, int]:
-        """The last act of every job that was submitted and had not ended; everything of that moment is over."""
-        end = self.number_at(at_s)
+    def there(self, end: int) -> dict[int, int]:
+        """The last act of every job that was submitted and had not ended after so many acts."""
         mark = end // self._apart
         found = dict(self._marks[mark])
         self._walk(found, mark * self._apart, end)
@@ -111,11 +111,21 @@ class Course:
 
     def parts(self, act: int) -> list[tuple[int, int]]:
         """(machine, GPUs) pairs that the act gave."""
-        first = self.part_ends[act - 1] if act else 0
-        end = self.part_ends[act]
-        if first == end:
-            return []
-        return list(zip(self.part_machines[first:end], self.part_gpus[first:end], strict=True))
+        first, end = self.part_ends[act - 1] if act else 0, self.part_ends[act]
+        return [
+            (self.part_machines[part], self.part_gpus[part])
+            for part in range(first, end)
+            if self.part_machines[part] != GONE_MACHINE
+        ]
+
+    def acts_of(self, job: int) -> list[int]:
+        """All acts of a job, the first first."""
+        acts: list[int] = []
+        act = self.last.get(job)
+        while act is not None:
+            acts.append(act)
+            act = self.before[act] if self.before[act] != act else None
+        return acts[::-1]
 
     def held_s(self, act: int, at_s: float) -> float:
         """Seconds for which the job whose last act that was had GPUs up to a moment."""
@@ -148,10 +158,10 @@ def _acts(run: Record) -> pl.DataFrame:
         .with_columns(makes=pl.when(got & ~placed).then(WAITS).otherwise("makes"))  # adopted while it waits
         .with_columns(
             number=pl.when(got)
-            .then(pl.col("tier").cast(pl.String).replace_strict(tiers, return_dtype=pl.Int8))
+            .then(pl.col("tier").cast(pl.String).replace_strict(tiers, default=-1, return_dtype=pl.Int8))
             .otherwise(-1),
             parts=pl.when(got).then(pl.col("machines").list.len()).otherwise(0).cast(pl.Int64),
             machines=pl.col("machines").list.eval(pl.element().cast(pl.String)),
         )
-        .join(index, on="job_id", how="left", maintain_order="left")
+        .join(index, on="job_id", how="inner", maintain_order="left")
     )

@@ -1,24 +1,35 @@
-"""Why a job waits and until when, in a line, from the latest decisions of the policy."""
+"""Why a job waits and until when, in words, from the latest decisions of the policy.
+
+The one place that says so: the daemon's status, `dally explain`, reports and replays all ask it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from dally.model import INFINITY
-from dally.report.stall_words import stall_words
 
 # Why.reason
-GPUS: Final = "gpus"  # too few are free
-PLACE: Final = "place"  # enough are free, but not where it takes them
-PATIENCE: Final = "patience"  # it holds out for a closer place
-TURN: Final = "turn"  # others are first
-HEAD: Final = "head"  # nobody behind the first in line is offered GPUs, and that one does not fit
-SHARE: Final = "share"  # its queue is on hold, or has used up its limit, budget or share
-REASONS: Final = (GPUS, PLACE, PATIENCE, TURN, HEAD, SHARE)
+GPUS: Final = "gpus"
+PLACE: Final = "place"
+DELAY: Final = "delay"
+ORDER: Final = "order"
+HEAD: Final = "head"
+QUEUE: Final = "queue"
+REASONS: Final = {  # what the job waits for
+    GPUS: "free GPUs",
+    PLACE: "a placement it accepts",
+    DELAY: "a closer placement",
+    ORDER: "jobs ahead of it",
+    HEAD: "the head of the queue",
+    QUEUE: "its queue's quota",
+}
+NAMED: Final = 3  # jobs that a sentence names
 
 
 class Waiter(Protocol):
-    """What of a job that waits is asked for; a Job is one."""
+    """What an explanation needs of a waiting job; a Job is one."""
 
     @property
     def job_id(self) -> str: ...
@@ -41,20 +52,35 @@ class Waiter(Protocol):
 
     @property
     def delay_until_s(self) -> float:
-        """From when on it takes any place, an operator says; below 0: nobody did."""
+        """From when on it accepts any placement by an operator's override; below 0: there is none."""
         ...
 
 
+class Moment(NamedTuple):
+    """The cluster around a waiting job. Names are None where the reader may not see other jobs."""
+
+    now: float
+    free_gpus: int
+    place: int  # in the order; 1 is first
+    ahead: Sequence[str] | None = None  # the first jobs of the order, as far as they are before it
+    holders: Sequence[tuple[str, int]] | None = None  # jobs that hold GPUs, and how many, most first
+    queue: str = ""
+
+
 class Why(NamedTuple):
-    """Why a job waits: a sentence, one of REASONS, and when it will take a farther place."""
+    """Why a job waits: a sentence, one of REASONS, and the moment that the sentence ends with, if any."""
 
     text: str
     reason: str
-    next_s: float | None = None
+    until_s: float | None = None
+
+    def sentence(self, clock: Callable[[float], str]) -> str:
+        """With the moment, as the clock writes it."""
+        return self.text if self.until_s is None else f"{self.text} at {clock(self.until_s)}"
 
 
 class Offer(NamedTuple):
-    """What was last offered to a job, or to all jobs of a demand, and how long they hold out for closer."""
+    """What was last offered to a job, or to all jobs of a demand, and their delay before each tier."""
 
     job_id: str  # empty: to all of the demand
     gpus: int
@@ -63,75 +89,152 @@ class Offer(NamedTuple):
     timers_s: tuple[float, ...]  # by tier above the machine; infinity: never
 
 
-class Reasons:
-    """What was last offered to whom."""
+class WaitRecords:
+    """The latest decision of each kind, as rows of the store or of decisions.parquet tell it."""
 
-    def __init__(self, tiers: list[str]) -> None:
+    def __init__(self, tiers: Sequence[str]) -> None:
         self._tiers = tiers
-        self._offers: dict[tuple[int, int, int] | str, dict[str, Any]] = {}
+        self._offers: dict[tuple[int, int, int] | str, Mapping[str, Any]] = {}
         self._first = ""  # the job that holds up the others
-        self._first_from_s: float | None = None  # from when on GPUs are kept for it
-        self._stalls: dict[str, dict[str, Any]] = {}  # by queue, what its first job waits for
+        self._first_s: float | None = None  # its reservation begins then; None: it has none
+        self._round_s: float | None = None  # GPUs are assigned next then
+        self._deferred: set[str] = set()
+        self._stalls: dict[str, Mapping[str, Any]] = {}  # by queue, what its first job waits for
 
-    def learn(self, decisions: list[dict[str, Any]]) -> None:
-        """Decisions of one cycle, as the store keeps them."""
+    def learn(self, decisions: Iterable[Mapping[str, Any]]) -> None:
+        """Take in rows with `kind`, `job_id` and the kind's own columns as `told`."""
         for row in decisions:
-            told = row["told"]
-            if row["kind"] == "offer":
-                of_all = row["job_id"] is None
-                key = (told["gpus"], told["group"], told["demand_kind"]) if of_all else row["job_id"]
-                self._offers[key] = told
-            elif row["kind"] in ("head", "reserve"):
-                self._first = row["job_id"] or ""
-                until_s = told["until_s"]
-                self._first_from_s = until_s if isinstance(until_s, float) else None
-            elif row["kind"] == "stall":
-                self._stalls[told["queue"]] = told
+            kind, job_id, values = row["kind"], row["job_id"], row["told"]
+            if kind == "offer":
+                demand = (values["gpus"], values["group"], values["demand_kind"])
+                self._offers[demand if job_id is None else job_id] = values
+            elif kind in ("head", "reserve"):
+                self._first = job_id or ""
+                self._first_s = _finite(values["until_s"]) if kind == "reserve" else None
+            elif kind == "round":
+                self._round_s = _finite(values["until_s"])
+            elif kind == "defer":
+                self._deferred.add(job_id)
+            elif kind == "admit":
+                self._deferred.discard(job_id)
+            elif kind == "stall":
+                self._stalls[values["queue"]] = values
 
     def forget(self, job_id: str) -> None:
         """The job does not wait any more."""
         self._offers.pop(job_id, None)
+        self._deferred.discard(job_id)
         if self._first == job_id:
             self._first = ""
 
     def offers(self) -> list[Offer]:
         """What is on offer, by demand and then by job."""
-        found = []
-        for key, told in self._offers.items():
-            timers_s = tuple(float(seconds) for seconds in told["timers_s"])
+        offers = []
+        for key, values in self._offers.items():
+            timers_s = tuple(float(seconds) for seconds in values["timers_s"])
             name = key if isinstance(key, str) else ""
-            found.append(Offer(name, told["gpus"], told["group"], told["tier"] or "", timers_s))
-        return sorted(found, key=lambda offer: (offer.job_id, offer.gpus, offer.group))
+            offers.append(Offer(name, values["gpus"], values["group"], values["tier"] or "", timers_s))
+        return sorted(offers, key=lambda offer: (offer.job_id, offer.gpus, offer.group))
 
-    def why(self, job: Waiter, place: int, free_gpus: int, now: float, queue: str = "") -> Why:
-        """Why the job at that place of the order waits. It names no other job: not everybody may see those."""
-        found = self._by_itself(job, place, free_gpus, now)
-        stalled = stall_words(self._stalls[queue]) if queue in self._stalls else ""
-        return Why(f"{stalled}; {found.text}", SHARE) if stalled else found
+    def why(self, job: Waiter, moment: Moment) -> Why:
+        """Why the job waits at that moment."""
+        why, order = self._cause(job, moment), _order(moment)
+        stall = stall_text(self._stalls.get(moment.queue))
+        if not stall:
+            return why._replace(text=f"{order}; {why.text}")
+        if why.reason == GPUS:  # another obstacle than the quota
+            return Why(f"{stall}; {order}; {why.text}", QUEUE, why.until_s)
+        return Why(f"{stall}; {order}", QUEUE)
 
-    def _by_itself(self, job: Waiter, place: int, free_gpus: int, now: float) -> Why:
-        """The same, queues apart."""
-        ahead = "first in line" if place == 1 else f"{place - 1} ahead of it"
-        if self._first and self._first != job.job_id and self._first_from_s is None and free_gpus >= job.gpus:
-            return Why(f"{ahead}; the first in line does not fit, and nobody behind it is offered GPUs", HEAD)
-        free = f"{free_gpus or 'no'} GPU{'s' if free_gpus != 1 else ''} free"
-        if free_gpus < job.gpus:
-            return Why(f"{ahead}; {free}, it asks for {int(job.gpus)}", GPUS)
+    def _cause(self, job: Waiter, moment: Moment) -> Why:
+        if job.job_id in self._deferred:
+            return Why("not admitted yet: the policy's virtual machine is still working on it", ORDER)
+        behind = bool(self._first) and self._first != job.job_id
+        first = self._first if moment.ahead is not None else "the head of the queue"
+        if behind and self._first_s is None:
+            return Why(f"{first} does not fit, and no job behind it may start", HEAD)
+        if moment.free_gpus < job.gpus:
+            return self._too_few(job, moment, first if behind else "")
         offer = self._offers.get(job.job_id) or self._offers.get((int(job.gpus), int(job.group), int(job.kind)))
-        if offer is None:
-            return Why(f"{ahead}; {free}, but not where it takes them", PLACE)
-        return self._declined(job, offer, ahead, now)
+        if offer is not None:
+            return self._offered(job, offer, moment)
+        free = _free(moment.free_gpus)
+        if behind:
+            return Why(f"{free}, but it would delay {first}, whose reservation begins", ORDER, self._first_s)
+        if self._round_ahead(moment):
+            return Why(f"{free}; GPUs are assigned next", ORDER, self._round_s)
+        return Why(f"{free}, but not in a placement it accepts", PLACE)
 
-    def _declined(self, job: Waiter, offer: dict[str, Any], ahead: str, now: float) -> Why:
+    def _too_few(self, job: Waiter, moment: Moment, first: str) -> Why:
+        needs = "1 GPU" if job.gpus == 1 else f"{int(job.gpus)} GPUs"
+        free = {0: "none is", 1: "1 is"}.get(moment.free_gpus, f"{moment.free_gpus} are")
+        text = f"it needs {needs} and {free} free"
+        if moment.holders is not None:
+            holders = [f"{name} ({gpus})" for name, gpus in moment.holders[:NAMED]]
+            text += f" (in use by {_names(holders, len(moment.holders))})" if holders else " (machines are down)"
+        if self._first and self._first_s is not None:
+            whose = f"the reservation of {first}" if first else "its reservation"
+            return Why(f"{text}; {whose} begins", GPUS, self._first_s)
+        if self._round_ahead(moment):
+            return Why(f"{text}; GPUs are assigned next", GPUS, self._round_s)
+        return Why(text, GPUS)
+
+    def _round_ahead(self, moment: Moment) -> bool:
+        return self._round_s is not None and self._round_s > moment.now
+
+    def _offered(self, job: Waiter, offer: Mapping[str, Any], moment: Moment) -> Why:
+        """What keeps it from the closest placement with room."""
         if offer["tier"] is None:
-            return Why(f"{ahead}; its GPUs are not free in one place", PLACE)
-        timers_s = [float(seconds) for seconds in offer["timers_s"]]
+            return Why(f"{_free(moment.free_gpus)}, but not in a placement it accepts", PLACE)
+        place = placement_text(self._tiers, offer["tier"])
         number = self._tiers.index(offer["tier"])
-        until_s = job.lost_s + (timers_s[number - 1] if 0 < number <= len(timers_s) else 0.0)
-        if job.delay_until_s >= 0.0:  # an operator said so
+        timers_s = [0.0, *(float(seconds) for seconds in offer["timers_s"])]
+        until_s = job.lost_s + (timers_s[number] if number < len(timers_s) else 0.0)
+        if job.delay_until_s >= 0.0:
             until_s = job.delay_until_s
-        if now < until_s < INFINITY:
-            return Why(f"{ahead}; holds out for closer than one {offer['tier']}", PATIENCE, until_s)
         if until_s == INFINITY:
-            return Why(f"{ahead}; never takes as far apart as the {offer['tier']}", PLACE)
-        return Why(f"{ahead}; takes the {offer['tier']} when its turn comes", TURN)
+            return Why(f"the closest free placement is {place}, which it never accepts", PLACE)
+        if until_s > moment.now:
+            return Why(f"waits for a closer placement than {place}, which it accepts", DELAY, until_s)
+        return Why(f"the closest free placement is {place}, which it accepts in its turn", ORDER)
+
+
+def placement_text(tiers: Sequence[str], tier: str) -> str:
+    """Where a gang sits, by the closest tier whose one domain holds all of it."""
+    return f"GPUs across the {tier}" if tier == tiers[-1] else f"one {tier}"
+
+
+def stall_text(stall: Mapping[str, Any] | None) -> str:
+    """What its queue has to do with it that a job waits, from a row of stalls.parquet; empty: nothing."""
+    if stall is None or not stall["cause"]:
+        return ""
+    texts = {
+        "hold": "queue {of} is on hold",
+        "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
+        "limit": "queue {of} is at its limit: it holds {held} of {most:,.0f} GPUs",
+        "share": "queue {of} has its share: it holds {held} GPUs and is due {most:.1f}",
+    }
+    return texts[stall["cause"]].format(**stall)
+
+
+def _order(moment: Moment) -> str:
+    count = moment.place - 1
+    if not count:
+        return "first in the queue"
+    jobs = f"{count} job{'s' if count > 1 else ''} ahead of it"
+    return f"{jobs}: {_names(moment.ahead, count)}" if moment.ahead else jobs
+
+
+def _free(gpus: int) -> str:
+    return "1 GPU is free" if gpus == 1 else f"{gpus or 'no'} GPUs are free"
+
+
+def _names(names: Sequence[str], count: int) -> str:
+    """The first few of so many, and how many more."""
+    shown = ", ".join(names[:NAMED])
+    return f"{shown} and {count - NAMED} more" if count > NAMED else shown
+
+
+def _finite(value: Any) -> float | None:
+    """A moment; None for infinity, which the store writes as a text."""
+    return float(value) if value is not None and float(value) < INFINITY else None

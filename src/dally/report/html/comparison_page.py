@@ -24,7 +24,7 @@ from dally.report.html.leaders import leaders_sentence
 from dally.report.html.page import Page
 from dally.report.html.page_tables import best_first, comparison_table
 from dally.report.html.run_charts import timer_charts
-from dally.report.html.run_page import add_stories
+from dally.report.html.run_page import add_histories
 from dally.runs.folder import FolderRecord
 from dally.runs.kept_files import checked_parquet
 
@@ -94,7 +94,7 @@ def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: s
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
     shown = next(one for one in contenders if one.label == (subject.label if subject else contest.baseline))
     title = f"Jobs that lost most time under {shown.label}"
-    add_stories(page, shown.runs[0], STORIES, f"slowest{suffix}", title, links.get(shown.label))
+    add_histories(page, shown.runs[0], STORIES, f"slowest{suffix}", title, links.get(shown.label))
 
 
 def _how_to_read(contest: Contest) -> str:

@@ -14,7 +14,7 @@ from dally.metrics.distribution import most_delayed
 from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.report.html.gantt import gantt_data
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset
@@ -23,7 +23,7 @@ from dally.report.html.run_charts import run_charts
 from dally.report.html.team_section import add_teams
 from dally.report.time_text import brief, run_stamp
 
-STORIES = 10
+HISTORIES = 10
 JUMPS = 12  # of each kind of moment
 
 
@@ -40,7 +40,7 @@ def run_page(run: Record) -> Page:
     page.section("charts", "Charts")
     page.add_charts(run_charts(run, run.end_s))
     add_teams(page, run)
-    add_stories(page, run)
+    add_histories(page, run)
     return page
 
 
@@ -125,7 +125,7 @@ def _jumps(run: Record) -> str:
 
 def moments(run: Record) -> list[tuple[float, str]]:
     """Instants worth a look: when most jobs waited, failures, the first preemptions, the largest gangs."""
-    busiest_s = Stories(run).busiest_s()
+    busiest_s = Explainer(run).busiest_s()
     level = waiting_jobs(run.events.filter(pl.col("time_s") <= busiest_s))["level"]
     most = int(level[-1]) if len(level) else 0
     found = [(busiest_s, f"most jobs wait ({most:,})")]
@@ -145,32 +145,32 @@ def moments(run: Record) -> list[tuple[float, str]]:
     return found
 
 
-def add_stories(
+def add_histories(
     page: Page,
     run: Record,
-    count: int = STORIES,
+    count: int = HISTORIES,
     anchor: str = "slowest",
     title: str = "Jobs that lost most time",
     replay: str | None = "",
 ) -> None:
-    """The jobs that lost most time, each with its story; `replay`: the page that has one, None if none does."""
+    """The jobs that lost most time, each with its history; `replay`: the page that has one, None if none does."""
     jobs = most_delayed(run.jobs, count)
     if jobs.is_empty():
         return
     page.section(anchor, title)
     page.note(
         "Lost: completion time less the time that the job's work takes alone at its closest placement. "
-        "Click a job for its story; `dally explain JOB --run DIR` tells it too."
+        "Click a job for its history, which `dally explain JOB --run DIR` prints too."
     )
     page.add('<div class="card">')
-    stories = Stories(run)
+    explainer = Explainer(run)
     for job in jobs.iter_rows(named=True):
-        page.add(story_html(stories, job, replay))
+        page.add(history_html(explainer, job, replay))
     page.add("</div>")
 
 
-def story_html(stories: Stories, job: dict[str, Any], replay: str | None = "", lost: str = "") -> str:
-    """One job: what it lost in a line, and its story behind it, each time a link into the replay.
+def history_html(explainer: Explainer, job: dict[str, Any], replay: str | None = "", lost: str = "") -> str:
+    """One job: what it lost in a line, and its history behind it, each time a link into the replay.
 
     `lost` says it in other words than its row of jobs.csv does.
     """
@@ -184,9 +184,9 @@ def story_html(stories: Stories, job: dict[str, Any], replay: str | None = "", l
         + f"{slow}{often}"
     )
     lines = "".join(
-        f"<dt>{_moment(stories.stamp(line.time_s).split(' (')[0], line.time_s, job['job_id'], replay)}</dt>"
-        f"<dd>{escape(line.text)}</dd>"
-        for line in stories.story(job["job_id"])
+        f"<dt>{_moment(explainer.clock(entry.time_s), entry.time_s, job['job_id'], replay)}</dt>"
+        f"<dd>{escape(entry.text)}</dd>"
+        for entry in explainer.history(job["job_id"])
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
     return f'<details class="job">{summary}<dl>{lines}</dl></details>'

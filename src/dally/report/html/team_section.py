@@ -8,13 +8,13 @@ import polars as pl
 
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
-from dally.report.explanation.instant import Occupancy
 from dally.report.html.axes import count_axis, share_axis
 from dally.report.html.charts import STEPS, Chart
 from dally.report.html.dated_axis import clock_axis
 from dally.report.html.page import Page
 from dally.report.html.run_charts import SPANS, over_time
 from dally.report.share_tables import fairness_lines, queues_table, types_table
+from dally.report.stays import stays
 from dally.report.text_table import TextTable, plain_table
 
 MOST_QUEUES = 8  # that get a chart
@@ -99,19 +99,15 @@ def types_chart(run: Record, edges_s: list[float]) -> Chart:
 
 
 def _steps_by_type(run: Record) -> pl.DataFrame:
-    """`time_s`, `type` and `step`: GPUs of the type that were taken or given back then."""
-    stays = Occupancy(run)
-    types = dict(zip(run.topology.names[0], run.topology.gpu_types, strict=True))
-    ends = stays.events.select(pl.col("row").alias("end"), pl.col("time_s").alias("end_s"))
-    parts = stays.placements.join(ends, on="end", how="left").select("time_s", "end_s", "machines", "machine_gpus")
-    parts = parts.explode("machines", "machine_gpus").with_columns(
-        pl.col("machines").cast(pl.String).replace_strict(types, return_dtype=pl.String).alias("type"),
-        pl.col("machine_gpus").cast(pl.Int64).alias("step"),
-    )
-    given = parts.filter(pl.col("end_s").is_not_null()).select(
-        pl.col("end_s").alias("time_s"), "type", -pl.col("step")
-    )
-    return pl.concat([parts.select("time_s", "type", "step"), given]).sort("time_s", maintain_order=True)
+    """`time_s`, `type` and `step`: GPUs of the type that were taken or released then."""
+    types = dict(enumerate(run.topology.gpu_types))
+    parts = stays(run, run.end_s).select(
+        "from_s", "to_s",
+        type=pl.col("machine").replace_strict(types, return_dtype=pl.String), step=pl.col("gpus").cast(pl.Int64),
+    )  # fmt: skip
+    taken = parts.select(pl.col("from_s").alias("time_s"), "type", "step")
+    released = parts.select(pl.col("to_s").alias("time_s"), "type", -pl.col("step"))
+    return pl.concat([taken, released]).sort("time_s", maintain_order=True)
 
 
 def _add_users(page: Page, run: Record) -> None:

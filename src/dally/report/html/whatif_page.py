@@ -11,13 +11,13 @@ from typing import Any
 from dally.errors import at
 from dally.input_file import read_text
 from dally.metrics.spread import MEANING
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.report.html.axes import category_axis, count_axis
 from dally.report.html.charts import STACK, Chart, Series
 from dally.report.html.page import Page, marked
 from dally.report.html.page_tables import heading
 from dally.report.html.run_charts import PART_COLOURS
-from dally.report.html.run_page import story_html
+from dally.report.html.run_page import history_html
 from dally.report.time_text import brief
 from dally.report.whatif_text import (
     GROUP_HEADS,
@@ -156,14 +156,14 @@ def _losers(page: Page, folder: Path, values: Values, rows: Sequence[Mapping[str
         return
     where = first[values["new"]]
     run = FolderRecord(folder / where)
-    stories = Stories(run)
+    explainer = Explainer(run)
     replay = f"{where}/report.html" if (folder / where / "report.html").exists() else None
     known = {row["job_id"]: row for row in run.jobs.iter_rows(named=True)}
     page.add('<div class="card">')
     for job in losers[:LOSERS]:
         row = known.get(job["job_id"])
         if row is not None and row["jct_s"] is not None:
-            page.add(story_html(stories, row | {"lost_s": job["lost_s"]}, replay, _before(job)))
+            page.add(history_html(explainer, row | {"lost_s": job["lost_s"]}, replay, _before(job)))
     page.add("</div>")
 
 

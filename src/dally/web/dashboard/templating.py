@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dally import __version__
+from dally.report.explanation.waiting import REASONS
 from dally.report.time_text import brief
 from dally.web.dashboard.scene import Scene
 from dally.web.tokens import OPERATOR, USER, Caller
@@ -30,7 +31,7 @@ def environment() -> Environment:
     made.filters.update(
         inside=inside, often=often, brief=brief, when=when, path=lambda text: quote(str(text), safe="")
     )
-    made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages)
+    made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS)
     return made
 
 

@@ -20,11 +20,11 @@ from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import Point, Trends
 from dally.report.explanation.course import GONE
-from dally.report.explanation.history import Stories
+from dally.report.explanation.history import Explainer
 from dally.report.explanation.latest import NONE, Latest
 from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
-from dally.web.bodies import Eta, Explanation, Job, StoryLine, job_body
+from dally.web.bodies import Eta, Explanation, HistoryEntry, Job, job_body
 from dally.web.replay.replay_board import Boards
 from dally.web.replay.run_trends import RunTrends
 from dally.web.tokens import Caller
@@ -34,7 +34,7 @@ BOARDS_KEPT: Final = 8  # a page asks for the same moment several times
 
 
 class ReplayScene:
-    """Boards, stories and trends of a run."""
+    """Boards, explanations and trends of a run."""
 
     is_live = False
 
@@ -45,12 +45,11 @@ class ReplayScene:
         self.policy = str(run.summary["policy"])
         self.boot = secrets.token_hex(8)
         self.topology: Topology = run.topology
-        self.boards = Boards(run)
+        self._explainer = Explainer(run)
+        self.boards = Boards(run, self._explainer.timeline)
         self._kept: OrderedDict[float, ClusterStatus] = OrderedDict()
         self._lock = threading.Lock()
-        self._one_at_a_time = threading.Lock()  # of stories
-        self._stories = Stories(run)
-        self._numbers = {facts.job_id: number for number, facts in enumerate(self.boards.jobs)}
+        self._one_at_a_time = threading.Lock()  # of explanations
         loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")
         self._loads = Latest(loads, "link", "load")
         self.epoch_s: float | None = run.summary.get("epoch_s")
@@ -58,7 +57,7 @@ class ReplayScene:
         self.opening_s = self._moment(self._busiest_s() if opening_s is None else opening_s)
 
     def _busiest_s(self) -> float:
-        return self._stories.busiest_s() if self.boards.course.times else 0.0
+        return self._explainer.busiest_s() if self.boards.course.times else 0.0
 
     def span(self) -> tuple[float, float]:
         """From the first event to the last."""
@@ -86,13 +85,13 @@ class ReplayScene:
         return {name: loads[row] for name, row in rows if row != NONE}
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
-        """On the status, or ended by then; None: not submitted yet, or never."""
+        """In the status, or ended by then; None: not submitted yet, or never."""
         moment_s = self._moment(at_s)
         line = self.status(moment_s).by_id.get(job_id)
         if line is not None:
             found = job_body(line)
         else:
-            act = self.boards.course.act_of(self._numbers.get(job_id, -1), moment_s)
+            act = self.boards.course.act_of(self._explainer.timeline.numbers.get(job_id, -1), moment_s)
             if act is None:
                 return None
             found = self._ended(act)
@@ -130,21 +129,24 @@ class ReplayScene:
         return [course.times[act] for act in acts], acts
 
     def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
-        """Its story up to that moment: what is to come is not told."""
+        """Its history up to that moment, and nothing of what is to come."""
         moment_s = self._moment(at_s)
         with self._one_at_a_time:
-            lines = self._stories.story(job.job_id, moment_s)
-        story = [StoryLine(at_s=self.boards.wall_s(line.time_s), kind=line.kind, text=line.text) for line in lines]
-        act = self.boards.course.act_of(self._numbers[job.job_id], moment_s)
+            entries = self._explainer.history(job.job_id, moment_s)
+        history = [
+            HistoryEntry(at_s=self.boards.wall_s(entry.time_s), kind=entry.kind, text=entry.text)
+            for entry in entries
+        ]
+        act = self.boards.course.act_of(self._explainer.timeline.numbers[job.job_id], moment_s)
         assert act is not None  # it was found at that moment
         spent = self.boards.progress.spent(act, moment_s)
         return Explanation(
-            job=job, story=story, slowdowns=self.slowdowns(job.spec.model, job.spec.gpus), spent=spent
+            job=job, history=history, slowdowns=self.slowdowns(job.spec.model, job.spec.gpus), spent=spent
         )
 
     def submitted_s(self, job_id: str) -> float | None:
         """As jobs.csv says, of jobs that the run came to."""
-        number = self._numbers.get(job_id, -1)
+        number = self._explainer.timeline.numbers.get(job_id, -1)
         return self.boards.jobs[number].submit_s if number in self.boards.course.last else None
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:

@@ -51,7 +51,7 @@ class RunTrends:
         return trends_of(edges[1:], walls, edges[1] - edges[0], points, self._tiers)
 
     def _timers(self, sizes: set[int], at_s: float) -> dict[int, tuple[float | None, ...]]:
-        told = self._boards.told.timers_s(sizes, at_s)
+        told = self._boards.decisions.timers_s(sizes, at_s)
         return {
             gpus: tuple(None if seconds == float("inf") else seconds for seconds in row)
             for gpus, row in told.items()
