@@ -17,8 +17,8 @@ from dally.metrics.simulated import Simulated
 from dally.metrics.tables import SHARED
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
+from dally.policies.gate.pooled import make_gate
 from dally.policies.registry import Built
-from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import QueueNode, QueueTree, Quota
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
@@ -38,7 +38,7 @@ def shared(
     for job, row in zip(jobs, rows, strict=True):
         job.spec = replace(job.spec, queue=row[3])
     where = topology or grid(1, 1, 8)
-    policy = SharingPolicy(tree, Built("fifo", {}), where)
+    policy = make_gate(tree, Built("fifo", {}), where)
     simulation = Simulation(jobs, Cluster(where), policy, SpeedModel(), Costs(), Failures())
     simulation.run()
     return Simulated(simulation)

@@ -33,16 +33,16 @@ from dally.model import (
 )
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
+from dally.policies.gate.pooled import make_gate
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import Queue
 from dally.policies.registry import POLICIES, Built, build
-from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
 from dally.testing.invariants import check_record
 from dally.testing.run_rows import record_of
 from dally.testing.strategies import Case, cases
 from tests.policies.dally import test_by_hand
-from tests.policies.sharing import test_types
+from tests.policies.gate import test_types
 from tests.policies.test_overrides import crowds
 
 SHARED = [name for name in POLICIES if name in ("srtf", "tiresias", "gandiva", "gavel", "dally", "dally-paper")]
@@ -109,7 +109,7 @@ def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
         budget = Budget(0.5, 3600.0)
         nodes = [QueueNode("a", {"": Quota(8.0)}), QueueNode("b", budget=budget), QueueNode("c")]
         topology = grid(2, 2, 4)
-        shared = SharingPolicy(QueueTree(nodes), Built(name, often(name)), topology)
+        shared = make_gate(QueueTree(nodes), Built(name, often(name)), topology)
         jobs = [Job(i, f"j{i}", *row) for i, row in enumerate(case.jobs)]
         for job in jobs:
             job.spec = replace(job.spec, queue="bca"[int(job.index) % 3])
@@ -152,7 +152,7 @@ def test_the_next_one_gives_way_in_its_place(name: str, in_team: bool) -> None:
     def run(stays: list[int]) -> tuple[list[Job], Simulation]:
         jobs = [job(0, 4, 90_000.0, 0.0, "a"), job(1, 4, 80_000.0, 1.0, "a"), job(2, 4, 100.0, 4000.0, "a")]
         made = Built(name, often(name))
-        team = SharingPolicy(QueueTree([QueueNode("a")]), made, grid(1, 2, 4))
+        team = make_gate(QueueTree([QueueNode("a")]), made, grid(1, 2, 4))
         simulation = two_machines(team if in_team else made(), jobs)
         simulation.go_on(3500.0)
         for place in stays:
@@ -178,7 +178,7 @@ def test_the_next_one_gives_way_in_its_place(name: str, in_team: bool) -> None:
 def test_another_gives_back_what_was_lent(policy: str) -> None:
     nodes = [QueueNode("lender", {"": Quota(4.0)}), QueueNode("other", min_runtime_s=0.0)]
     topology = grid(1, 2, 4)
-    shared = SharingPolicy(QueueTree(nodes), Built(policy, {}), topology)
+    shared = make_gate(QueueTree(nodes), Built(policy, {}), topology)
     jobs = [job(0, 4, 90_000.0, 0.0, "other"), job(1, 4, 80_000.0, 1.0, "other"), job(2, 4, 90.0, 50.0, "lender")]
     jobs[1].non_preemptible = True  # the latest placed, which would be stopped
     simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), FREE, Failures())
@@ -191,7 +191,7 @@ def test_a_budget_that_is_used_up_does_not_stop_them() -> None:
     tree = QueueTree([QueueNode("a", budget=Budget(1.0, 86_400.0))])
     jobs = [job(0, 4, 9000.0, 0.0, "a"), job(1, 4, 9000.0, 0.0, "a")]
     jobs[0].non_preemptible = True
-    shared = SharingPolicy(tree, Built("fifo", {}), topology)
+    shared = make_gate(tree, Built("fifo", {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), FREE, Failures()).run(2000.0)
     assert [one.status for one in jobs] == [RUNNING, WAITING]
 

@@ -9,7 +9,7 @@ import pytest
 
 from dally.live.backends import base
 from dally.live.config import Setup
-from dally.policies.sharing.sharing_policy import SharingPolicy
+from dally.policies.gate.gate import Gate
 from tests.web.conftest import Desk
 
 
@@ -124,5 +124,5 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     assert any("queue research is at its limit" in line["text"] for line in told)
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
-    assert isinstance(scheduler.state.policy, SharingPolicy)
+    assert isinstance(scheduler.state.policy, Gate)
     assert scheduler.state.policy.news() == []  # what was noted is in the store, and kept nowhere else

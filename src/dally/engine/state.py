@@ -174,6 +174,8 @@ class State:
         if job.status == CANCELLED:
             return  # before it came
         assert job.status == PENDING
+        job.tenant = 0  # unless a gate knows better
+        job.number = job.index
         job.kind = self._placement.kind(job)
         job.predicted_s = self._predictor.predict_s(job, now)
         self._enqueue(job, SUBMIT, now)
@@ -268,9 +270,11 @@ class State:
 
         What it has done so far is what the job says. The policy is told of it as of any other.
         """
+        job.tenant = 0
+        job.number = job.index
+        job.slot = -1
         job.kind = self._placement.kind(job)
         job.predicted_s = self._predictor.predict_s(job, now)
-        job.slot = -1
         job.status = WAITING
         self.queue.add(job, self._order.key(job, now), self._order.tie(job))
         self._tell(events.QUEUED, job, now)

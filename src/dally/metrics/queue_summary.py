@@ -11,7 +11,8 @@ from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
-    from dally.policies.sharing.sharing_policy import Reclaimed, SharingPolicy
+    from dally.policies.gate.gate import Gate
+    from dally.policies.gate.notes import Reclaimed
 
 HOUR_S = 3600.0
 LEAST_VIED = 0.01  # of the longest time that a queue vied with others: less says nothing of its share
@@ -31,7 +32,7 @@ def summarize_sharing(record: Simulated) -> dict[str, Any]:
     }
 
 
-def _by_queue(record: Simulated, sharing: SharingPolicy, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
+def _by_queue(record: Simulated, sharing: Gate, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
     entitled = sharing.due_gpu_s(record.end_s)
     taken = _reclaimed(sharing.reclaimed, "loser_queue", books)
     given = _reclaimed(sharing.reclaimed, "winner_queue", books)

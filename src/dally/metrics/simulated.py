@@ -21,7 +21,7 @@ from dally.metrics.tables import (
 )
 from dally.model import Job
 from dally.perf.base import SpeedModel
-from dally.policies.sharing.sharing_policy import SharingPolicy
+from dally.policies.gate.gate import Gate
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +49,7 @@ class Simulated(Record):
         self.speed: SpeedModel = simulation.state.speed  # knows links by name, and floors of communication
         self.gang_sizes: list[int] = gang_sizes(cluster)
         policy = simulation.state.policy
-        self.sharing: SharingPolicy | None = policy if isinstance(policy, SharingPolicy) else None
+        self.sharing: Gate | None = policy if isinstance(policy, Gate) else None
         self.stuck: bool = simulation.stuck
         self.skipped = skipped  # jobs of the trace that ask for more than the cluster has
         self.unused = dict(unused or {})  # rows of it that could not be used, by reason

@@ -156,7 +156,7 @@ class AdaptiveSrpt(Policy):
         if kind == events.PASS_ENDED:
             # Early starters leave no GPUs for jobs that leave the virtual machine later.
             leaves_s = INFINITY if self._early else self._machine.next_done_s()
-            self.wakeup_s = min(leaves_s, self.placement.wakeup_s())
+            self.wakeup_s = min(leaves_s, self.placement.wakeup_s(event.now))
         elif job is None:
             return
         elif kind == events.QUEUED:
@@ -183,7 +183,7 @@ class AdaptiveSrpt(Policy):
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._advance(now, queue, float(cluster.topology.total_gpus()))
-        self.placement.begin_pass()
+        self.placement.begin_pass(queue.tenant)
         if len(queue) == 0:
             return []
         return self._offer(now, queue, cluster)

@@ -120,7 +120,7 @@ class EasyBackfill(Policy):
         self.placement = placement
         self.predictor = predictor if predictor is not None else Oracle()
         self._guesses: Guesses = Guesses(self.predictor)
-        self._lengths: dict[int, LengthTree] = {}  # by demand
+        self._lengths: dict[int, LengthTree] = {}  # by number of the class of demand
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by expected end
         self._running: dict[int, Job] = {}
         self._waiting: bool = False  # whether somebody was left waiting by the latest pass
@@ -142,10 +142,10 @@ class EasyBackfill(Policy):
         if kind == events.RERATED:
             self._ends.put(job.index, self._guesses.end_s(job), 0.0)
         elif kind == events.QUEUED:
-            tree = self._lengths.setdefault(demand(job), LengthTree())
+            tree = self._lengths.setdefault(int(job.slot_class), LengthTree())
             tree.set(job.slot, self._length_s(job))
         elif kind == events.STARTED:
-            self._lengths[demand(job)].set(job.slot, INFINITY)
+            self._lengths[int(job.slot_class)].set(job.slot, INFINITY)
             self._running[int(job.index)] = job
             self._ends.put(job.index, self._guesses.end_s(job), 0.0)
         elif kind == events.STOPPED:
@@ -156,7 +156,7 @@ class EasyBackfill(Policy):
         elif kind == events.FINISHED:
             self._guesses.finished(job, now)
         elif kind == events.WITHDRAWN:
-            self._lengths[demand(job)].set(job.slot, INFINITY)
+            self._lengths[int(job.slot_class)].set(job.slot, INFINITY)
             if job.status == CANCELLED:
                 self._guesses.forget(job)
         elif kind == events.PREEMPTION_FAILED:
@@ -176,7 +176,7 @@ class EasyBackfill(Policy):
             head = queue.best()
             if head is None:
                 self.reasons.reserved(None, INFINITY)
-                self._waiting = False
+                self._waiting = len(queue) > 0
                 return
             allocation = self.placement.place(head, now, cluster)
             if allocation is None:
@@ -244,10 +244,10 @@ class EasyBackfill(Policy):
         return found
 
     def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
-        by_length = self._lengths[group.demand]
+        by_length = self._lengths[int(group.number)]
         slot = group.heap.first() if limit_s == INFINITY else by_length.first_at_most(limit_s)
-        if slot < 0 or group.jobs[slot] is head:
-            return None  # the head itself: it asks for more than is free, and so does its class
+        if slot < 0 or group.jobs[slot] is head or not group.heap.holds(slot):
+            return None  # the head itself: it asks for more than is free, and so does its class; or one set aside
         return group.job(slot)
 
     def _length_s(self, job: Job) -> float:

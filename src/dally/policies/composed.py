@@ -73,7 +73,7 @@ class ComposedPolicy(Policy):
 
     def _set_wakeup(self, now: float) -> None:
         by_rank = self.order.wakeup_s()
-        by_offer = self.placement.wakeup_s()
+        by_offer = self.placement.wakeup_s(now)
         by_round = self.preemption.wakeup_s(now, self._waiting)
         if by_round < INFINITY:
             self.reasons.next_round(by_round)
@@ -86,14 +86,14 @@ class ComposedPolicy(Policy):
             else:
                 queue.rerank(job, self.order.key(job, now), self.order.tie(job))
         self._waiting = len(queue) > 0
-        self.placement.begin_pass()
+        self.placement.begin_pass(queue.tenant)
+        self.preemption.begin_pass(self.order, now, queue.tenant)
         if not self._waiting:
             self.preemption.end_pass()
             return []
         return self._offer(now, queue, cluster)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        self.preemption.begin_pass(self.order, now)
         if self.preemption.worst(self.order, now) is None:
             return self._offer_free(now, queue, cluster)
         return self._offer_all(now, queue, cluster)

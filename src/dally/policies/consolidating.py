@@ -25,7 +25,6 @@ class ConsolidatingPolicy(ComposedPolicy):
         return self._offer_each(now, queue, cluster)
 
     def _offer_each(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        self.preemption.begin_pass(self.order, now)
         while True:
             job = queue.best()
             if job is None:

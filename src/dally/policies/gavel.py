@@ -71,6 +71,8 @@ class GavelPolicy(Policy):
         self._closest: ClosestTier = ClosestTier(BestFit())
         self._round_s: float = round_s
         self._next_s: float = -INFINITY  # when the next round begins
+        self._began_s: float = -INFINITY  # when the latest did,
+        self._had_it: dict[int, bool] = {}  # and the tenants that had it (policies/gate)
         self._present: dict[int, bool] = {}  # jobs in the system
         self._running: dict[int, Job] = {}  # in order of their starts
         self._works_from_s: dict[int, float] = {}  # when its restart is over, of those that were placed
@@ -112,9 +114,15 @@ class GavelPolicy(Policy):
         return max_min_fractions({size: count for size, count in self._sizes.items() if count}, float(gpus))
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        if not self._present or now < self._next_s:
+        if not self._present:
             return []
-        self._next_s = now + self._round_s
+        if now >= self._next_s:
+            self._next_s = now + self._round_s
+            self._began_s = now
+            self._had_it.clear()
+        elif now > self._began_s or int(queue.tenant) in self._had_it:
+            return []
+        self._had_it[int(queue.tenant)] = True
         if len(queue) == 0:
             return []
         self.reasons.next_round(self._next_s)
@@ -141,7 +149,7 @@ class GavelPolicy(Policy):
         """Who has GPUs in this round, going by their number, and who has not; who must keep them is in neither."""
         room = cluster.free_gpus
         for job in self._running.values():
-            if self._may_stop(job, now):
+            if job.tenant == queue.tenant and self._may_stop(job, now):
                 room += job.gpus
         chosen: list[Job] = []
         others: list[Job] = []
@@ -203,7 +211,8 @@ class GavelPolicy(Policy):
         """Jobs in the system, who lacks most first; ties by submission."""
         due = self.fractions(cluster.topology.total_gpus())
         rows: list[tuple[float, int, Job]] = []
-        for job in [*self._running.values(), *queue.jobs()]:
+        running = [job for job in self._running.values() if job.tenant == queue.tenant]
+        for job in [*running, *queue.jobs()]:
             had_s = job.done_s(now)
             if had_s > 0.0:
                 had_s *= self.view.best(job)

@@ -13,10 +13,10 @@ from dally.perf.gpu_types import accepted
 from dally.policies import events
 from dally.policies.effective_shares import Alike, Pools, effective_shares
 from dally.policies.events import PolicyEvent
+from dally.policies.gate.pools import Pool, make_pools, pool_of
 from dally.policies.gavel import GavelPolicy
 from dally.policies.placement.base import Placement
 from dally.policies.queue import Queue
-from dally.policies.sharing.pool import Pool, make_pools, pool_of
 from dally.policies.view import View
 
 

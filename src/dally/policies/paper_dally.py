@@ -16,6 +16,7 @@ from dally.policies.base import Policy, ahead
 from dally.policies.delay_timers import Timers
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
+from dally.policies.placement.base import Wakeups
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.placement.delay import DelayPlacement
 from dally.policies.queue import DemandClass, Queue
@@ -60,7 +61,9 @@ class PaperDally(Policy):
         self.timers: Timers = placement.timers
         self._delay: DelayPlacement = placement
         self._root: i64 = 0  # the last tier, known from the first pass on
-        self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open
+        self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open, of the pass's tenant
+        self._ended_of: dict[int, dict[int, Job]] = {}  # the same by tenant (policies/gate)
+        self._wakeups: Wakeups = Wakeups()
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -76,13 +79,16 @@ class PaperDally(Policy):
     def on(self, event: PolicyEvent) -> None:
         job = event.job
         if job is None:
+            if event.kind == events.PASS_ENDED:
+                self.wakeup_s = self._wakeups.next_s(event.now)
             return
         kind = event.kind
         if kind == events.LEASE_ENDED:
             if not job.non_preemptible:
-                self._ended[int(job.index)] = job
+                self._ended_of.setdefault(int(job.tenant), {})[int(job.index)] = job
         elif kind in (events.STOPPED, events.PREEMPTION_FAILED):
-            self._ended.pop(int(job.index), None)
+            if int(job.tenant) in self._ended_of:
+                self._ended_of[int(job.tenant)].pop(int(job.index), None)
         elif kind == events.STARTED:
             self._note_wait(job, event.now)
 
@@ -93,7 +99,8 @@ class PaperDally(Policy):
     # The pass.
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        self.wakeup_s = INFINITY
+        self._wakeups.begin_pass(queue.tenant)
+        self._ended = self._ended_of.setdefault(int(queue.tenant), {})
         self._root = cluster.root
         if len(queue) == 0 and self._all_at_closest(cluster):
             self._ended.clear()
@@ -259,8 +266,8 @@ class PaperDally(Policy):
                 queue.ripeness_of(group).next_apart_s(now),
                 self.timers.changes_s(tier, cluster.root, group.gpus, now),
             ):
-                if now < moment_s < self.wakeup_s:
-                    self.wakeup_s = moment_s
+                if now < moment_s:
+                    self._wakeups.add(moment_s)
 
     def _tell(self, group: DemandClass, tier: i64, now: float, cluster: Cluster) -> None:
         timers_s: vec[float] = vec[float]()

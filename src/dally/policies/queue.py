@@ -17,6 +17,9 @@ from dally.policies.ripeness import Ripeness
 MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 bits of a demand
 
 
+TENANT: Final = 1152921504606846976  # above all demands of one tenant
+
+
 def demand(job: Job) -> int:
     """What the job asks for as one number that rises with its GPUs: those, how they are grouped, its kind."""
     return int(job.gpus * 68719476736 + job.group * MOST_KINDS + job.kind)  # groups share a machine: below 2^16
@@ -30,14 +33,15 @@ class DemandClass:
 
     __slots__ = (
         "closed", "demand", "gpus", "group", "heap", "jobs", "number", "offered_job", "offered_tier",
-        "offered_timers_s", "ripeness",
+        "offered_timers_s", "ripeness", "tenant",
     )  # fmt: skip
 
-    def __init__(self, gpus: i64, group: i64, asked: int, number: i64) -> None:
+    def __init__(self, gpus: i64, group: i64, asked: int, number: i64, tenant: i64 = 0) -> None:
         self.gpus: i64 = gpus
         self.group: i64 = group  # GPUs that must share a machine
         self.demand: int = asked  # as `demand` puts it
         self.number: i64 = number  # of the queue's classes, in the order in which they were made
+        self.tenant: i64 = tenant  # whose jobs they are
         self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
@@ -59,17 +63,22 @@ picklable(DemandClass, 1, 1, 0, 0)
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first.
 
-    Those that an operator put first in line rank under a key of minus infinity.
+    Those that an operator put first in line rank under a key of minus infinity. Where tenants share the machines, a
+    gate opens it for one of them at a time (policies/gate): the others' jobs wait in it, and nobody sees them.
     """
 
     __slots__ = (
-        "_by_demand", "_hidden", "_made", "_pass", "_recorded", "_reranked", "_size", "_taken", "classes", "shown",
+        "_all", "_by_demand", "_made", "_of", "_pass", "_recorded", "_reranked", "_size", "_taken", "classes",
+        "shown", "tenant", "waiting",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.classes: list[DemandClass] = []  # by rising demand, but for those that are hidden
-        self._hidden: list[DemandClass] = []  # likewise: jobs that may not start whoever else does
+        self._all: list[DemandClass] = []  # by rising GPUs
+        self._of: list[list[DemandClass]] = [[]]  # the same by tenant
+        self.classes: list[DemandClass] = self._all  # those of them that may start now
+        self.tenant: i64 = 0  # whose they are, where it is open for one
         self.shown: float = INFINITY  # the most GPUs of a job that is not hidden
+        self.waiting: list[int] = [0]  # jobs, by tenant
         self._by_demand: dict[int, DemandClass] = {}
         self._made: list[DemandClass] = []  # the same classes in the order in which they were made
         self._size: i64 = 0
@@ -82,43 +91,65 @@ class Queue:
         return int(self._size)
 
     def __iter__(self) -> Iterator[Job]:
-        """All waiting jobs in order of rank. Costs a sort: fine for a first policy, not for a fast one."""
-        rows: list[tuple[float, float, int, Job]] = []
-        for group in self.classes:
-            for slot in group.heap.items:
-                job = group.job(slot)
-                rows.append((group.heap.key(slot), group.heap.tie(slot), int(job.index), job))
-        rows.sort(key=lambda row: row[:3])
-        return iter([row[3] for row in rows])
+        """All waiting jobs that it is open for by rank. A sort: fine for a first policy, not for a fast one."""
+        return iter(_in_order(self.classes))
+
+    def everybody(self) -> list[Job]:
+        """The same of all tenants, whoever it is open for."""
+        return _in_order(self._all)
 
     def class_of(self, job: Job) -> DemandClass:
         """The class of jobs that ask for the same, made when it is first asked for."""
         if job.slot >= 0:
             return self._made[job.slot_class]
-        key = demand(job)
+        asked = demand(job)
+        key = asked + int(job.tenant) * TENANT if job.tenant > 0 else asked
         found = self._by_demand.get(key)
         if found is None:
-            found = DemandClass(job.gpus, job.group, key, len(self._made))
+            found = DemandClass(job.gpus, job.group, asked, len(self._made), job.tenant)
             self._by_demand[key] = found
             self._made.append(found)
-            classes = self.classes if float(job.gpus) <= self.shown else self._hidden
-            place = 0
-            while place < len(classes) and classes[place].gpus <= job.gpus:
-                place += 1
-            classes.insert(place, found)
+            own = self._own(job.tenant)
+            apart = self.classes is not self._all and self.classes is not own
+            _insert(self._all, found)
+            _insert(own, found)
+            if apart and job.tenant == self.tenant and float(job.gpus) <= self.shown:
+                _insert(self.classes, found)
         return found
 
-    def show(self, most_gpus: float) -> None:
-        """Hide jobs that ask for more than that from whoever looks for one to start."""
-        if most_gpus == self.shown:
-            return
+    def _own(self, tenant: i64) -> list[DemandClass]:
+        while len(self._of) <= tenant:
+            self._of.append([])
+            self.waiting.append(0)
+        return self._of[tenant]
+
+    def open(self, tenant: i64, most_gpus: float = INFINITY) -> None:
+        """Hide all jobs but one tenant's, and of these those that ask for more than that."""
+        own = self._own(tenant)
+        self.tenant = tenant
         self.shown = most_gpus
-        everybody = self.classes + self._hidden
-        self.classes = [group for group in everybody if float(group.gpus) <= most_gpus]
-        self._hidden = everybody[len(self.classes) :]
+        if len(own) == 0 or float(own[len(own) - 1].gpus) <= most_gpus:
+            self.classes = own
+        else:
+            self.classes = [group for group in own if float(group.gpus) <= most_gpus]
+
+    def open_all(self) -> None:
+        """Show everybody's again, and offer what was closed: what follows is another pass."""
+        self.classes = self._all
+        self.shown = INFINITY
+        self._pass += 1
+
+    def least_gpus(self, tenant: i64) -> float:
+        """The fewest GPUs that a waiting job of the tenant asks for; infinity: nobody waits."""
+        for group in self._own(tenant):
+            if len(group.heap) > 0:
+                return float(group.gpus)
+        return INFINITY
 
     def shows(self, job: Job) -> bool:
         """Whether the job waits here and is not hidden."""
+        if self.classes is not self._all and job.tenant != self.tenant:
+            return False
         return float(job.gpus) <= self.shown and self.holds(job)
 
     def add(self, job: Job, key: float, tie: float) -> None:
@@ -137,6 +168,7 @@ class Queue:
         if self._recorded:
             self._recorded.pop(int(job.index), None)
         self._size += 1
+        self.waiting[group.tenant] += 1
 
     def remove(self, job: Job) -> None:
         """Take out a job that got GPUs; one that `take` handed out is out already."""
@@ -146,6 +178,7 @@ class Queue:
             if group.ripeness is not None:
                 group.ripeness.discard(job.slot)
             self._size -= 1
+            self.waiting[group.tenant] -= 1
 
     def holds(self, job: Job) -> bool:
         """Whether the job is in the queue now."""
@@ -190,10 +223,17 @@ class Queue:
 
     def best(self, most_gpus: float = INFINITY) -> Job | None:
         """The best-ranked job that asks for at most that many GPUs, of the classes not closed."""
+        return self._best(self.classes, most_gpus)
+
+    def best_of(self, tenant: i64, most_gpus: float = INFINITY) -> Job | None:
+        """The same of one tenant's, whoever it is open for."""
+        return self._best(self._own(tenant), most_gpus)
+
+    def _best(self, classes: list[DemandClass], most_gpus: float) -> Job | None:
         found: Job | None = None
         best_key = 0.0
         best_tie = 0.0
-        for group in self.classes:
+        for group in classes:
             if float(group.gpus) > most_gpus:
                 break
             slot = group.heap.first()
@@ -221,7 +261,7 @@ class Queue:
         return found
 
     def jobs(self) -> list[Job]:
-        """All waiting jobs in no particular order."""
+        """All waiting jobs that it is open for, in no particular order."""
         found: list[Job] = []
         for group in self.classes:
             for slot in group.heap.items:
@@ -255,6 +295,23 @@ class Queue:
 
 
 picklable(Queue)
+
+
+def _in_order(classes: list[DemandClass]) -> list[Job]:
+    rows: list[tuple[float, float, int, Job]] = []
+    for group in classes:
+        for slot in group.heap.items:
+            job = group.job(slot)
+            rows.append((group.heap.key(slot), group.heap.tie(slot), int(job.index), job))
+    rows.sort(key=lambda row: row[:3])
+    return [row[3] for row in rows]
+
+
+def _insert(classes: list[DemandClass], group: DemandClass) -> None:
+    place = 0
+    while place < len(classes) and classes[place].gpus <= group.gpus:
+        place += 1
+    classes.insert(place, group)
 
 
 def _moved(recorded: float, value: float) -> bool:

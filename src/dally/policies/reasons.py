@@ -24,10 +24,11 @@ from dally.model import (
     Job,
 )
 from dally.pickles import picklable
-from dally.policies.queue import DemandClass, demand
+from dally.policies.queue import DemandClass
 
 RESERVED: Final = "the GPUs that are reserved for it"
 ENDS: Final = "running jobs end or are preempted"
+NOBODY: Final = (-1, INFINITY, False)
 
 
 class Reason(NamedTuple):
@@ -44,15 +45,15 @@ class Reasons:
     Which jobs began to wait, under which rank, and how ranks moved is recorded by the engine itself.
     """
 
-    __slots__ = ("_blocks", "_deferred", "_first", "_first_s", "_offers", "_round_s", "_rows")
+    __slots__ = ("_deferred", "_first", "_offers", "_round_s", "_rows", "tenant")
 
     def __init__(self) -> None:
         self._rows: list[Decision] = []
-        self._first: i64 = -1  # the first in line as last recorded,
-        self._first_s: float = INFINITY  # from when on GPUs are reserved for it,
-        self._blocks: bool = False  # or whether it blocks the others instead
+        self.tenant: i64 = 0  # in whose turn things are recorded (policies/gate)
+        # By tenant the first in line as last recorded, from when on GPUs are reserved for it, or whether it blocks.
+        self._first: dict[int, tuple[int, float, bool]] = {}
         self._round_s: float = NEVER
-        self._offers: dict[int, DemandClass] = {}  # by demand, where the latest offer is recorded
+        self._offers: dict[int, DemandClass] = {}  # by number of the class, where the latest offer is recorded
         self._deferred: dict[int, bool] = {}  # jobs that are not offered anything yet
 
     def collect(self) -> list[Decision]:
@@ -104,7 +105,7 @@ class Reasons:
         """The closest tier with room for such gangs, or -1; how long they decline each tier above the machine."""
         if tier == group.offered_tier and same(timers_s, group.offered_timers_s):
             return
-        self._offers[group.demand] = group
+        self._offers[int(group.number)] = group
         group.offered_tier = tier
         group.offered_timers_s = timers_s
         row = Decision(OFFER, None, group.gpus, group.group, demand_kind)
@@ -117,7 +118,7 @@ class Reasons:
         known = tier == group.offered_tier and job.index == group.offered_job
         if known and same(timers_s, group.offered_timers_s, slack):
             return
-        self._offers[group.demand] = group
+        self._offers[int(group.number)] = group
         group.offered_tier = tier
         group.offered_job = job.index
         group.offered_timers_s = timers_s
@@ -128,17 +129,15 @@ class Reasons:
 
     def blocks(self, job: Job) -> None:
         """The job is first in line and does not fit: nobody behind it is offered anything."""
-        if job.index != self._first:
-            self._first = job.index
-            self._blocks = True
+        if int(job.index) != self._first.get(int(self.tenant), NOBODY)[0]:
+            self._first[int(self.tenant)] = (int(job.index), INFINITY, True)
             self._rows.append(Decision(HEAD, job))
 
     def reserved(self, job: Job | None, from_s: float) -> None:
         """GPUs are kept for the job from then on; infinity: as soon as there are enough."""
-        first = job.index if job is not None else -1
-        if first != self._first or from_s != self._first_s:
-            self._first = first
-            self._first_s = from_s
+        first = (int(job.index) if job is not None else -1, from_s, False)
+        if first != self._first.get(int(self.tenant), NOBODY):
+            self._first[int(self.tenant)] = first
             row = Decision(RESERVE, job)
             row.value = from_s
             self._rows.append(row)
@@ -167,12 +166,13 @@ class Reasons:
             return Reason("nothing: it does not wait", NEVER, "")
         if int(job.index) in self._deferred:
             return Reason("the policy to admit it", INFINITY, "jobs before it leave")
-        if job.index == self._first:
-            return Reason("enough free GPUs, and blocks the others" if self._blocks else RESERVED, self._first_s)
-        group = self._offers.get(demand(job))
+        first, from_s, blocks = self._first.get(int(job.tenant), NOBODY)
+        if job.index == first:
+            return Reason("enough free GPUs, and blocks the others" if blocks else RESERVED, from_s)
+        group = self._offers.get(int(job.slot_class))
         if group is not None and group.offered_job in (-1, job.index):
             return _declined(job, group)
-        if self._first >= 0 and self._blocks:
+        if first >= 0 and blocks:
             return Reason("the first in line to start, which does not fit")
         if self._round_s >= 0.0:
             return Reason("the next round", self._round_s)

@@ -14,29 +14,29 @@ from dally.perf.base import SpeedModel
 from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds, accepted, read_speeds
 from dally.perf.profiles import load_profiles
 from dally.policies.base import Policy
+from dally.policies.gate.pooled import make_gate
+from dally.policies.gate.pools import types_of
+from dally.policies.gate.tenants import HOUR_S
 from dally.policies.registry import Built, build_over_types
-from dally.policies.sharing.pool import types_of
-from dally.policies.sharing.sharing_policy import SharingPolicy
-from dally.policies.sharing.teams import HOUR_S
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 from dally.traces import Trace
 from dally.traces.reading import ANY_GPU
 
 
 def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, network: Network | None) -> Policy:
-    """The policy itself, or one of its kind for every team and type of GPU where there are several.
+    """The policy itself, behind a gate where tenants share it, and one for every pool where there are several.
 
     Without teams and partitions, a policy that is made for several types has all of them.
     """
     if not queues and len(types_of(topology)) == 1 and not topology.partitions:
         return built()
-    tree = _tree(queues, jobs) if queues else QueueTree([])
+    tree = _tree(queues, []) if queues else QueueTree([])
     mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
     if not queues and not topology.partitions:
         whole = build_over_types(built.name, built.settings, topology, network, sorted(mixed))
         if whole is not None:
             return whole
-    return SharingPolicy(tree, built, topology, network, sorted(mixed))
+    return make_gate(tree, built, topology, network, sorted(mixed))
 
 
 def _tree(queues: str, jobs: list[Job]) -> QueueTree:

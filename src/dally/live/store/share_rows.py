@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dally.policies.base import Policy
-from dally.policies.sharing.sharing_policy import Reclaimed, Sample, SharingPolicy
-from dally.policies.sharing.stalls import Stall
+from dally.policies.gate.gate import Gate
+from dally.policies.gate.notes import Reclaimed, Sample, Stall
 
 SHARE: Final = "share"
 RECLAIM: Final = "reclaim"
@@ -16,8 +16,8 @@ KINDS: Final = {Sample: SHARE, Reclaimed: RECLAIM, Stall: STALL}
 
 
 def share_rows(policy: Policy) -> list[dict[str, Any]]:
-    """What was noted since the last cycle, as rows of the table `decisions`; [] without teams."""
-    if not isinstance(policy, SharingPolicy):
+    """What was noted since the last cycle, as rows of the table `decisions`; [] without queues."""
+    if not isinstance(policy, Gate):
         return []
     return [
         {"time_s": note.time_s, "kind": KINDS[type(note)], "job_id": None, "told": note._asdict()}
@@ -27,4 +27,4 @@ def share_rows(policy: Policy) -> list[dict[str, Any]]:
 
 def queue_of(policy: Policy, job: Any) -> str:
     """The queue that a job is in; empty: there are none."""
-    return policy.queue_of(job) if isinstance(policy, SharingPolicy) else ""
+    return policy.queue_of(job) if isinstance(policy, Gate) else ""

@@ -29,13 +29,13 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 
 
 class Ledger:
-    """The running jobs that are not non-preemptible."""
+    """The running jobs of a tenant (policies/gate) that are not non-preemptible."""
 
     __slots__ = ("_keeping", "_leading", "_running", "_spare", "_walk", "_worst")
 
     def __init__(self, spare: i64 = SPARE) -> None:
         self._spare: i64 = spare
-        self._running: list[Running | None] = []  # by job index; None: it does not run
+        self._running: list[Running | None] = []  # by job.number; None: it does not run
         # Those who keep what they got for now, by until when; the others by rank, then the lowest number first.
         self._keeping: IndexedHeap = IndexedHeap()
         self._worst: IndexedHeap = IndexedHeap(largest_first=True)
@@ -45,32 +45,33 @@ class Ledger:
 
     def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
-        while len(self._running) <= job.index:
+        while len(self._running) <= job.number:
             self._running.append(None)
         self.remove(job)
-        self._running[job.index] = Running(job, rank, keeps_until_s)
-        self._keeping.put(job.index, keeps_until_s, 0.0)
+        self._running[job.number] = Running(job, rank, keeps_until_s)
+        self._keeping.put(job.number, keeps_until_s, 0.0)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
-        running = self._running[job.index] if job.index < len(self._running) else None
+        running = self._running[job.number] if job.number < len(self._running) else None
         if running is not None:
-            self._running[job.index] = None
-            self._keeping.discard(job.index)
-            if self._worst.holds(job.index):
-                self._worst.remove(job.index)
+            self._running[job.number] = None
+            self._keeping.discard(job.number)
+            if self._worst.holds(job.number):
+                self._worst.remove(job.number)
                 self._unlist(running)
 
     def holds(self, job: Job) -> bool:
-        """Whether the job may be preempted; others are non-preemptible, or belong to another policy."""
-        return job.index < len(self._running) and self._running[job.index] is not None
+        """Whether the job may be preempted; others are non-preemptible, or another tenant's."""
+        found = self._running[job.number] if job.number < len(self._running) else None
+        return found is not None and found.job is job
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""
-        running = self._running[job.index] if job.index < len(self._running) else None
+        running = self._running[job.number] if job.number < len(self._running) else None
         if running is None:
             return
-        if self._worst.holds(job.index):
+        if self._worst.holds(job.number):
             self._unlist(running)
             running.rank = rank
             self._put(running)
@@ -83,7 +84,7 @@ class Ledger:
         return running
 
     def _put(self, running: Running) -> None:
-        index = running.job.index
+        index = running.job.number
         self._worst.put(index, running.rank, -float(index))
         self._walk = None
         place = self._place_of(running)
@@ -163,7 +164,7 @@ class Ledger:
                     continue
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
-                        until_s = self._of(job.index).keeps_until_s
+                        until_s = self._of(job.number).keeps_until_s
                         rows.append((until_s, int(allocation.gpus[part])))
         rows.sort()
         ready_s = -INFINITY
@@ -180,4 +181,4 @@ picklable(Ledger)
 
 def _is_worse(one: Running, other: Running) -> bool:
     """Whether one job is ranked worse than another, or the same and has the lower number."""
-    return one.rank > other.rank or (one.rank == other.rank and one.job.index < other.job.index)
+    return one.rank > other.rank or (one.rank == other.rank and one.job.number < other.job.number)

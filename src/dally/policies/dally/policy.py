@@ -19,6 +19,7 @@ from dally.policies.dally.migration import Migration
 from dally.policies.dally.overrides import Overrides
 from dally.policies.dally.reserved_domain import NOBODY, reserve_domain, tier_with_room
 from dally.policies.dally.room import evict_for, make_room
+from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.gittins import GittinsOrder
@@ -45,20 +46,42 @@ class Dally(Policy):
         self.migrates = limits.migration
         self.ranks: GittinsOrder = order
         self.limits: Limits = limits
-        self.starvation: StarvationBound = StarvationBound(limits)
         self._overrides: Overrides = overrides
         self._tried: list[Job] = []  # in this pass, in vain
         self._rooms_made: i64 = 0  # gangs for which it has made room
         self._seek_moves: bool = False  # GPUs came back, or the network is another one
-        self._changed: bool = False  # whether anything happened since the latest pass
-        self._shown: float = INFINITY  # which jobs the latest pass saw: under queues not always all
+        self._changes: int = 0  # of whatever a pass goes by
         self._equip(View(SpeedModel(), Costs()))  # until a run begins
 
     def _equip(self, view: View) -> None:
         """The parts that ask the view."""
         self._context: Context = Context(self.limits, self.ranks, view)
+        self._protected: dict[int, tuple[int, float]] = {}
+        self._sides: list[Side] = []  # by tenant (policies/gate)
+        self._side: Side = self._side_of(0)  # of the tenant that the pass is for
+        self._turn_to(0)
         self._delay: PricedDelay = PricedDelay(self._context, self._overrides)
         self._migration: Migration = Migration(self._context)
+
+    def _side_of(self, tenant: i64) -> Side:
+        while len(self._sides) <= tenant:
+            self._sides.append(Side(self.limits, self._context.churn, self._protected))
+        return self._sides[tenant]
+
+    def _turn_to(self, tenant: i64) -> None:
+        """The pass is for that tenant."""
+        side = self._side_of(tenant)
+        if side is not self._side or side.ledger is not self._context.ledger:
+            self._side = side
+            self._context.ledger = side.ledger
+            self._context.movable = side.movable
+            self._context.reserved = side.reserved
+            side.movable.forget()
+
+    @property
+    def starvation(self) -> StarvationBound:
+        """How long the tenant's jobs wait at most."""
+        return self._side.starvation
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -79,8 +102,11 @@ class Dally(Policy):
         job = event.job
         if job is not None:
             self._on_job(kind, job, event.now)
-        elif kind != events.PASS_ENDED and kind != events.UNSCHEDULABLE:
-            self._changed = True
+        elif kind == events.PASS_ENDED:
+            if len(self._sides) > 1:
+                self._set_wakeup(event.now)
+        elif kind != events.UNSCHEDULABLE:
+            self._changes += 1
             if kind == events.CAPACITY_CHANGED:
                 self._capacity_changed()
             elif kind == events.MACHINE_REPAIRED:
@@ -99,7 +125,7 @@ class Dally(Policy):
             self.ranks.finished(job, now)
             self._forget(job)
             return
-        self._changed = True
+        self._changes += 1
         if kind == events.QUEUED:
             self.ranks.queued(job, now)
             self._waits(job)
@@ -117,10 +143,10 @@ class Dally(Policy):
             self._context.retries.forget(job)
             if job.status == WAITING:
                 self._waits(job)
-            elif self._context.ledger.holds(job):
-                self._context.ledger.rerank(job, self._rank(job, now))
+            elif self._side_of(job.tenant).ledger.holds(job):
+                self._side_of(job.tenant).ledger.rerank(job, self._rank(job, now))
         elif kind == events.PREEMPTIBILITY:
-            self._context.ledger.remove(job)
+            self._side_of(job.tenant).ledger.remove(job)
             self._enter(job, now)
             self._context.retries.forget(job)
             self._capacity_changed()  # others may gain or lose by it
@@ -129,16 +155,16 @@ class Dally(Policy):
             self._started(job, now)
 
     def _waits(self, job: Job) -> None:
-        self.starvation.waits(job)
+        self._side_of(job.tenant).starvation.waits(job)
         self._overrides.waits(job)
 
     def _waits_no_more(self, job: Job) -> None:
-        self.starvation.leaves(job)
+        self._side_of(job.tenant).starvation.leaves(job)
         self._overrides.leaves(job)
 
     def _forget(self, job: Job) -> None:
         """The job is gone for good."""
-        self.starvation.forget(job)
+        self._side_of(job.tenant).starvation.forget(job)
         self._context.churn.forget(job)
 
     def _rank(self, job: Job, now: float) -> float:
@@ -155,7 +181,7 @@ class Dally(Policy):
     def _stopped(self, job: Job, now: float) -> None:
         self._seek_moves = True
         self.ranks.stopped(job, now)
-        self._context.ledger.remove(job)
+        self._side_of(job.tenant).ledger.remove(job)
         self._migration.losses.remove(job)
         self._moved(job)
 
@@ -169,8 +195,9 @@ class Dally(Policy):
         """Into the ledger of jobs that may be preempted or moved, unless it is non-preemptible."""
         if not job.non_preemptible:
             hold_s = max(self.limits.least_hold_s, self.limits.hold * self._context.prices.restart_s(job))
-            until_s = max(job.since_s + hold_s, self.starvation.protected_until_s(job))
-            self._context.ledger.add(job, self._rank(job, now), until_s)
+            side = self._side_of(job.tenant)
+            until_s = max(job.since_s + hold_s, side.starvation.protected_until_s(job))
+            side.ledger.add(job, self._rank(job, now), until_s)
 
     def _capacity_changed(self) -> None:
         self._seek_moves = True
@@ -180,14 +207,18 @@ class Dally(Policy):
     # The pass.
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        changed = self._changed or self._overrides.changed
-        if not changed and now < self.wakeup_s and queue.shown == self._shown:
+        if self._overrides.changed:
+            self._overrides.changed = False
+            self._changes += 1
+        self._turn_to(queue.tenant)
+        side = self._side
+        if side.seen == self._changes and now < side.due_s and queue.shown == side.shown:
             return []  # nothing happened: what was decided stands
         context = self._context
         for moved in self.ranks.moved(now):
             job = moved.job
             if job.status == RUNNING:
-                context.ledger.rerank(job, -INFINITY if job.prioritized else moved.rank)
+                self._side_of(job.tenant).ledger.rerank(job, -INFINITY if job.prioritized else moved.rank)
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, moved.rank, 0.0)
         context.prices.begin_pass()
@@ -240,22 +271,31 @@ class Dally(Policy):
             if job.status != RUNNING:
                 self._context.retries.failed(job, now)
         self._tried.clear()
-        self._changed = self._overrides.changed = False
-        self._shown = queue.shown
-        self.wakeup_s = INFINITY
-        if len(queue) > 0 and len(cluster.running) > 0:
-            patience_s = self.starvation.next_s()
-            self.wakeup_s = now + self.limits.wake_s
-            if now < patience_s < self.wakeup_s:
-                self.wakeup_s = patience_s
+        side = self._side
+        side.seen = self._changes
+        side.shown = queue.shown
+        side.due_s = INFINITY
+        if queue.waiting[queue.tenant] > 0 and len(cluster.running) > 0:
+            patience_s = side.starvation.next_s()
+            side.due_s = now + self.limits.wake_s
+            if now < patience_s < side.due_s:
+                side.due_s = patience_s
             if self._has_made_most():
-                self.wakeup_s = min(self.wakeup_s, now + SOON_S)
+                side.due_s = min(side.due_s, now + SOON_S)
         if self._overrides.anything():  # where no job runs, too: one with an override takes no other place before
-            self.wakeup_s = min(self.wakeup_s, self._overrides.next_s(queue, now))
+            side.due_s = min(side.due_s, self._overrides.next_s(queue, now))
+        self.wakeup_s = side.due_s
+
+    def _set_wakeup(self, now: float) -> None:
+        """When the next pass is due for any tenant."""
+        self.wakeup_s = INFINITY
+        for side in self._sides:
+            if now < side.due_s < self.wakeup_s:
+                self.wakeup_s = side.due_s
 
     def _end_starvation(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Serve jobs whose patience has ended; the first that cannot be served gets a domain reserved."""
-        starvation, reserved = self.starvation, self._context.reserved
+        starvation, reserved = self.starvation, self._side.reserved
         while True:
             job = starvation.first(now)
             hidden = job is not None and not queue.shows(job)

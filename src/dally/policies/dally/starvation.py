@@ -21,27 +21,28 @@ class StarvationBound:
 
     __slots__ = ("_ends", "_jobs", "_limits", "_protected")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, protected: dict[int, tuple[int, float]] | None = None) -> None:
+        """`protected`: whoever is, of all tenants (policies/gate): by index GPUs, and until when."""
         self._limits: Limits = limits
         self._jobs: dict[int, Job] = {}
         self._ends: IndexedHeap = IndexedHeap()
-        self._protected: dict[int, tuple[int, float]] = {}  # GPUs, and until when
+        self._protected: dict[int, tuple[int, float]] = protected if protected is not None else {}
 
     def waits(self, job: Job) -> None:
         """The job begins to wait, or waits again."""
-        self._jobs[int(job.index)] = job
+        self._jobs[int(job.number)] = job
         self._protected.pop(int(job.index), None)
         limits = self._limits
         end_s = job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s
         if job.prioritized:
-            self._ends.put(job.index, -INFINITY, end_s)
+            self._ends.put(job.number, -INFINITY, end_s)
         else:
-            self._ends.put(job.index, end_s, 0.0)
+            self._ends.put(job.number, end_s, 0.0)
 
     def leaves(self, job: Job) -> None:
         """The job waits no more."""
-        self._jobs.pop(int(job.index), None)
-        self._ends.discard(job.index)
+        self._jobs.pop(int(job.number), None)
+        self._ends.discard(job.number)
 
     def forget(self, job: Job) -> None:
         """The job is gone."""

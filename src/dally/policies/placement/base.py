@@ -6,6 +6,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Job
+from dally.pickles import picklable
 from dally.policies.part import Part
 from dally.policies.placement.groups import usable
 
@@ -44,9 +45,40 @@ class Placement(Part):
         """How long the job must have waited to take that tier; 0: it takes it, infinity: it never does."""
         return 0.0 if tier <= self.widest(job, cluster) else INFINITY
 
-    def begin_pass(self) -> None:
-        """A scheduling pass begins."""
+    def begin_pass(self, tenant: i64 = 0) -> None:
+        """A scheduling pass begins, for that tenant's jobs alone (policies/gate)."""
 
-    def wakeup_s(self) -> float:
-        """When a job that was declined in this pass would take what is on offer."""
+    def wakeup_s(self, now: float) -> float:
+        """When a job that was declined in its tenant's latest pass would take what is on offer."""
         return INFINITY
+
+
+class Wakeups:
+    """By tenant, when somebody who was declined in its latest pass would take what is on offer."""
+
+    __slots__ = ("_at_s", "_tenant")
+
+    def __init__(self) -> None:
+        self._at_s: dict[int, float] = {}
+        self._tenant: int = 0
+
+    def begin_pass(self, tenant: i64) -> None:
+        """What was said of the tenant no longer holds."""
+        self._tenant = int(tenant)
+        self._at_s.pop(self._tenant, None)
+
+    def add(self, at_s: float) -> None:
+        """Somebody of the pass would at that moment."""
+        if at_s < self._at_s.get(self._tenant, INFINITY):
+            self._at_s[self._tenant] = at_s
+
+    def next_s(self, now: float) -> float:
+        """The first of these moments that is to come."""
+        found = INFINITY
+        for at_s in self._at_s.values():
+            if now < at_s < found:
+                found = at_s
+        return found
+
+
+picklable(Wakeups)

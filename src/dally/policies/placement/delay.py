@@ -11,7 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Job
 from dally.policies.base import Param
 from dally.policies.delay_timers import Timers
-from dally.policies.placement.base import Placement
+from dally.policies.placement.base import Placement, Wakeups
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import demand
 from dally.policies.view import View
@@ -60,7 +60,7 @@ class HoldOut(Placement):
         self._patience: float = patience
         self._offered_s: dict[int, float] = {}  # when each waiting gang was first offered GPUs
         self._models: dict[str, int] = {}  # numbered as they come
-        self._wakeup_s: float = INFINITY
+        self._wakeups: Wakeups = Wakeups()
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -70,11 +70,11 @@ class HoldOut(Placement):
         """By model: what is a bad place for one may do for another."""
         return self._models.setdefault(job.model, len(self._models) % 1000)
 
-    def begin_pass(self) -> None:
-        self._wakeup_s = INFINITY
+    def begin_pass(self, tenant: i64 = 0) -> None:
+        self._wakeups.begin_pass(tenant)
 
-    def wakeup_s(self) -> float:
-        return self._wakeup_s
+    def wakeup_s(self, now: float) -> float:
+        return self._wakeups.next_s(now)
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         found = self._inner.place(job, now, cluster)
@@ -83,7 +83,7 @@ class HoldOut(Placement):
         since_s = self._offered_s.setdefault(int(job.index), now)
         ready_s = since_s + self._patience * self._loss_s(job, found)
         if ready_s > now:
-            self._wakeup_s = min(self._wakeup_s, ready_s)
+            self._wakeups.add(ready_s)
             return None
         del self._offered_s[int(job.index)]
         return found
@@ -113,13 +113,13 @@ class SwitchesPlacement(Placement):
         # By demand, when jobs were offered several switches, the first in line among them: the clock of
         # each began at the first of these moments in its wait.
         self._offers_s: dict[int, list[float]] = {}
-        self._wakeup_s: float = INFINITY
+        self._wakeups: Wakeups = Wakeups()
 
-    def begin_pass(self) -> None:
-        self._wakeup_s = INFINITY
+    def begin_pass(self, tenant: i64 = 0) -> None:
+        self._wakeups.begin_pass(tenant)
 
-    def wakeup_s(self) -> float:
-        return self._wakeup_s
+    def wakeup_s(self, now: float) -> float:
+        return self._wakeups.next_s(now)
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
         return 0 if cluster.topology.closest_tier(job.gpus, job.group) == 0 else cluster.root
@@ -153,6 +153,6 @@ class SwitchesPlacement(Placement):
             offers.append(now)
         ready_s = offers[bisect_left(offers, job.lost_s)] + self._max_wait_s
         if ready_s > now:
-            self._wakeup_s = min(self._wakeup_s, ready_s)
+            self._wakeups.add(ready_s)
             return False
         return True

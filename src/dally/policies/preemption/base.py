@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from dally.model import INFINITY, Job
 from dally.policies.ordering.base import Order
@@ -15,8 +15,8 @@ class Preemption(Part):
 
     lease_s: float = INFINITY  # for how long GPUs are granted
 
-    def begin_pass(self, order: Order, now: float) -> None:
-        """A scheduling pass begins."""
+    def begin_pass(self, order: Order, now: float, tenant: i64 = 0) -> None:
+        """A scheduling pass begins, in which that tenant's jobs alone can be preempted (policies/gate)."""
 
     def worst(self, order: Order, now: float) -> Job | None:
         """The worst-ranked job that may be preempted and was not set aside yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, Job
@@ -33,36 +33,47 @@ class EventPreemption(Preemption):
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[int, Job] = {}
-        self._heap: IndexedHeap = IndexedHeap(largest_first=True)
+        self._tenant: i64 = 0  # whose jobs are weighed
+        self._jobs: list[dict[int, Job]] = [{}]  # by tenant and number
+        self._heaps: list[IndexedHeap] = [IndexedHeap(largest_first=True)]
+
+    def _heap(self, tenant: i64) -> IndexedHeap:
+        while len(self._heaps) <= tenant:
+            self._heaps.append(IndexedHeap(largest_first=True))
+            self._jobs.append({})
+        return self._heaps[tenant]
+
+    def begin_pass(self, order: Order, now: float, tenant: i64 = 0) -> None:
+        self._tenant = tenant
 
     def worst(self, order: Order, now: float) -> Job | None:
+        heap = self._heap(self._tenant)
         while True:
-            item = self._heap.first()
+            item = heap.first()
             if item < 0:
                 return None
-            job = self._jobs[int(item)]
+            job = self._jobs[self._tenant][int(item)]
             key = order.key(job, now)
-            if key == self._heap.key(item):
+            if key == heap.key(item):
                 return job
-            self._heap.put(item, key, order.tie(job))
+            heap.put(item, key, order.tie(job))
 
     def reranked(self, job: Job, order: Order, now: float) -> None:
-        self._heap.put(job.index, order.key(job, now), order.tie(job))
+        self._heap(job.tenant).put(job.number, order.key(job, now), order.tie(job))
 
     def set_aside(self, job: Job) -> None:
-        self._heap.remove(job.index)
+        self._heap(job.tenant).remove(job.number)
 
     def keep(self, job: Job, order: Order, now: float) -> None:
-        self._heap.put(job.index, order.key(job, now), order.tie(job))
+        self._heap(job.tenant).put(job.number, order.key(job, now), order.tie(job))
 
     def started(self, job: Job, order: Order, now: float) -> None:
-        self._jobs[int(job.index)] = job
-        self._heap.put(job.index, order.key(job, now), order.tie(job))
+        self._heap(job.tenant).put(job.number, order.key(job, now), order.tie(job))
+        self._jobs[job.tenant][int(job.number)] = job
 
     def stopped(self, job: Job) -> None:
-        del self._jobs[int(job.index)]
-        self._heap.discard(job.index)
+        del self._jobs[job.tenant][int(job.number)]
+        self._heap(job.tenant).discard(job.number)
 
 
 LEASE: Final = Param("lease_s", 3600.0, "seconds for which GPUs are granted", 1e-3, period=True)
@@ -74,16 +85,21 @@ class LeasePreemption(Preemption):
 
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
-        self._ended: list[Job] = []  # leases that ended at this instant, worst rank last
+        self._ended_of: dict[int, list[Job]] = {}  # leases that ended at this instant, by tenant
+        self._ended: list[Job] = []  # those of the tenant that the pass is for, worst rank last
+        self._tenant: i64 = 0
 
     def lease_ended(self, job: Job) -> None:
-        self._ended.append(job)
+        self._ended_of.setdefault(int(job.tenant), []).append(job)
 
-    def begin_pass(self, order: Order, now: float) -> None:
+    def begin_pass(self, order: Order, now: float, tenant: i64 = 0) -> None:
+        self._tenant = tenant
+        self._ended = self._ended_of.get(int(tenant), [])
         if len(self._ended) > 1:
             rows = [(order.key(job, now), order.tie(job), int(job.index), job) for job in self._ended]
             rows.sort(key=lambda row: row[:3])
             self._ended = [row[3] for row in rows]
+            self._ended_of[int(tenant)] = self._ended
 
     def worst(self, order: Order, now: float) -> Job | None:
         return self._ended[-1] if self._ended else None
@@ -95,13 +111,15 @@ class LeasePreemption(Preemption):
         self._ended.append(job)
 
     def stopped(self, job: Job) -> None:
-        for place in range(len(self._ended) - 1, -1, -1):
-            if self._ended[place] is job:
-                del self._ended[place]
+        ended = self._ended_of.get(int(job.tenant), [])
+        for place in range(len(ended) - 1, -1, -1):
+            if ended[place] is job:
+                del ended[place]
                 break
 
     def end_pass(self) -> None:
-        self._ended.clear()
+        self._ended_of.pop(int(self._tenant), None)
+        self._ended = []
 
 
 class Turn:
@@ -123,12 +141,14 @@ class SlicePreemption(Preemption):
 
     def __init__(self, slice_s: float) -> None:
         self._slice_s: float = slice_s
-        self._running: dict[int, Turn] = {}
+        self._running: dict[int, dict[int, Turn]] = {}  # by tenant and index
+        self._tenant: i64 = 0  # whose jobs are weighed
         self._first_s: float = INFINITY  # the first submission, from which rounds count
         self._round_s: float = INFINITY  # when the next round is due, while somebody waits
         self._ranked: list[Job] | None = None  # who may be preempted in this pass, worst last; None: not asked yet
 
-    def begin_pass(self, order: Order, now: float) -> None:
+    def begin_pass(self, order: Order, now: float, tenant: i64 = 0) -> None:
+        self._tenant = tenant
         self._ranked = None
 
     def worst(self, order: Order, now: float) -> Job | None:
@@ -149,7 +169,7 @@ class SlicePreemption(Preemption):
     def _rank(self, order: Order, now: float) -> list[Job]:
         """Jobs that have worked for a slice, the worst-ranked last."""
         here: list[Job] = []
-        for turn in self._running.values():
+        for turn in self._running.get(int(self._tenant), {}).values():
             if turn.works_from_s + self._slice_s <= now:
                 here.append(turn.job)
         places = list(range(len(here)))
@@ -171,10 +191,13 @@ class SlicePreemption(Preemption):
             self._first_s = now
 
     def started(self, job: Job, order: Order, now: float) -> None:
-        self._running[int(job.index)] = Turn(job, job.since_s)
+        self._running.setdefault(int(job.tenant), {})[int(job.index)] = Turn(job, job.since_s)
 
     def stopped(self, job: Job) -> None:
-        del self._running[int(job.index)]
+        own = self._running[int(job.tenant)]
+        del own[int(job.index)]
+        if not own:
+            del self._running[int(job.tenant)]
         if self._ranked is not None:
             for place in range(len(self._ranked) - 1, -1, -1):
                 if self._ranked[place] is job:

@@ -57,8 +57,9 @@ class SlurmBackfill(Policy):
         self._running: dict[int, Job] = {}
         self._ends: IndexedHeap = IndexedHeap()  # running jobs by when their limit runs out
         self._ranked_s: float = -INFINITY  # when priorities were last worked out
-        self._planned_s: float = -INFINITY  # when the last plan was made
-        self._changed: bool = True  # since then
+        self._changes: int = 1
+        # By tenant (policies/gate) when its last plan was made, and after how many changes.
+        self._plans: dict[int, tuple[float, int]] = {}
         self._waits: bool = False
 
     def on(self, event: PolicyEvent) -> None:
@@ -66,26 +67,26 @@ class SlurmBackfill(Policy):
         if job is not None:
             self._on_job(event.kind, job, event.now)
         elif event.kind == events.MACHINE_REPAIRED:
-            self._changed = True
+            self._changes += 1
         elif event.kind == events.PASS_ENDED:
             self.wakeup_s = self._next_s(event.now)
 
     def _on_job(self, kind: i64, job: Job, now: float) -> None:
         if kind == events.QUEUED:
             self._ranks.shares.meet(job)
-            self._changed = True
+            self._changes += 1
         elif kind == events.STARTED:
-            self._changed = True
+            self._changes += 1
             self._running[int(job.index)] = job
             self._ends.put(job.index, job.since_s + self.limit_s(job), 0.0)
             self._ranks.shares.started(job, now)
         elif kind == events.STOPPED:
-            self._changed = True
+            self._changes += 1
             del self._running[int(job.index)]
             self._ends.remove(job.index)
             self._ranks.shares.stopped(job, now)
         elif kind == events.WITHDRAWN:
-            self._changed = True
+            self._changes += 1
         elif kind == events.PREEMPTION_FAILED:
             self._on_job(events.STOPPED, job, now)
             self._on_job(events.STARTED, job, now)
@@ -99,9 +100,12 @@ class SlurmBackfill(Policy):
         """The next plan if anything changed since the last one, and new priorities."""
         if not self._waits:
             return INFINITY
-        ranks_s = self._ranked_s + CALC_S
-        plan_s = self._planned_s + self._backfill.interval_s
-        return min(ranks_s, plan_s) if self._changed and plan_s > now else ranks_s
+        found = self._ranked_s + CALC_S
+        for planned_s, changes in self._plans.values():
+            plan_s = planned_s + self._backfill.interval_s
+            if changes != self._changes and now < plan_s < found:
+                found = plan_s
+        return found
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._ranks.total_gpus = int(cluster.topology.total_gpus())
@@ -115,25 +119,25 @@ class SlurmBackfill(Policy):
     def _rank(self, now: float, queue: Queue) -> None:
         """Priorities anew, as Slurm does every five minutes."""
         self._ranked_s = now
-        self._changed = True
+        self._changes += 1
         self._ranks.shares.bring_up(now)
-        for job in queue:
+        for job in queue.everybody():
             queue.rerank(job, self._ranks.key(job, now), 0.0)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         while True:
             head = queue.best()
             if head is None:
-                self._waits = False
+                self._waits = len(queue) > 0
                 self.reasons.reserved(None, INFINITY)
                 return
             found = place(head, cluster)
             if found is None:
                 break
             yield Start(head, found)
-        if self._changed and now >= self._planned_s + self._backfill.interval_s:
-            self._planned_s = now
-            self._changed = False
+        planned_s, changes = self._plans.get(int(queue.tenant), (-INFINITY, 0))
+        if changes != self._changes and now >= planned_s + self._backfill.interval_s:
+            self._plans[int(queue.tenant)] = (now, self._changes)
             yield from self._plan(now, queue, cluster)
 
     def _plan(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:

@@ -17,10 +17,11 @@ from dally.engine.simulate import Simulation
 from dally.job_spec import JobSpec
 from dally.model import CANCEL, Costs, Event, Job
 from dally.perf.base import SpeedModel
+from dally.policies.gate.fair_shares import fair_order, fill
+from dally.policies.gate.gate import Gate
+from dally.policies.gate.pooled import make_gate
+from dally.policies.gate.tenants import Tenants
 from dally.policies.registry import Built
-from dally.policies.sharing.fair_shares import fair_order, fill
-from dally.policies.sharing.sharing_policy import SharingPolicy
-from dally.policies.sharing.teams import make_teams
 from dally.quotas.fair_tree import fair_tree_of
 from dally.quotas.tree import Budget, QueueNode, QueueTree
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.once  # what is compiled of it is the queue, and that h
 
 def shared_run(
     policy: str, rows: list[tuple[float, int, float, str]], weights: dict[str, float], racks: int, until_s: float
-) -> SharingPolicy:
+) -> Gate:
     """A run of these jobs (submit_s, gpus, duration_s, queue), and its policy."""
     nodes = [
         QueueNode(path, weight=weight, half_life_s=HALF_LIFE_S, min_runtime_s=300.0)
@@ -40,14 +41,14 @@ def shared_run(
     jobs = [Job(i, f"j{i}", row[0], row[1], row[2]) for i, row in enumerate(sorted(rows))]
     for job, row in zip(jobs, sorted(rows), strict=True):
         job.spec = replace(job.spec, queue=row[3])
-    shared = SharingPolicy(QueueTree(nodes), Built(policy, {}), topology)
+    shared = make_gate(QueueTree(nodes), Built(policy, {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures()).run(until_s)
     return shared
 
 
-def used(shared: SharingPolicy) -> dict[str, float]:
+def used(shared: Gate) -> dict[str, float]:
     """GPU-seconds by queue."""
-    return {team.path: team.gpu_s for team in shared.teams}
+    return {team.path: team.gpu_s for team in shared.tenants.all[1:]}
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "themis", "dally"])
@@ -90,12 +91,12 @@ def test_the_rest_is_offered_in_the_order_of_the_fair_tree(weights: list[float],
     paths = ["a", "a/x", "a/y", "b", "b/x", "b/y"]
     tree = QueueTree([QueueNode(path, weight=weight) for path, weight in zip(paths, weights, strict=True)])
     by_leaf = dict(zip(tree.leaves(), map(float, used), strict=True))
-    root, leaves = make_teams(tree, [""])
-    for path, team in leaves.items():
+    tenants = Tenants(tree, [""])
+    for path, team in ((each.path, each) for each in tenants.all if not each.children):
         for above in team.up():
             above.used_gpu_s += by_leaf.get(path, 0.0)
     factors = fair_tree_of(tree, by_leaf)
-    found = [factors[team.path].factor for team in fair_order(root) if team.path in factors]
+    found = [factors[team.path].factor for team in fair_order(tenants.root) if team.path in factors]
     assert found == sorted(found, reverse=True)
 
 
@@ -104,15 +105,15 @@ def test_what_was_used_is_known_after_a_restart() -> None:
     node = QueueNode("a", budget=Budget(10.0, 1e6), half_life_s=HALF_LIFE_S)
     jobs = [Job(0, "j0", 0.0, 8, 3600.0), Job(1, "j1", 0.0, 8, 3600.0)]
     topology = grid(1, 1, 8)
-    first = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
+    first = make_gate(QueueTree([node]), Built("dally", {}), topology)
     for job in jobs:
         job.spec = replace(job.spec, queue="a")
     Simulation(jobs, Cluster(topology), first, SpeedModel(), Costs(0.0, 0.0), Failures()).run(3600.0)
-    second = SharingPolicy(QueueTree([node]), Built("dally", {}), topology)
+    second = make_gate(QueueTree([node]), Built("dally", {}), topology)
     second.begin(first.view)
     second.load(json.loads(json.dumps(first.save())))
-    team = second.teams[0]
-    assert team.used_gpu_s == pytest.approx(first.teams[0].used_gpu_s)
+    team = second.tenants.all[1]
+    assert team.used_gpu_s == pytest.approx(first.tenants.all[1].used_gpu_s)
     team.bring_up(3600.0)
     assert team.budget_left_gpu_s() == pytest.approx(2 * 3600.0, rel=1e-3)
 
@@ -120,13 +121,13 @@ def test_what_was_used_is_known_after_a_restart() -> None:
 def test_a_cancelled_job_leaves_nothing_behind() -> None:
     jobs = [Job(0, "j0", 0.0, 8, 3600.0), Job(1, "j1", 0.0, 8, 3600.0)]
     topology = grid(1, 1, 8)
-    shared = SharingPolicy(QueueTree([QueueNode("a")]), Built("dally", {}), topology)
+    shared = make_gate(QueueTree([QueueNode("a")]), Built("dally", {}), topology)
     simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
     simulation.go_on(1.0)
     simulation.happen([Event(CANCEL, job) for job in jobs], 2.0)
     assert not shared.knows(jobs[0])
     assert not shared.knows(jobs[1])
-    assert [sum(team.asked) + sum(team.held) for team in shared.teams] == [0, 0]
+    assert [sum(team.asked) + sum(team.held) for team in shared.tenants.all[1:]] == [0, 0]
 
 
 def test_priority_classes_within_a_queue() -> None:
@@ -139,7 +140,7 @@ def test_priority_classes_within_a_queue() -> None:
     for job in jobs:
         job.spec = replace(job.spec, queue="a")
     topology = grid(1, 1, 8)
-    shared = SharingPolicy(tree, Built("fifo-backfill", {}), topology)
+    shared = make_gate(tree, Built("fifo-backfill", {}), topology)
     Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(0.0, 0.0), Failures()).run()
     assert [job.finish_s for job in jobs] == [2000.0, 1100.0, 3000.0]
     assert [(taken.loser_queue, taken.winner_queue) for taken in shared.reclaimed] == [("a#usual", "a#urgent")]

@@ -16,10 +16,11 @@ from dally.engine.simulate import Simulation
 from dally.engine.snapshot import load, save
 from dally.model import FINISHED, INFINITY, Costs, Job
 from dally.perf.base import SpeedModel
+from dally.policies.gate.gate import Gate
+from dally.policies.gate.pooled import make_gate
 from dally.policies.registry import POLICIES, Built
-from dally.policies.sharing.sharing_policy import SharingPolicy
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
-from tests.policies.sharing.ledger import moments
+from tests.policies.gate.ledger import moments
 
 HOUR_S = 3600.0
 NAMES = sorted(POLICIES)
@@ -44,7 +45,7 @@ class Shared:
         for job, row in zip(jobs, self.jobs, strict=True):
             job.spec = replace(job.spec, queue=row[3])
         topology = grid(*self.machines)
-        shared = SharingPolicy(self.tree, Built(policy, {}), topology)
+        shared = make_gate(self.tree, Built(policy, {}), topology)
         simulation = Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
         simulation.run(self.until_s)
         return simulation
@@ -177,7 +178,7 @@ def test_a_budget_of_others_keeps_no_run_from_ending() -> None:
 def test_who_is_stopped_held_too_much_and_had_run_long_enough(case: Shared, policy: str) -> None:
     simulation = case.run(policy)
     shared = simulation.state.policy
-    assert isinstance(shared, SharingPolicy)
+    assert isinstance(shared, Gate)
     for taken in shared.reclaimed:
         assert taken.held > taken.due
         assert taken.ran_s >= case.tree.nodes[taken.loser_queue].min_runtime_s - 1e-6
@@ -234,7 +235,7 @@ def test_two_jobs_do_not_stop_each_other(case: Shared, policy: str) -> None:
     )
     jobs = tuple((0.0, *row[1:]) for row in case.jobs)
     shared = Shared(nodes, jobs).run(policy).state.policy
-    assert isinstance(shared, SharingPolicy)
+    assert isinstance(shared, Gate)
     pairs = {(taken.loser, taken.winner) for taken in shared.reclaimed}
     assert not {(winner, loser) for loser, winner in pairs} & pairs
 
@@ -249,7 +250,7 @@ def test_a_run_can_be_saved_in_the_middle(policy: str, tmp_path: Path) -> None:
     for job, row in zip(jobs_of, jobs, strict=True):
         job.spec = replace(job.spec, queue=row[3])
     topology = grid(2, 2, 4)
-    shared = SharingPolicy(half.tree, Built(policy, {}), topology)
+    shared = make_gate(half.tree, Built(policy, {}), topology)
     simulation = Simulation(jobs_of, Cluster(topology), shared, SpeedModel(), Costs(), Failures())
     simulation.go_on(1500.0)
     save(simulation, tmp_path / "half")

@@ -1,0 +1,1 @@
+"""Tenants share the machines: a gate at the queue says who may take more, and one policy decides the rest."""
