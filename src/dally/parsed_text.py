@@ -1,10 +1,8 @@
-"""TOML, JSON and switches of which nothing is known yet: parsed, or an error that says where they are broken."""
+"""JSON and switches parsed, or an error that says where they are broken; and what values of files may be."""
 
 from __future__ import annotations
 
 import json
-import re
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,22 +11,6 @@ from dally.input_file import shown
 
 DEEPEST: Final = 100  # tables and lists inside each other; error messages and copies go down as far
 LEAST, MOST = -(2**63), 2**63 - 1  # of whole numbers, as TOML has it
-
-
-def parse_toml(path: Path, text: str) -> dict[str, Any]:
-    """The tables of the text, or an InputError."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r" \(at line (\d+), column \d+\)", str(error))
-        problem = str(error).replace(where.group(), "") if where else str(error)
-        raise at(path, int(where.group(1)) if where else None, None, problem) from None
-    except RecursionError:
-        raise at(path, None, None, f"nested more than {DEEPEST} deep") from None
-    except ValueError:  # a number of thousands of digits
-        raise at(path, None, None, "a number is too long: whole numbers have at most 64 bits") from None
-    _check(path, tables)
-    return tables
 
 
 def parse_json(path: Path, text: str) -> dict[str, Any]:
@@ -58,7 +40,7 @@ def shown_whole(value: int) -> str:
     return shown(value) if value.bit_length() < 10_000 else f"{hex(value)[:40]}…"
 
 
-def _check(path: Path, tables: dict[str, Any]) -> None:
+def check_values(path: Path, tables: dict[str, Any]) -> None:
     """InputError for what is nested too deep, and for whole numbers that are too large."""
     todo: list[tuple[str, object, int]] = [("", tables, 0)]
     while todo:

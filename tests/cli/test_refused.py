@@ -145,8 +145,8 @@ def test_scenarios(text: str, told: str, refused: Refused, tmp_path: Path) -> No
         (PLAN + '[random]\nsamples = 3\nlease_s = "nan:5"\n', "lease_s: 'nan:5': must be"),
         (PLAN + '[random]\nsamples = 3\njitter = "1:1e30:int"\n', "jitter: 1:1e30:int: whole numbers have"),
         (PLAN + "[grid]\nlease_s = [nan]\n", "--set lease_s=nan: must be at least"),
-        (PLAN + "until_s = 07:32:00\n", "p.toml: until_s: datetime.time(7, 32): must be of type float"),
-        (PLAN + "[grid]\nseed = [inf]\n", "p.toml: seed: inf: must be of type int"),
+        (PLAN + "until_s = 07:32:00\n", "p.toml:5: until_s: datetime.time(7, 32): must be of type float"),
+        (PLAN + "[grid]\nseed = [inf]\n", "p.toml:6: seed: inf: must be of type int"),
         (PLAN + '[random]\nsamples = 10_000_000_000\nlease_s = "1:2"\n', "10,000,000,000 runs: at most 1,000,000"),
         (
             f"{PLAN}[grid]\n" + "".join(f"{name} = {list(range(1, 101))}\n" for name in VARIED),
@@ -166,7 +166,7 @@ def test_plans(text: str, told: str, refused: Refused, tmp_path: Path) -> None:
         ('[[models]]\nname = "a"\n' + DEEP, "m.toml: nested more than 100 deep"),
         (f'[[models]]\nname = "a"\nbatch = {"9" * 5000}\n', "m.toml: a number is too long"),
         (f'[[models]]\nname = "a"\nbatch = {"9" * 40}\n', "m.toml: models[0].batch: 9999"),
-        ('[[models]]\nname = "a"\nskew = { value = nan, source = "?" }\n', "m.toml: a: "),
+        ('[[models]]\nname = "a"\nskew = { value = nan, source = "?" }\n', "m.toml:1: a: "),
     ],
 )
 def test_profiles(text: str, told: str, refused: Refused, tmp_path: Path) -> None:

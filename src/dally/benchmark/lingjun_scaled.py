@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dally.cluster.formats.host_tables import LINGJUN_GPUS, TIERS, read_hosts
 from dally.errors import InputError
+from dally.toml import toml_lines
 
 Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf
 
@@ -65,15 +66,13 @@ def to_toml(tree: Tree) -> str:
     """
     lines: list[str] = []
     for tier in ("machine", *TIERS):
-        lines += ["[[tiers]]", f'name = "{tier}"']
-        lines += ["oversubscription = 1.0", ""] if tier == "psw" else [""]
+        lines += [
+            "[[tiers]]",
+            *toml_lines({"name": tier} | ({"oversubscription": 1.0} if tier == "psw" else {})),
+            "",
+        ]
     for psw, leaves in tree.items():
         for leaf, hosts in leaves.items():
-            lines += [
-                "[[machines]]",
-                f'path = "{psw}/{psw}-{leaf}"',
-                f"count = {hosts}",
-                f"gpus = {LINGJUN_GPUS}",
-                "",
-            ]
+            machines = {"path": f"{psw}/{psw}-{leaf}", "count": hosts, "gpus": LINGJUN_GPUS}
+            lines += ["[[machines]]", *toml_lines(machines), ""]
     return "\n".join(lines)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from dally.cluster.topology import Topology
-from dally.errors import InputError, at, unknown
-from dally.input_file import read_text, shown
-from dally.parsed_text import parse_toml
+from dally.errors import InputError, unknown
+from dally.input_file import read_text
 from dally.runs.world import World, WorldConfig
+from dally.toml import TomlFile
 
 BACKENDS = ("local", "slurm", "kubernetes")
 USUAL_CLUSTER = "4x4x8"  # of the local backend
@@ -97,38 +95,8 @@ def usual_folder() -> Path:
 
 def read_config(path: Path) -> Config:
     """The configuration in a file: fields of Config and of Setup side by side, settings in tables."""
-    text = read_text(path)
-    values = parse_toml(path, text)
-    plain = {item.name: item for item in fields(Config) if item.name != "setup"}
-    inner = {item.name: item for item in fields(Setup)}
-    given: dict[str, Any] = {}
-    scheduling: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in plain and name not in inner:
-            raise at(path, _line_of(text, name), None, str(unknown("field", name, [*plain, *inner])))
-        usual = getattr(Config() if name in plain else Setup(), name)
-        (given if name in plain else scheduling)[name] = _fitting(path, text, name, value, usual)
-    return replace(Config(), **given, setup=Setup(**scheduling))
-
-
-def _line_of(text: str, name: str) -> int | None:
-    """Where a field or a table of that name begins; above the tables there are only fields."""
-    begins = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[].=]""")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), None)
-
-
-def _fitting(path: Path, text: str, name: str, value: Any, usual: Any) -> Any:
-    """The value in the type of its default."""
-    if isinstance(usual, bool) and isinstance(value, bool):
-        return value
-    if isinstance(usual, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(usual, (str, Path)) and isinstance(value, str):
-        return type(usual)(value) if isinstance(usual, str) else Path(value)
-    if isinstance(usual, tuple) and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if isinstance(usual, dict) and isinstance(value, dict):
-        return {key: item if isinstance(item, str) else str(item) for key, item in value.items()}
-    kinds = {bool: "true or false", float: "a number", str: "a text", tuple: "a list of texts", dict: "a table"}
-    problem = f"{shown(value)}: must be {kinds.get(type(usual), 'a text')}"
-    raise at(path, _line_of(text, name), name, problem)
+    plain = {item.name: getattr(Config(), item.name) for item in fields(Config) if item.name != "setup"}
+    scheduling = {item.name: getattr(Setup(), item.name) for item in fields(Setup)}
+    values = TomlFile(path, read_text(path)).fields(plain | scheduling)
+    setup = Setup(**{name: value for name, value in values.items() if name in scheduling})
+    return Config(**{name: value for name, value in values.items() if name in plain}, setup=setup)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 from dally.errors import at
-from dally.input_file import read_text, shown
-from dally.parsed_text import parse_toml
+from dally.input_file import read_text
+from dally.toml import TomlFile, TomlTable
 
 KINDS = ("vision", "language", "recommendation")
 TENSOR_CORES = ("amp", "fp16", "bf16")  # precisions whose arithmetic takes the same time
@@ -93,12 +93,10 @@ def names_file(profiles: str) -> bool:
 
 def read_catalogue(path: Path) -> Catalogue:
     """The file's models, or an InputError that names file, model, field and value."""
-    tables = parse_toml(path, read_text(path))
-    for key in tables:
-        if key not in ("gpus", "models"):
-            raise at(path, None, key, "unknown; known: gpus, models")
-    gpus = [_gpu(path, row) for row in _rows(path, tables, "gpus")]
-    models = [_model(path, row) for row in _rows(path, tables, "models")]
+    file = TomlFile(path, read_text(path))
+    file.only(("gpus", "models"))
+    gpus = [_gpu(table) for table in _rows(file, "gpus")]
+    models = [_model(table) for table in _rows(file, "models")]
     names: dict[str, str] = {}
     for model in models:
         for name in (model.name, *model.aliases):
@@ -109,15 +107,17 @@ def read_catalogue(path: Path) -> Catalogue:
     return Catalogue({model.name: model for model in models}, {gpu.name: gpu for gpu in gpus}, names)
 
 
-def _rows(path: Path, tables: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    rows = tables.get(key, [])
+def _rows(file: TomlFile, key: str) -> list[TomlTable]:
+    rows = file.tables.get(key, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise at(path, None, key, f"write each as a [[{key}]] table")
-    return rows
+        raise at(file.path, file.line(key), key, f"write each as a [[{key}]] table")
+    return [
+        TomlTable(file, (key, place), row, f"{row.get('name', f'[[{key}]]')}: ") for place, row in enumerate(rows)
+    ]
 
 
-def _gpu(path: Path, row: dict[str, Any]) -> Gpu:
-    fields = _Fields(path, str(row.get("name", "[[gpus]]")), row)
+def _gpu(fields: TomlTable) -> Gpu:
+    row = fields.row
     fields.only(("name", "source", *KINDS))
     speed: dict[str, dict[str, float]] = {}
     for kind in KINDS:
@@ -128,8 +128,8 @@ def _gpu(path: Path, row: dict[str, Any]) -> Gpu:
     return Gpu(fields.text("name"), speed, fields.text("source"))
 
 
-def _model(path: Path, row: dict[str, Any]) -> Model:
-    fields = _Fields(path, str(row.get("name", "[[models]]")), row)
+def _model(fields: TomlTable) -> Model:
+    row = fields.row
     fields.only(MODEL_KEYS)
     name = fields.text("name")
     aliases = row.get("aliases", [])
@@ -170,21 +170,26 @@ def _model(path: Path, row: dict[str, Any]) -> Model:
     )
 
 
-def _by_precision(fields: _Fields, key: str, sources: dict[str, str]) -> dict[str, int]:
+def _by_precision(fields: TomlTable, key: str, sources: dict[str, str]) -> dict[str, int]:
     table = fields.table(key)
     table.only(("fp32", "fp16", "source"))
     sources[key] = table.text("source")
     return {precision: table.count(precision) for precision in ("fp32", "fp16")}
 
 
-def _computes(fields: _Fields) -> tuple[Compute, ...]:
+def _computes(fields: TomlTable) -> tuple[Compute, ...]:
     rows = fields.row.get("compute")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         fields.fail("compute", rows, "give one or more [[models.compute]] tables")
-    return tuple(_compute(_Fields(fields.path, f"{fields.owner}: compute[{i}]", row)) for i, row in enumerate(rows))
+    return tuple(
+        _compute(
+            TomlTable(fields.file, (*fields.keys, "compute", place), row, f"{fields.prefix}compute[{place}]: ")
+        )
+        for place, row in enumerate(rows)
+    )
 
 
-def _compute(fields: _Fields) -> Compute:
+def _compute(fields: TomlTable) -> Compute:
     fields.only(COMPUTE_KEYS)
     if "iteration_s" in fields.row:
         if "forward_s" in fields.row or "backward_s" in fields.row:
@@ -206,7 +211,7 @@ def _compute(fields: _Fields) -> Compute:
     )
 
 
-def _timeline(fields: _Fields) -> Timeline:
+def _timeline(fields: TomlTable) -> Timeline:
     """The stages, in order, whose shares of the gradients add up to 1."""
     stages = fields.row.get("timeline", [])
     before, total = 0.0, 0.0
@@ -222,52 +227,3 @@ def _timeline(fields: _Fields) -> Timeline:
     if stages and abs(total - 1) > 0.001:
         fields.fail("timeline", round(total, 6), "the shares of the gradients must add up to 1")
     return tuple((float(count), share / total, float(first), float(last)) for count, share, first, last in stages)
-
-
-class _Fields:
-    """One table of the file; says whose it is when a field is wrong."""
-
-    def __init__(self, path: Path, owner: str, row: dict[str, Any], prefix: str = "") -> None:
-        self.path = path
-        self.owner = owner
-        self.row = row
-        self._prefix = prefix
-
-    def table(self, key: str, default: dict[str, Any] | None = None) -> _Fields:
-        value = self.row.get(key, default)
-        if not isinstance(value, dict):
-            self.fail(key, value, "must be a table such as { value = 1, source = '…' }")
-        return _Fields(self.path, self.owner, value, f"{self._prefix}{key}.")
-
-    def only(self, keys: tuple[str, ...]) -> None:
-        for key, value in self.row.items():
-            if key not in keys:
-                self.fail(key, value, f"unknown; known: {', '.join(keys)}")
-
-    def text(self, key: str) -> str:
-        value = self.row.get(key)
-        if not isinstance(value, str) or not value.strip():
-            self.fail(key, value, "must be text")
-        return value
-
-    def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        value = self.row.get(key)
-        if value not in choices:
-            self.fail(key, value, f"must be one of {', '.join(choices)}")
-        return str(value)
-
-    def count(self, key: str, least: int = 1) -> int:
-        value = self.row.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.fail(key, value, f"must be a whole number, at least {least}")
-        return value
-
-    def number(self, key: str) -> float:
-        value = self.row.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            self.fail(key, value, "must be a number greater than 0")
-        return float(value)
-
-    def fail(self, key: str, value: object, problem: str) -> NoReturn:
-        told = "missing" if value is None else shown(value)
-        raise at(self.path, None, f"{self.owner}: {self._prefix}{key}", f"{told}: {problem}")

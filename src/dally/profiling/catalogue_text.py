@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from dally.profiling.buckets import Bucket, stages_of
 from dally.profiling.records import Record
+from dally.toml import toml_text, toml_value
 
 LAUNCH_BOUND: Final = 0.10  # spread of a pass above which the host was late, and a CUDA graph's time counts
 ORDER: Final = ("amp", "bf16", "fp32")  # the first row of a model is the one that other GPUs' times come from
@@ -52,22 +52,22 @@ def _model(name: str, rows: list[Record], about: About) -> str:
     whole = next((row for row in rows if row["precision"] != "bf16"), rows[0])
     width = 1 if whole["precision"] != "bf16" else 2  # a model measured in 2 bytes alone has twice that in 4
     gradients, last = _bytes(whole["gradient_bytes"]) * width, _bytes(whole["last_bucket_bytes"]) * width
-    source = _text(f"measured: {whole['device']}, torch {whole['torch']}, {whole['date']}")
-    halved = _text(f"measured: {whole['device']}, torch {whole['torch']}, {whole['date']}; in 2 bytes half of it")
+    measured = f"measured: {whole['device']}, torch {whole['torch']}, {whole['date']}"
+    source, halved = toml_text(measured), toml_text(f"{measured}; in 2 bytes half of it")
     usual = _usual_batch(rows, about.batch)
     lines = [
         "\n[[models]]",
-        f"name = {_text(name)}",
-        f"kind = {_text(about.kind)}",
-        *([f"aliases = {json.dumps(list(about.aliases))}"] if about.aliases else []),
+        f"name = {toml_text(name)}",
+        f"kind = {toml_text(about.kind)}",
+        *([f"aliases = {toml_value(about.aliases)}"] if about.aliases else []),
         f"params = {{ value = {whole['params']:_}, source = {source} }}",
         f"gradient_bytes = {{ fp32 = {gradients:_}, fp16 = {gradients // 2:_}, source = {halved} }}",
         f"last_bucket_bytes = {{ fp32 = {last:_}, fp16 = {max(1, last // 2):_}, source = {halved} }}",
         f"skew = {{ value = {whole['largest_bytes'] / whole['gradient_bytes']:.4f}, source = {source} }}",
-        f'batch = {{ value = {usual:_}, unit = {_text(about.unit)}, source = "as measured" }}',
+        f'batch = {{ value = {usual:_}, unit = {toml_text(about.unit)}, source = "as measured" }}',
     ]
     if about.all_to_all_bytes:
-        told = _text("computed: from the model's shape, dally.profiling.builtin")
+        told = toml_text("computed: from the model's shape, dally.profiling.builtin")
         lines.append(
             f"all_to_all = {{ bytes_per_sample = {about.all_to_all_bytes:_}, gpus = {about.all_to_all_gpus}, "
             f"source = {told} }}"
@@ -102,8 +102,8 @@ def _compute(row: Record) -> str:
     )
     lines = [
         "[[models.compute]]",
-        f"gpu = {_text(row['gpu'])}",
-        f"precision = {_text(row['precision'])}",
+        f"gpu = {toml_text(row['gpu'])}",
+        f"precision = {toml_text(row['precision'])}",
         f"batch = {row['batch']:_}",
         f"forward_s = {forward_s:.6g}",
         f"backward_s = {backward_s:.6g}",
@@ -111,15 +111,10 @@ def _compute(row: Record) -> str:
         *([f"memory_bytes = {row['train_memory_bytes']:_}"] if row.get("train_memory_bytes") else []),
         f"spread = {spread:.4f}",
         f"timeline = [{timeline}]",
-        f"source = {_text(source)}",
+        f"source = {toml_text(source)}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _bytes(count: float) -> int:
     return max(1, round(count))
-
-
-def _text(value: str) -> str:
-    """A string as TOML writes it: its basic strings are JSON's, except for characters left as they are."""
-    return json.dumps(value, ensure_ascii=False)

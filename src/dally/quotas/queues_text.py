@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
-from dally.cluster.formats.writers import toml_text
 from dally.model import INFINITY
 from dally.quotas.toml_file import OF_ALL, QUOTAS
 from dally.quotas.tree import ANY_TYPE, DEFAULT, QueueNode, QueueTree, Quota
+from dally.toml import toml_key, toml_text, toml_value
 from dally.traces.times import UNITS_S
 
 
@@ -18,9 +16,10 @@ def to_toml(tree: QueueTree) -> str:
         under = [f"under = {toml_text(tree.makes.template.path)}"] if tree.makes.template.path else []
         lines += ["[accounts]", f"make = {toml_text(tree.makes.fact)}", *under, *_facts(tree.makes.template), ""]
     if tree.classes:
-        lines += ["[priority_classes]", *(f"{_key(name)} = {_number(v)}" for name, v in tree.classes.items()), ""]
+        classes = (f"{toml_key(name)} = {_number(least)}" for name, least in tree.classes.items())
+        lines += ["[priority_classes]", *classes, ""]
     for node in tree.nodes.values():
-        lines += [f"[queues.{_key(node.path)}]", *_facts(node), ""]
+        lines += [f"[queues.{toml_key(node.path)}]", *_facts(node), ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -37,8 +36,7 @@ def _facts(node: QueueNode) -> list[str]:
         lines.append(f"budget = {{gpu_hours = {hours}, window = {window}}}")
     lines += ["hold = true"] if node.hold else []
     stated = {fact: values for fact, values in node.matches.items() if fact not in DEFAULT}
-    facts = [f"{_key(fact)} = [{', '.join(map(toml_text, values))}]" for fact, values in stated.items()]
-    lines += [f"match = {{{', '.join(facts)}}}"] if facts else []
+    lines += [f"match = {toml_value(stated)}"] if stated else []
     return lines + (["default = true"] if len(stated) < len(node.matches) else [])
 
 
@@ -51,7 +49,7 @@ def _amounts(node: QueueNode, key: str) -> str:
     }
     if stated.keys() == {ANY_TYPE}:
         return _number(stated[ANY_TYPE])
-    items = [f"{_key(gpu_type or OF_ALL)} = {_number(gpus)}" for gpu_type, gpus in stated.items()]
+    items = [f"{toml_key(gpu_type or OF_ALL)} = {_number(gpus)}" for gpu_type, gpus in stated.items()]
     return f"{{{', '.join(items)}}}" if items else ""
 
 
@@ -72,7 +70,3 @@ def _number(value: float) -> str:
     if value == INFINITY:
         return "inf"
     return str(int(value)) if abs(value) < 2**53 and value == int(value) else repr(value)
-
-
-def _key(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else toml_text(text)

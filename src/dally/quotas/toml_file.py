@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dally.errors import InputError, at
-from dally.input_file import read_text, shown
+from dally.input_file import read_text
 from dally.model import INFINITY
-from dally.parsed_text import parse_toml
 from dally.quotas.checks import checked, valid_path
-from dally.quotas.toml_lines import TomlLines
 from dally.quotas.tree import ANY_TYPE, DEFAULT, FACTS, Budget, Makes, QueueNode, QueueTree, Quota, with_parents
+from dally.toml import TomlFile
 from dally.traces.times import UNITS_S, span_s
 
 QUOTAS: Final = ("guarantee", "limit", "lend_limit")
@@ -35,13 +34,11 @@ class _Reader:
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
-        self._tables = parse_toml(path, text)
-        self._lines = TomlLines(text)
+        self._file = TomlFile(path, text)
+        self._tables = self._file.tables
 
     def tree(self) -> QueueTree:
-        for key in self._tables:
-            if key not in TABLES:
-                raise at(self._path, self._lines.of(key), key, f"unknown; known: {', '.join(TABLES)}")
+        self._file.only(TABLES)
         queues = self._table("queues")
         makes = self._makes(self._table("accounts")) if "accounts" in self._tables else None
         if not queues and makes is None:
@@ -93,7 +90,7 @@ class _Reader:
             self._budget((*keys, "budget"), row["budget"]) if "budget" in row else None,
             self._switch((*keys, "hold"), row.get("hold", False)),
             self._matches(keys, row),
-            self._lines.of(*keys),
+            self._file.line(*keys),
         )
 
     def _check_path(self, keys: tuple[str, ...], name: object) -> None:
@@ -179,6 +176,5 @@ class _Reader:
         return value
 
     def _fail(self, keys: tuple[str, ...], value: object, problem: str) -> NoReturn:
-        text = "missing" if value is None else shown(value)
         field = f"{keys[1]}: {'.'.join(keys[2:])}" if keys[0] == "queues" and len(keys) > 2 else ".".join(keys)
-        raise at(self._path, self._lines.of(*keys), field, f"{text}: {problem}")
+        self._file.fail(keys, field, value, problem)

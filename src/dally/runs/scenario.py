@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dally.cluster.spec import cluster_files
 from dally.errors import InputError, unknown
-from dally.input_file import read_text, regular, shown
-from dally.parsed_text import parse_toml, whole_64
+from dally.input_file import read_text, regular
+from dally.parsed_text import whole_64
 from dally.perf.catalogue import names_file
 from dally.policies.registry import policy_file, setting_files
 from dally.runs.world import WorldConfig
+from dally.toml import TomlFile, toml_lines
 from dally.traces import companions
 from dally.traces.mixes import find_mix
 
@@ -105,9 +106,9 @@ class Scenario(WorldConfig, _Inputs):
         values = asdict(self.resolved())
         values["digests"] = {os.path.realpath(name): file_digest(name) for name in self.files()}
         tables = {name: values.pop(name) for name in ("settings", "network_settings", "digests")}
-        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        lines = toml_lines(values)
         for name, table in tables.items():
-            lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]
+            lines += ["", f"[{name}]", *toml_lines(table)]
         return "\n".join(lines) + "\n"
 
 
@@ -123,27 +124,12 @@ def read_scenario(path: Path) -> Scenario:
 
 def parse_scenario(path: Path, text: str) -> Scenario:
     """The scenario that a text in that file describes."""
-    values = parse_toml(path, text)
-    known = {item.name: item.type for item in fields(Scenario)}
-    for name, value in values.items():
-        if name not in known:
-            raise InputError(f"{path}: {name}: unknown; known: {', '.join(known)}")
-        if not _fits(value, str(known[name])):
-            raise InputError(f"{path}: {name}: {shown(value)}: must be of type {known[name]}")
-        if known[name] == "float":
-            values[name] = float(value)
+    defaults = asdict(Scenario("", ""))
+    values = TomlFile(path, text).fields(defaults)
     for name in ("trace", "cluster", "policy"):
         if name not in values:
             raise InputError(f"{path}: {name}: missing")
     return Scenario(**values)
-
-
-def _fits(value: object, wanted: str) -> bool:
-    if wanted == "dict[str, str]":
-        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    if wanted == "float":
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return type(value).__name__ == wanted
 
 
 def _option(name: str) -> str:
@@ -160,13 +146,3 @@ def file_digest(name: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None
-
-
-def _toml(value: Any) -> str:
-    """A TOML value. Strings go in as JSON strings, which TOML reads the same way."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c for c in escaped) + '"'
-    return repr(value)

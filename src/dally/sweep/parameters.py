@@ -15,6 +15,7 @@ from dally.parsed_text import ACCEPTED, is_on
 from dally.policies.registry import POLICIES
 from dally.runs.scenario import Scenario
 from dally.runs.world import TABLES
+from dally.toml import setting_text
 
 FIELDS = {item.name: str(item.type) for item in fields(Scenario) if item.name not in (*TABLES.values(), "digests")}
 
@@ -52,9 +53,7 @@ def convert(name: str, value: Any) -> Any:
     except ValueError:
         kind = ACCEPTED if wanted == "bool" else f"of type {wanted}"
         raise InputError(f"{name}: {shown(value)}: must be {kind}") from None
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
+    return setting_text(value)
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"

@@ -5,21 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dally.cluster.presets import find_preset
 from dally.cluster.spec import is_grid
-from dally.errors import InputError
+from dally.errors import InputError, at
 from dally.input_file import read_text, shown
-from dally.parsed_text import parse_toml
 from dally.perf.catalogue import names_file
 from dally.policies.registry import USUAL_POLICY, build, policy_file
 from dally.runs.scenario import Scenario
 from dally.runs.world import merge
 from dally.sweep.parameters import NUMBER, Range, convert, draw, full_name, read_range
 from dally.sweep.run import Run, check_count, make_run
+from dally.toml import TomlFile
 
 FILES = ("trace", "cluster", "failures", "profiles", "past", "queues")  # may name a file; a cluster may be RxMxG
 
@@ -97,37 +98,37 @@ def read_plan(path: Path) -> Plan:
     """The plan of a TOML file; files it names are looked for beside it."""
     text = read_text(path)
     try:
-        tables = parse_toml(path, text)
+        file = TomlFile(path, text)
     except InputError as error:
         raise InputError(f"{error}; a plan is TOML, and a trace is given by --trace") from None
-    for name, table in tables.items():
+    for name, table in file.tables.items():
         if name not in ("base", "grid", "random") or not isinstance(table, dict):
-            raise InputError(f"{path}: {name}: unknown; a sweep has [base], [grid] and [random]")
+            raise at(path, file.line(name), name, "unknown; a sweep has [base], [grid] and [random]")
     plan = Plan()
-    random = dict(tables.get("random", {}))
-    try:
-        plan.samples = _whole(random.pop("samples", 0), "random.samples")
-        plan.seed = _whole(random.pop("seed", 1), "random.seed")
-        for name, value in _flat(tables.get("base", {})).items():
-            plan.base[name] = _beside(path, name, convert(name, value))
-        for name, value in _flat(tables.get("grid", {})).items():
-            plan.grid[name] = [_beside(path, name, one) for one in _listed(name, value)]
-        for name, value in _flat(random).items():
-            plan.random[name] = _range_or_list(name, value)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    for key in ("samples", "seed"):
+        with file.blamed("random", key):
+            usual = getattr(plan, key)
+            setattr(plan, key, _whole(file.tables.get("random", {}).pop(key, usual), f"random.{key}"))
+    for name, value, keys in _fields(file, "base"):
+        with file.blamed(*keys):
+            plan.base[full_name(name)] = _beside(path, full_name(name), convert(full_name(name), value))
+    for name, value, keys in _fields(file, "grid"):
+        with file.blamed(*keys):
+            listed = _listed(full_name(name), value)
+            plan.grid[full_name(name)] = [_beside(path, full_name(name), one) for one in listed]
+    for name, value, keys in _fields(file, "random"):
+        with file.blamed(*keys):
+            plan.random[full_name(name)] = _range_or_list(full_name(name), value)
     return plan
 
 
-def _flat(table: dict[str, Any]) -> dict[str, Any]:
-    """Values by full name: `set.lease_s` may also stand as lease_s in a table `set`."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
+def _fields(file: TomlFile, table: str) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Names and values of a table, and the keys that lead there: `set.lease_s` may also stand in a table `set`."""
+    for name, value in file.tables.get(table, {}).items():
         if isinstance(value, dict):
-            found |= {full_name(f"{name}.{key}"): item for key, item in value.items()}
+            yield from ((f"{name}.{key}", item, (table, name, key)) for key, item in value.items())
         else:
-            found[full_name(name)] = value
-    return found
+            yield name, value, (table, name)
 
 
 def _listed(name: str, value: Any) -> list[Any]:

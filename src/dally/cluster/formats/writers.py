@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from itertools import groupby
@@ -13,6 +12,7 @@ from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Link, Topology
 from dally.model import INFINITY
+from dally.toml import toml_lines, toml_text
 
 TOML = re.compile(r"[/\[\]\x00-\x1f]")  # what cannot be in a name: / and [ ] have a meaning in paths
 SLURM = re.compile(r"[^A-Za-z0-9_.-]")
@@ -117,13 +117,8 @@ def _facts(link: Link, default: Link) -> list[str]:
     for key in (*LINK_KEYS, *FABRIC_KEYS):
         value = getattr(link, key)
         if value != getattr(default, key):
-            lines.append(f"{key} = {toml_text(value) if isinstance(value, str) else repr(value)}")
+            lines += toml_lines({key: value})
     return lines
-
-
-def toml_text(value: str) -> str:
-    """A TOML string: JSON's, which TOML reads the same way, but for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _list(names: list[str]) -> str:
