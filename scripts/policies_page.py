@@ -12,8 +12,12 @@ from pathlib import Path
 from textwrap import fill
 
 from dally.cli.runs.policies import shown
+from dally.policies.base import Policy
+from dally.policies.composed import ComposedPolicy
 from dally.policies.declaration import NamedPolicy
+from dally.policies.ordering.simple import SubmitOrder
 from dally.policies.part import Part
+from dally.policies.placement.base import Placement
 from dally.policies.registry import POLICIES, build
 
 SOURCES = Path(__file__).parent.parent / "src"
@@ -32,7 +36,7 @@ closest tier that could hold them, and empties a domain of that tier where it pr
 labelled `srsf:tier=closest` if it is the held one. Name both (`--policies srsf,srsf:tier=closest`) to see both.
 
 """
-PARTS = ("order", "placement", "preemption")
+PARTS = ("placement", "preemption")
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -59,14 +63,20 @@ def section(name: str, row: NamedPolicy) -> Iterator[str]:
     """What the code says of one policy, and its parameters."""
     yield f"\n## {name}\n"
     policy = build(name)
-    for part in (policy, *(getattr(policy, attribute, None) for attribute in PARTS)):
-        if isinstance(part, Part):
+    order = getattr(policy, "ranks", policy.order)  # one that is wrapped, without its wrapper
+    for part in (policy, order, *(getattr(policy, attribute, None) for attribute in PARTS)):
+        if isinstance(part, Part) and not is_default(part, policy):
             yield f"\n**{type(part).__name__}.** {said_of(type(part))}\n"
     if row.params:
         yield "\n" + table(
             ["`--set`", "default", "meaning"],
             [[f"`{param.name}`", f"`{shown(param.default)}`", param.about] for param in row.params],
         )
+
+
+def is_default(part: Part, policy: Policy) -> bool:
+    """Whether the part is what every policy has that says nothing else."""
+    return type(part) is Placement or (type(part) is SubmitOrder and not isinstance(policy, ComposedPolicy))
 
 
 def said_of(part: type) -> str:

@@ -37,7 +37,7 @@ PREEMPT: Final = 7
 EVICT: Final = 8  # lost its GPUs to a machine failure, or to somebody behind the scheduler's back
 RENEW: Final = 9
 MIGRATE: Final = 10
-LINK: Final = 11  # the load of a link changed
+# 11 is "link": the load of a link changed, in tables only.
 # What people and backends bring about.
 CANCEL: Final = 12  # its user no longer wants the job
 HOLD: Final = 13

@@ -16,22 +16,22 @@ def handed_over(state: State, jobs: list[Job], policy: Policy, now: float) -> St
     """
     state.catch_up(now)
     cluster = Cluster(state.cluster.topology, state.cluster.network)
-    found = State(cluster, policy, state.speed.anew(policy.link_sharing), state.costs, state.sample_every_s)
-    found.log = state.log
-    found.finished = state.finished
-    found.sample_from_s = state.sample_from_s
-    found.sample_due_s = state.sample_due_s
+    successor = State(cluster, policy, state.speed.anew(policy.link_sharing), state.costs, state.sample_every_s)
+    successor.log = state.log
+    successor.finished = state.finished
+    successor.sample_from_s = state.sample_from_s
+    successor.sample_due_s = state.sample_due_s
     for machine in range(len(state.cluster.down)):
         if state.cluster.down[machine]:
             cluster.fail(machine)
-            found.notify(events.MACHINE_FAILED, now, machine)
+            successor.notify(events.MACHINE_FAILED, now, machine)
     for job in list(state.cluster.running.values()):
-        found.adopt(job, now, job.allocation)
+        successor.adopt(job, now, job.allocation)
     for job in jobs:
         if job.status == WAITING:
-            found.adopt(job, now)
+            successor.adopt(job, now)
         elif job.status == HELD:
-            found.adopt(job, now)
-            found.hold(job, now)
-    found.wakeup_s = now
-    return found
+            successor.adopt(job, now)
+            successor.hold(job, now)
+    successor.wakeup_s = now
+    return successor

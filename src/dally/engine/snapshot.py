@@ -55,15 +55,15 @@ def load(path: Path, kind: type[Kind], admit: Collection[str] = ()) -> Kind:
     """The run that `save` wrote; `admit` names modules of the user's whose classes may be in it."""
     header, content = _read(path)
     try:
-        found = _Unpickler(io.BytesIO(content), admit).load()
+        run = _Unpickler(io.BytesIO(content), admit).load()
     except _NotAdmittedError as error:
         policy = header.get("policy")
         raise at(path, None, None, f"{error}; it was saved under the policy {policy}: name that one") from None
     except Exception as error:  # a pickle can fail in any way
         raise at(path, None, None, f"cannot be read back: {type(error).__name__}: {error}") from None
-    if not isinstance(found, kind):
-        raise at(path, None, None, f"holds a {type(found).__name__}, not a {kind.__name__}")
-    return found
+    if not isinstance(run, kind):
+        raise at(path, None, None, f"holds a {type(run).__name__}, not a {kind.__name__}")
+    return run
 
 
 def note_of(path: Path) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def note_of(path: Path) -> dict[str, Any]:
 
 def fork(run: Kind) -> Kind:
     """A second run that goes on from where this one is; what happens to one does not touch the other."""
-    found: Kind = pickle.loads(_dump(run))
-    return found
+    copy: Kind = pickle.loads(_dump(run))
+    return copy
 
 
 def resume(path: Path, policy: Policy | None = None, admit: Collection[str] = ()) -> Simulation:
@@ -142,9 +142,9 @@ class _Unpickler(pickle.Unpickler):
             return self._revive
         top, _, rest = module.partition(".")
         if top == "dally" and rest.partition(".")[0] in OURS:
-            found = getattr(import_module(module), name, None)
-            if isinstance(found, type):
-                return found
+            kind = getattr(import_module(module), name, None)
+            if isinstance(kind, type):
+                return kind
         raise _NotAdmittedError(f"holds {module}.{name}, which is not admitted")
 
     def _revive(self, path: str, module: str, name: str) -> Part:

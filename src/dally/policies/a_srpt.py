@@ -18,7 +18,7 @@ from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.placement.closest_tier import TIER, at_tier
-from dally.policies.placement.delay import PATIENCE, HoldOut
+from dally.policies.placement.delay import PATIENCE, BreakEvenDelay
 from dally.policies.placement.heavy_edge import HeavyEdge
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.named import PREDICTOR, make_predictor
@@ -227,7 +227,7 @@ class AdaptiveSrpt(Policy):
 
 
 def _a_srpt(settings: Settings) -> Policy:
-    placement = HoldOut(at_tier(HeavyEdge(), settings["tier"]), settings["patience"])
+    placement = BreakEvenDelay(at_tier(HeavyEdge(), settings["tier"]), settings["patience"])
     return AdaptiveSrpt(make_predictor(settings["predictor"]), placement, settings["early"])
 
 

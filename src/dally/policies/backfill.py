@@ -50,13 +50,13 @@ def emptied_into(job: Job, cluster: Cluster, tier: i64, room: vec[i64], gpus: i6
     """Add a running job's GPUs to its domains' room; the first of these that then has that many, or -1."""
     allocation = job.allocation
     assert allocation is not None
-    found: i64 = -1
+    first: i64 = -1
     for part in range(len(allocation.machines)):
         domain = cluster.topology.domain_of(tier, allocation.machines[part])
         room[domain] += allocation.gpus[part]
-        if found < 0 and room[domain] >= gpus:
-            found = domain
-    return found
+        if first < 0 and room[domain] >= gpus:
+            first = domain
+    return first
 
 
 class LengthTree:
@@ -209,39 +209,40 @@ class EasyBackfill(Policy):
 
     def _reserve(self, head: Job, cluster: Cluster) -> Reservation:
         """For the domain that will first have enough GPUs for the head."""
-        found = Reservation(self.placement.widest(head, cluster), cluster)
-        room = vec[i64]([0] * len(cluster.free[found.tier]))
+        reservation = Reservation(self.placement.widest(head, cluster), cluster)
+        room = vec[i64]([0] * len(cluster.free[reservation.tier]))
         for domain in range(len(room)):
-            room[domain] = cluster.free[found.tier][domain]
+            room[domain] = cluster.free[reservation.tier][domain]
             if room[domain] >= head.gpus:
-                return found  # enough, but not in groups: nobody knows for when to reserve
+                return reservation  # enough, but not in groups: nobody knows for when to reserve
         popped: list[Job] = []
-        while len(self._ends) > 0 and (found.domain < 0 or self._ends.key(self._ends.first()) <= found.at_s):
-            # Whoever else ends at the very moment of the reservation leaves GPUs for the spare too.
+        while len(self._ends) > 0:
+            if reservation.domain >= 0 and self._ends.key(self._ends.first()) > reservation.at_s:
+                break  # what else ends at the very moment of the reservation leaves GPUs for the spare too
             job = self._running[int(self._ends.pop())]
             popped.append(job)
-            domain = emptied_into(job, cluster, found.tier, room, head.gpus)
-            if found.domain < 0 and domain >= 0:
-                found.domain = domain
-                found.at_s = self._ends.key(job.index)
+            domain = emptied_into(job, cluster, reservation.tier, room, head.gpus)
+            if reservation.domain < 0 and domain >= 0:
+                reservation.domain = domain
+                reservation.at_s = self._ends.key(job.index)
         for job in popped:
             self._ends.put(job.index, self._ends.key(job.index), 0.0)
-        if found.domain >= 0:
-            found.spare = room[found.domain] - head.gpus
-        return found
+        if reservation.domain >= 0:
+            reservation.spare = room[reservation.domain] - head.gpus
+        return reservation
 
     def _candidate(self, queue: Queue, head: Job, free: i64, stands: Reservation, now: float) -> Job | None:
         """The first job behind the head that fits now and, as far as can be told yet, leaves its reservation."""
-        found: Job | None = None
+        candidate: Job | None = None
         for group in queue.classes:
             if group.gpus > free:
                 break
             if queue.is_closed(group) or not group.jobs:
                 continue
             job = self._first(group, head, INFINITY if stands.leaves(group) else stands.at_s - now)
-            if job is not None and (found is None or job.index < found.index):
-                found = job
-        return found
+            if job is not None and (candidate is None or job.index < candidate.index):
+                candidate = job
+        return candidate
 
     def _first(self, group: DemandClass, head: Job, limit_s: float) -> Job | None:
         by_length = self._lengths[int(group.number)]

@@ -106,29 +106,29 @@ class ComposedPolicy(Policy):
                 return
             allocation = self.placement.place(job, now, cluster)
             if allocation is not None:
-                self._tell_accepted(job, allocation, now, cluster)
+                self._record_accepted(job, allocation, now, cluster)
                 yield Start(job, allocation)
             elif self.head_blocks:
                 self.reasons.blocks(job)
                 return
             else:
-                self._tell_declined(job, now, queue, cluster)
+                self._record_declined(job, now, queue, cluster)
                 queue.close(job)
 
-    def _tell_accepted(self, job: Job, allocation: Allocation, now: float, cluster: Cluster) -> None:
-        if self.placement.patient:
-            patience_s = self.placement.holds_out_s(job, allocation.tier, now, cluster)
-            self.reasons.accepted(job, allocation.tier, patience_s)
+    def _record_accepted(self, job: Job, allocation: Allocation, now: float, cluster: Cluster) -> None:
+        if self.placement.has_delays:
+            delay_s = self.placement.delay_s(job, allocation.tier, now, cluster)
+            self.reasons.accepted(job, allocation.tier, delay_s)
 
-    def _tell_declined(self, job: Job, now: float, queue: Queue, cluster: Cluster) -> None:
+    def _record_declined(self, job: Job, now: float, queue: Queue, cluster: Cluster) -> None:
         """There are enough free GPUs, but not where the job takes them."""
         if cluster.free_gpus < job.gpus:
             return
         timers_s: vec[float] = vec[float]()
         for tier in range(1, cluster.root + 1):
-            timers_s = append(timers_s, self.placement.holds_out_s(job, tier, now, cluster))
+            timers_s = append(timers_s, self.placement.delay_s(job, tier, now, cluster))
         tier = self.placement.offered(cluster, job.gpus, job.group)
-        if self.placement.patient:
+        if self.placement.has_delays:
             self.reasons.offered_to(job, queue.class_of(job), tier, timers_s)
         else:
             self.reasons.offered(queue.class_of(job), job.kind, tier, timers_s)

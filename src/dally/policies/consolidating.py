@@ -40,7 +40,7 @@ class ConsolidatingPolicy(ComposedPolicy):
             if allocation is not None:
                 yield Start(job, allocation)
             else:
-                self._tell_declined(job, now, queue, cluster)
+                self._record_declined(job, now, queue, cluster)
                 queue.close(job)
         self._end_preemption(now)
 

@@ -65,17 +65,17 @@ def _params_of(name: str, policy: type[Policy]) -> tuple[Param, ...]:
     takes = _constructor(policy)
     stated = getattr(policy, "PARAMS", None)
     if stated is None:
-        found = [_param(item) for item in takes.parameters.values() if type(item.default) in KINDS]
+        params = [_param(item) for item in takes.parameters.values() if type(item.default) in KINDS]
     else:
-        found = list(stated)
-        if not all(isinstance(item, Param) and type(item.default) in KINDS for item in found):
+        params = list(stated)
+        if not all(isinstance(item, Param) and type(item.default) in KINDS for item in params):
             raise InputError(f"{name}: PARAMS must be dally.policies.base.Param, each with a default")
     try:
-        takes.bind(**{item.name: item.default for item in found})
+        takes.bind(**{item.name: item.default for item in params})
     except TypeError as error:
         hint = "every parameter needs a default, and a place in __init__ if PARAMS names it"
         raise InputError(f"{name}: its constructor cannot be called: {error}; {hint}") from None
-    return tuple(found)
+    return tuple(params)
 
 
 def _constructor(policy: type[Policy]) -> Signature:

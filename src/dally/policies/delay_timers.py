@@ -113,11 +113,11 @@ class TunedTimers(Timers):
 
     def _window(self, tier: i64, gpus: i64) -> Window:
         key = int(gpus * 64 + tier)
-        found = self._windows.get(key)
-        if found is None:
-            found = Window()
-            self._windows[key] = found
-        return found
+        window = self._windows.get(key)
+        if window is None:
+            window = Window()
+            self._windows[key] = window
+        return window
 
     def note(self, tier: i64, gpus: i64, now: float, wait_s: float) -> None:
         if wait_s < self.lease_s:

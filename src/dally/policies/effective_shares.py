@@ -39,13 +39,13 @@ class Basis:
     def prices(self) -> tuple[list[float], float]:
         """What a GPU of each type is worth now, and what a whole column is."""
         size = len(self._amounts)
-        found = [0.0] * size
+        prices = [0.0] * size
         for row in range(size):
             part = _part(self._columns[row])
             if part != 0.0:
                 for place in range(size):
-                    found[place] += part * self._inverse[row][place]
-        return found[:-1], found[-1]
+                    prices[place] += part * self._inverse[row][place]
+        return prices[:-1], prices[-1]
 
     def enter_slack(self, prices: list[float]) -> bool:
         """Leave GPUs idle whose price is negative; False if there are none."""
@@ -146,30 +146,30 @@ def effective_shares(jobs: list[Alike], pools: Pools) -> list[list[float]]:
         below, above = -1, len(steps)
         while above - below > 1:  # the farthest step to which all of them can rise
             middle = (below + above) // 2
-            wanted = _risen(levels, tops, rising, steps[middle])
-            found = _reach(jobs, pools, levels, wanted, fractions)
-            if found.part >= 1.0 - EPSILON:
-                below, levels, fractions = middle, wanted, found.fractions
+            targets = _risen(levels, tops, rising, steps[middle])
+            reached = _reach(jobs, pools, levels, targets, fractions)
+            if reached.part >= 1.0 - EPSILON:
+                below, levels, fractions = middle, targets, reached.fractions
             else:
                 above = middle
         rising = [number for number in rising if levels[number] < tops[number]]
         if not rising:
             break
-        wanted = _risen(levels, tops, rising, steps[above])
-        found = _reach(jobs, pools, levels, wanted, fractions)
-        levels = [low + found.part * (high - low) for low, high in zip(levels, wanted, strict=True)]
-        fractions = found.fractions
-        steep = EPSILON * max([found.slopes[number] for number in rising])
-        free = [number for number in rising if found.slopes[number] <= steep]
+        targets = _risen(levels, tops, rising, steps[above])
+        reached = _reach(jobs, pools, levels, targets, fractions)
+        levels = [low + reached.part * (high - low) for low, high in zip(levels, targets, strict=True)]
+        fractions = reached.fractions
+        steep = EPSILON * max([reached.slopes[number] for number in rising])
+        free = [number for number in rising if reached.slopes[number] <= steep]
         rising = free if len(free) < len(rising) else []
     return fractions
 
 
 def _risen(levels: list[float], tops: list[float], rising: list[int], to: float) -> list[float]:
-    found = list(levels)
+    risen = list(levels)
     for number in rising:
-        found[number] = max(levels[number], min(tops[number], to))
-    return found
+        risen[number] = max(levels[number], min(tops[number], to))
+    return risen
 
 
 def _reach(
@@ -184,11 +184,11 @@ def _reach(
             continue
         walks = [_walk(row.levels, _pool_prices(pools, prices)) for row in jobs]
         part, slopes = _farthest(jobs, walks, low, high)
-        found = [
+        points = [
             _at(walk, start + part * (end - start), len(pools.parts))
             for walk, start, end in zip(walks, low, high, strict=True)
         ]
-        column = Column(part, _used(jobs, pools, found), found)
+        column = Column(part, _used(jobs, pools, points), points)
         if not basis.enter(column, prices, worth):
             break
     return _Reached(basis.value(), basis.mixed(), slopes)
@@ -200,18 +200,18 @@ def _pool_prices(pools: Pools, prices: list[float]) -> list[float]:
 
 def _used(jobs: list[Alike], pools: Pools, fractions: list[list[float]]) -> list[float]:
     """GPUs by type."""
-    found = [0.0] * len(pools.gpus)
+    used = [0.0] * len(pools.gpus)
     for row, times in zip(jobs, fractions, strict=True):
         for pool, time in enumerate(times):
             if time > 0.0:
                 for kind, part in pools.parts[pool]:
-                    found[kind] += row.gpus * time * part
-    return found
+                    used[kind] += row.gpus * time * part
+    return used
 
 
 def _walk(levels: tuple[float, ...], prices: list[float]) -> _Walk:
     """The lower convex hull of levels and prices, from nothing up."""
-    found = _Walk([0.0], [-1], [])
+    walk = _Walk([0.0], [-1], [])
     level = 0.0
     price = 0.0
     while True:
@@ -223,11 +223,11 @@ def _walk(levels: tuple[float, ...], prices: list[float]) -> _Walk:
                 if best < 0 or slope < least or (slope == least and end > levels[best]):
                     best, least = pool, slope
         if best < 0:
-            return found
+            return walk
         level, price = levels[best], max(price, prices[best])
-        found.levels.append(level)
-        found.pools.append(best)
-        found.slopes.append(least)
+        walk.levels.append(level)
+        walk.pools.append(best)
+        walk.slopes.append(least)
 
 
 def _farthest(
@@ -267,13 +267,13 @@ def _slope_at(walk: _Walk, level: float) -> float:
 
 def _at(walk: _Walk, level: float, pools: int) -> list[float]:
     """The cheapest fractions for a level."""
-    found = [0.0] * pools
+    times = [0.0] * pools
     for place in range(len(walk.slopes)):
         start, end = walk.levels[place], walk.levels[place + 1]
         if level <= end or place == len(walk.slopes) - 1:
             part = min(1.0, max(0.0, (level - start) / (end - start)))
-            found[walk.pools[place + 1]] = part
+            times[walk.pools[place + 1]] = part
             if place > 0:
-                found[walk.pools[place]] = 1.0 - part
-            return found
-    return found
+                times[walk.pools[place]] = 1.0 - part
+            return times
+    return times

@@ -134,18 +134,18 @@ class GandivaPolicy(ConsolidatingPolicy):
                 continue
             if job.non_preemptible:
                 continue
-            found = closer_place(job, cluster, closest)
-            if found is not None:
-                yield Migrate(job, found)
+            allocation = closer_place(job, cluster, closest)
+            if allocation is not None:
+                yield Migrate(job, allocation)
         self._freed = False  # what moving jobs left behind is for the next pass
 
 
 def closer_place(job: Job, cluster: Cluster, closest: i64) -> Allocation | None:
     """Free GPUs in one domain of a tier closer than the job's, the closest there are; its own do not count."""
     for tier in range(closest, job.tier):
-        found = best_fit(cluster, tier, job.gpus, job.group)
-        if found is not None:
-            return found
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
+        if allocation is not None:
+            return allocation
     return None
 
 

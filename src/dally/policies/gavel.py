@@ -32,17 +32,17 @@ def max_min_fractions(jobs: Mapping[int, int], gpus: float) -> dict[int, float]:
     made as large as can be, and so on. With one kind of GPU no solver is needed: jobs smaller than an equal share
     of what is left run all the time, smallest first, and the others have equal shares of the rest.
     """
-    found: dict[int, float] = {}
+    fractions: dict[int, float] = {}
     room = gpus
     sharing = sum(jobs.values())
     for size in sorted(jobs):
         share = room / sharing
         if size > share:
-            return found | {larger: share / larger for larger in jobs if larger >= size}
-        found[size] = 1.0
+            return fractions | {larger: share / larger for larger in jobs if larger >= size}
+        fractions[size] = 1.0
         room -= jobs[size] * size
         sharing -= jobs[size]
-    return found
+    return fractions
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -178,16 +178,16 @@ class GavelPolicy(Policy):
             place += 1
             if job.status == RUNNING:
                 continue
-            found = self._closest.place(job, now, cluster)
-            if found is None:
+            allocation = self._closest.place(job, now, cluster)
+            if allocation is None:
                 for smaller in self._in_the_way(job, turns[place:], cluster):
                     self.reasons.lost(smaller, job)
                     yield Preempt(smaller)
-                found = self._closest.place(job, now, cluster)
-            if found is None:
+                allocation = self._closest.place(job, now, cluster)
+            if allocation is None:
                 left.append(job)
             else:
-                yield Start(job, found)
+                yield Start(job, allocation)
 
     def _in_the_way(self, job: Job, behind: list[Job], cluster: Cluster) -> list[Job]:
         """Smaller running ones that must go for the job to have a place at its closest tier; nobody if in vain."""

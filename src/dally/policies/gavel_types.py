@@ -129,11 +129,11 @@ class GavelOfTypes(GavelPolicy):
 
     def _kind(self, job: Job) -> Kind:
         names = accepted(job, self._types)
-        found: list[float] = []
+        throughputs: list[float] = []
         for pool, view in zip(self._pools, self._views, strict=True):
             fits = pool.name in names and pool.cluster.topology.total_gpus() >= job.gpus
-            found.append((1.0 / view.best(job) if self._aware else 1.0) if fits else 0.0)
-        return Kind(int(job.gpus), tuple(found))
+            throughputs.append((1.0 / view.best(job) if self._aware else 1.0) if fits else 0.0)
+        return Kind(int(job.gpus), tuple(throughputs))
 
     def _pool(self, job: Job) -> Pool:
         """Where a running job runs."""

@@ -55,6 +55,7 @@ class PaperDally(Policy):
 
     def __init__(self, order: Order, placement: DelayPlacement, lease_s: float) -> None:
         self.order = LongestWaitFirst(order)
+        self.ranks: Order = order
         self.placement = placement
         self.lease_s = lease_s
         self.delay_overrides = placement.timers
@@ -144,12 +145,12 @@ class PaperDally(Policy):
 
     def _leavers(self, now: float, cluster: Cluster) -> list[Job]:
         """The gangs whose lease ended where they would not go after no wait, by number."""
-        found: list[Job] = []
+        leavers: list[Job] = []
         for index in sorted(self._ended):
             job = self._ended[index]
             if self._patience_s(job, job.tier, now, cluster) > 0.0:
-                found.append(job)
-        return found
+                leavers.append(job)
+        return leavers
 
     def _patience_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         """How long the job must have waited to take that tier, as an operator or its timers have it."""
@@ -160,7 +161,7 @@ class PaperDally(Policy):
 
     def _key(self, job: Job, now: float) -> float:
         """The rank of one who runs."""
-        return -INFINITY if job.prioritized else self.order.key(job, now)
+        return -INFINITY if job.prioritized else self.ranks.key(job, now)
 
     def _winner(self, now: float, queue: Queue, cluster: Cluster, contenders: list[Job]) -> tuple[Job | None, i64]:
         """The next job to start and its tier; those who defend their ended leases against it keep them.
@@ -170,13 +171,13 @@ class PaperDally(Policy):
         trial = self._without_ended(cluster)
         job, tier = self._next(now, queue, cluster)
         while contenders and (job is None or self._key(contenders[-1], now) < queue.key(job)):
-            kept = contenders.pop()
-            held = kept.allocation
-            if int(kept.index) in self._ended and held is not None and trial is not None:
-                if self._can_get_closer(kept, cluster):
-                    job = kept
+            defender = contenders.pop()
+            held = defender.allocation
+            if int(defender.index) in self._ended and held is not None and trial is not None:
+                if self._can_get_closer(defender, cluster):
+                    job = defender
                     break
-                del self._ended[int(kept.index)]
+                del self._ended[int(defender.index)]
                 trial.take(held)
                 job, tier = self._next(now, queue, cluster)
         if trial is not None:
@@ -217,7 +218,7 @@ class PaperDally(Policy):
 
     def _next(self, now: float, queue: Queue, cluster: Cluster) -> tuple[Job | None, i64]:
         """The best-ranked job that takes what it is offered, and the tier of that."""
-        found: Job | None = None
+        best: Job | None = None
         found_tier: i64 = -1
         for group in queue.classes:
             if group.gpus > cluster.free_gpus:
@@ -231,12 +232,12 @@ class PaperDally(Policy):
             job = queue.ripeness_of(group).first(patience_s, now)
             if job is None:
                 continue
-            if found is None or ahead(
-                queue.key(job), job.lost_s, job.index, queue.key(found), found.lost_s, found.index
+            if best is None or ahead(
+                queue.key(job), job.lost_s, job.index, queue.key(best), best.lost_s, best.index
             ):
-                found = job
+                best = job
                 found_tier = tier
-        return found, found_tier
+        return best, found_tier
 
     def _ranked_ended(self, now: float) -> list[Job]:
         """Those whose fate is open, best rank last; they all began to wait now."""

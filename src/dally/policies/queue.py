@@ -36,10 +36,10 @@ class DemandClass:
         "offered_timers_s", "ripeness", "tenant",
     )  # fmt: skip
 
-    def __init__(self, gpus: i64, group: i64, asked: int, number: i64, tenant: i64 = 0) -> None:
+    def __init__(self, gpus: i64, group: i64, demand: int, number: i64, tenant: i64 = 0) -> None:
         self.gpus: i64 = gpus
         self.group: i64 = group  # GPUs that must share a machine
-        self.demand: int = asked  # as `demand` puts it
+        self.demand: int = demand  # as `demand` puts it
         self.number: i64 = number  # of the queue's classes, in the order in which they were made
         self.tenant: i64 = tenant  # whose jobs they are
         self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
@@ -52,9 +52,9 @@ class DemandClass:
 
     def job(self, slot: i64) -> Job:
         """The job of that slot, which waits."""
-        found = self.jobs[slot]
-        assert found is not None
-        return found
+        job = self.jobs[slot]
+        assert job is not None
+        return job
 
 
 picklable(DemandClass, 1, 1, 0, 0)
@@ -102,20 +102,20 @@ class Queue:
         """The class of jobs that ask for the same, made when it is first asked for."""
         if job.slot >= 0:
             return self._made[job.slot_class]
-        asked = demand(job)
-        key = asked + int(job.tenant) * TENANT if job.tenant > 0 else asked
-        found = self._by_demand.get(key)
-        if found is None:
-            found = DemandClass(job.gpus, job.group, asked, len(self._made), job.tenant)
-            self._by_demand[key] = found
-            self._made.append(found)
+        own_demand = demand(job)
+        key = own_demand + int(job.tenant) * TENANT if job.tenant > 0 else own_demand
+        group = self._by_demand.get(key)
+        if group is None:
+            group = DemandClass(job.gpus, job.group, own_demand, len(self._made), job.tenant)
+            self._by_demand[key] = group
+            self._made.append(group)
             own = self._own(job.tenant)
             apart = self.classes is not self._all and self.classes is not own
-            _insert(self._all, found)
-            _insert(own, found)
+            _insert(self._all, group)
+            _insert(own, group)
             if apart and job.tenant == self.tenant and float(job.gpus) <= self.shown:
-                _insert(self.classes, found)
-        return found
+                _insert(self.classes, group)
+        return group
 
     def _own(self, tenant: i64) -> list[DemandClass]:
         while len(self._of) <= tenant:
@@ -209,9 +209,9 @@ class Queue:
         """Waiting jobs whose ranks moved by a tenth or more since they were last named here."""
         if not self._reranked:
             return self._reranked
-        found = [job for job in self._reranked if job.status == WAITING]
+        jobs = [job for job in self._reranked if job.status == WAITING]
         self._reranked = []
-        return found
+        return jobs
 
     def tie(self, job: Job) -> float:
         """What breaks equal keys where the job waits."""
@@ -230,7 +230,7 @@ class Queue:
         return self._best(self._own(tenant), most_gpus)
 
     def _best(self, classes: list[DemandClass], most_gpus: float) -> Job | None:
-        found: Job | None = None
+        best: Job | None = None
         best_key = 0.0
         best_tie = 0.0
         for group in classes:
@@ -241,32 +241,32 @@ class Queue:
                 continue
             key = group.heap.key(slot)
             tie = group.heap.tie(slot)
-            if found is not None and (key > best_key or (key == best_key and tie > best_tie)):
+            if best is not None and (key > best_key or (key == best_key and tie > best_tie)):
                 continue
             job = group.job(slot)
-            if found is None or key < best_key or tie < best_tie or job.index < found.index:
-                found = job
+            if best is None or key < best_key or tie < best_tie or job.index < best.index:
+                best = job
                 best_key = key
                 best_tie = tie
-        return found
+        return best
 
     def ripeness_of(self, group: DemandClass) -> Ripeness:
         """Who of a class has waited long enough; kept up to date from the first time it is asked for."""
-        found = group.ripeness
-        if found is None:
-            found = Ripeness(group.jobs)
+        ripeness = group.ripeness
+        if ripeness is None:
+            ripeness = Ripeness(group.jobs)
             for slot in group.heap.items:
-                found.put(group.job(slot), group.heap.key(slot), group.heap.tie(slot))
-            group.ripeness = found
-        return found
+                ripeness.put(group.job(slot), group.heap.key(slot), group.heap.tie(slot))
+            group.ripeness = ripeness
+        return ripeness
 
     def jobs(self) -> list[Job]:
         """All waiting jobs that it is open for, in no particular order."""
-        found: list[Job] = []
+        jobs: list[Job] = []
         for group in self.classes:
             for slot in group.heap.items:
-                found.append(group.job(slot))
-        return found
+                jobs.append(group.job(slot))
+        return jobs
 
     def take(self, job: Job) -> None:
         """Set a job aside for the rest of this pass; it comes back unless it is started."""

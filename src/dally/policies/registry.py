@@ -66,10 +66,10 @@ def find(name: str) -> NamedPolicy:
         return POLICIES[name]
     if policy_file(name):
         return declared(name, load_named(name))
-    found = _installed(name)
-    if found is None:
+    named = _installed(name)
+    if named is None:
         raise unknown("policy", name, [*POLICIES, *installed(GROUP)])
-    return found
+    return named
 
 
 def is_policy(name: str) -> bool:
@@ -84,48 +84,48 @@ def all_policies() -> tuple[dict[str, NamedPolicy], list[str]]:
 
 
 def _installed(name: str) -> NamedPolicy | None:
-    found = the_one(GROUP, name)
-    if found is None:
+    entry = the_one(GROUP, name)
+    if entry is None:
         return None
     try:
-        return declared(name, found.load())._replace(source=found.distribution)
+        return declared(name, entry.load())._replace(source=entry.distribution)
     except InputError as error:
-        raise found.refused(str(error)) from None
+        raise entry.refused(str(error)) from None
 
 
-def build(name: str, given: Mapping[str, str] | None = None) -> Policy:
+def build(name: str, settings: Mapping[str, str] | None = None) -> Policy:
     """A new policy of that name with these settings, as `--set` gives them."""
-    return _build(find(name), given or {})
+    return _build(find(name), settings or {})
 
 
 def build_over_types(
-    name: str, given: Mapping[str, str], topology: Topology, network: Network | None, mixed: list[str]
+    name: str, settings: Mapping[str, str], topology: Topology, network: Network | None, mixed: list[str]
 ) -> Policy | None:
     """A new policy that sees all types of GPU at once; None if that one is built for every type by itself."""
     named = find(name)
     if named.over_types is None:
         return None
-    return named.over_types(settings_for(named.name, named.params, given), topology, network, mixed)
+    return named.over_types(settings_for(named.name, named.params, settings), topology, network, mixed)
 
 
-def policy_of(policy: str | type[Policy] | Policy, given: Mapping[str, object] | None = None) -> Policy:
+def policy_of(policy: str | type[Policy] | Policy, settings: Mapping[str, object] | None = None) -> Policy:
     """A policy from its name, from its class, or as it is: an object of any class has its settings already."""
     if isinstance(policy, Policy):
-        if given:
-            raise InputError(f"settings {', '.join(given)}: are for a policy's name or class, not for an object")
+        if settings:
+            raise InputError(f"settings {', '.join(settings)}: are for a policy's name or class, not for an object")
         return policy
     named = find(policy) if isinstance(policy, str) else declared(policy.__name__, policy)
-    return _build(named, {key: str(value) for key, value in (given or {}).items()})
+    return _build(named, {key: str(value) for key, value in (settings or {}).items()})
 
 
-def _build(named: NamedPolicy, given: Mapping[str, str]) -> Policy:
-    return named.build(settings_for(named.name, named.params, given))
+def _build(named: NamedPolicy, settings: Mapping[str, str]) -> Policy:
+    return named.build(settings_for(named.name, named.params, settings))
 
 
-def periods_s(name: str, given: Mapping[str, str]) -> dict[str, float]:
+def periods_s(name: str, settings: Mapping[str, str]) -> dict[str, float]:
     """The settings that say how often the policy decides anew, in seconds."""
     named = find(name)
-    values = settings_for(named.name, named.params, given)
+    values = settings_for(named.name, named.params, settings)
     return {param.name: float(values[param.name]) for param in named.params if param.period}
 
 
@@ -134,10 +134,10 @@ def policy_file(name: str) -> str:
     return split_file(name)[0]
 
 
-def setting_files(name: str, given: Mapping[str, str]) -> dict[str, str]:
+def setting_files(name: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The files that settings of a policy of ours name, by parameter."""
     row = POLICIES.get(name)
-    return {key: given[key] for key in row.files if given.get(key)} if row is not None else {}
+    return {key: settings[key] for key in row.files if settings.get(key)} if row is not None else {}
 
 
 def installed_code(name: str) -> str:

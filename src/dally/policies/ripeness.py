@@ -45,10 +45,10 @@ class Ripeness:
 
     def first(self, patience_s: float, now: float) -> Job | None:
         """The best-ranked job that has waited that long, or as long as an operator said."""
-        found = self._first_by_timers(patience_s, now)
+        first = self._first_by_timers(patience_s, now)
         if len(self._apart) == 0:
-            return found
-        slot = -1 if found is None else found.slot
+            return first
+        slot = -1 if first is None else first.slot
         for other in self._apart.items:
             if patience_s > 0.0 and self._job(other).delay_until_s > now:
                 continue
@@ -75,9 +75,9 @@ class Ripeness:
         return self._job(other)
 
     def _job(self, slot: i64) -> Job:
-        found = self._jobs[slot]
-        assert found is not None  # it waits
-        return found
+        job = self._jobs[slot]
+        assert job is not None  # it waits
+        return job
 
     def oldest_s(self) -> float:
         """When the one who waits longest began to; infinity when nobody waits."""

@@ -14,11 +14,11 @@ MOST = 2**31 - 1  # of whole numbers: compiled code counts in 32 bits here and t
 Settings = Mapping[str, Any]
 
 
-def settings_for(policy: str, params: tuple[Param, ...], given: Mapping[str, str]) -> dict[str, Any]:
+def settings_for(policy: str, params: tuple[Param, ...], texts: Mapping[str, str]) -> dict[str, Any]:
     """Every parameter's value: as given, checked and converted, else its default."""
     values: dict[str, Any] = {param.name: param.default for param in params}
     known = {param.name: param for param in params}
-    for key, text in given.items():
+    for key, text in texts.items():
         if key not in known:
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known) or 'none'}"
@@ -28,14 +28,14 @@ def settings_for(policy: str, params: tuple[Param, ...], given: Mapping[str, str
 
 
 def _convert(param: Param, text: str) -> float | int | str | bool:
-    wanted = type(param.default)
+    kind = type(param.default)
     try:
-        if wanted is bool:
+        if kind is bool:
             return is_on(text)
-        value = wanted(text)
+        value = kind(text)
     except ValueError:
         names = {bool: ACCEPTED, int: "a whole number", float: "a number"}
-        raise InputError(f"--set {param.name}={text}: must be {names[wanted]}") from None
+        raise InputError(f"--set {param.name}={text}: must be {names[kind]}") from None
     if isinstance(value, (int, float)) and not value >= param.least:  # also refuses NaN
         raise InputError(f"--set {param.name}={text}: must be at least {param.least:g}")
     if isinstance(value, int) and value > MOST:
@@ -46,9 +46,9 @@ def _convert(param: Param, text: str) -> float | int | str | bool:
 def numbers(name: str, text: str, meaning: str) -> list[float]:
     """Numbers separated by commas, none negative."""
     try:
-        found = [float(part) for part in text.split(",")]
+        values = [float(part) for part in text.split(",")]
     except ValueError:
-        found = []
-    if not found or not all(value >= 0.0 for value in found):
+        values = []
+    if not values or not all(value >= 0.0 for value in values):
         raise InputError(f"--set {name}={text}: must be {meaning}")
-    return found
+    return values

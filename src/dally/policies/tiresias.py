@@ -40,12 +40,12 @@ class SkewPlacement(Placement):
 
     def must_consolidate(self, job: Job) -> bool:
         """Whether the gang has to stay together."""
-        found = self._known.get(job.model)
-        if found is None:
+        skewed = self._known.get(job.model)
+        if skewed is None:
             profile = self.view.profile(job)
-            found = profile is not None and profile.skew >= self._skew
-            self._known[job.model] = found
-        return found
+            skewed = profile is not None and profile.skew >= self._skew
+            self._known[job.model] = skewed
+        return skewed
 
     def kind(self, job: Job) -> int:
         return 1 if self.must_consolidate(job) else 0
@@ -57,9 +57,9 @@ class SkewPlacement(Placement):
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         for tier in range(self.widest(job, cluster) + 1):
-            found = best_fit(cluster, tier, job.gpus, job.group)
-            if found is not None:
-                return found
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
+            if allocation is not None:
+                return allocation
         return None
 
 

@@ -20,22 +20,22 @@ PREFIX = "dally_user_policy"
 
 def split_file(name: str) -> tuple[str, str]:
     """`path/to/file.py:Class` as file and class; two empty texts if the name is no such thing."""
-    found = re.fullmatch(r"([^:]+?\.py)(?::(.*))?", name)
-    return (found[1], found[2] or "") if found else ("", "")
+    match = re.fullmatch(r"([^:]+?\.py)(?::(.*))?", name)
+    return (match[1], match[2] or "") if match else ("", "")
 
 
 def load_named(name: str) -> Any:
     """What `file.py:Class` names; InputError that says in which line the file is wrong, or which classes it has."""
-    path, wanted = split_file(name)
+    path, class_name = split_file(name)
     module = load_file(path)
-    if wanted and hasattr(module, wanted):
-        return getattr(module, wanted)
+    if class_name and hasattr(module, class_name):
+        return getattr(module, class_name)
     known = [key for key, value in vars(module).items() if _is_policy(value, module)]
     if not known:
         raise InputError(f"{path}: holds no policy: no subclass of dally.policies.base.Policy")
-    if not wanted:
+    if not class_name:
         raise InputError(f"{path}: say which policy of it: {', '.join(f'{path}:{one}' for one in known)}")
-    raise InputError(f"{path}: {unknown('class', wanted, known)}")
+    raise InputError(f"{path}: {unknown('class', class_name, known)}")
 
 
 def _is_policy(value: object, module: ModuleType) -> bool:
@@ -76,8 +76,8 @@ def _wrong(path: str, full_path: str, error: BaseException) -> InputError:
     if isinstance(error, SyntaxError) and error.filename == full_path:
         return at(path, error.lineno, None, f"{type(error).__name__}: {error.msg}")
     hint = "; a policy's file can import what is installed, but no files beside it"
-    told = f"{type(error).__name__}: {error}{hint if isinstance(error, ModuleNotFoundError) else ''}"
-    return at(path, _line(error, full_path), None, told)
+    problem = f"{type(error).__name__}: {error}{hint if isinstance(error, ModuleNotFoundError) else ''}"
+    return at(path, _line(error, full_path), None, problem)
 
 
 def _line(error: BaseException, path: str) -> int | None:
@@ -103,8 +103,8 @@ def revive(path: str, module_name: str, qualname: str) -> Part:
     module = sys.modules.get(module_name) or load_file(path)
     if module.__name__ != module_name:
         raise InputError(f"{path}: has changed since the policy was saved")
-    found: Any = module
+    kind: Any = module
     for name in qualname.split("."):
-        found = getattr(found, name)
-    empty: Part = found.__new__(found)
+        kind = getattr(kind, name)
+    empty: Part = kind.__new__(kind)
     return empty

@@ -63,8 +63,8 @@ class Ledger:
 
     def holds(self, job: Job) -> bool:
         """Whether the job may be preempted; others are non-preemptible, or another tenant's."""
-        found = self._running[job.number] if job.number < len(self._running) else None
-        return found is not None and found.job is job
+        running = self._running[job.number] if job.number < len(self._running) else None
+        return running is not None and running.job is job
 
     def rerank(self, job: Job, rank: float) -> None:
         """A running job's rank has changed."""

@@ -63,10 +63,10 @@ class DiscreteLas(Order):
         if lesson:
             self._next_lesson = int(len(self._services) * GROWTH) + 1
             self._learn(sorted(self._services), now)
-        found: list[Job] = []
+        jobs: list[Job] = []
         while len(self._due) > 0 and self._due.key(self._due.first()) <= now:
             job = self._jobs[int(self._due.pop())]
-            found.append(job)
+            jobs.append(job)
             if job.status == RUNNING:
                 self._levels[int(job.index)] = self.level(job) + 1
                 self._expect_limit(job, now)
@@ -74,7 +74,7 @@ class DiscreteLas(Order):
                 self._levels[int(job.index)] = 0
                 self._forgiven_s[int(job.index)] = job.run_s(now)
                 self._forgiven[int(job.index)] = job.worked_s(now) * float(job.gpus)
-        return list(self._jobs.values()) if lesson else found
+        return list(self._jobs.values()) if lesson else jobs
 
     def _learn(self, services: list[float], now: float) -> None:
         """Set the limits by the services of finished jobs, and put every job into its queue by them."""
@@ -167,8 +167,8 @@ class GittinsLas(DiscreteLas):
         self._indices: dict[int, float] = {}  # minus the Gittins index, by job
 
     def key(self, job: Job, now: float) -> float:
-        found = self._indices.get(int(job.index))
-        return self._rank(job, now) if found is None else found
+        index = self._indices.get(int(job.index))
+        return self._rank(job, now) if index is None else index
 
     def started(self, job: Job, now: float) -> None:
         super().started(job, now)
@@ -186,10 +186,10 @@ class GittinsLas(DiscreteLas):
         self._indices.pop(int(job.index), None)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
-        found = super().changed(now, cluster)
-        for job in found:
+        jobs = super().changed(now, cluster)
+        for job in jobs:
             self._indices[int(job.index)] = self._rank(job, now)
-        return found
+        return jobs
 
     def _learn(self, services: list[float], now: float) -> None:
         super()._learn(services, now)

@@ -45,8 +45,8 @@ class FinishTimeFairness(Order):
 
     def contention(self) -> float:
         """N: how many times over the cluster is asked for, at least 1."""
-        asked = self._demand / self._gpus
-        return asked if asked > 1.0 else 1.0
+        demand = self._demand / self._gpus
+        return demand if demand > 1.0 else 1.0
 
     def rho(self, job: Job, now: float, later_s: float = 0.0) -> float:
         """Finish-time fairness if the job gets GPUs `later_s` from now; above 1: worse off than on its share."""

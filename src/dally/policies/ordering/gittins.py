@@ -64,35 +64,35 @@ class GittinsOrder(Order):
 
     def ranked(self, job: Job) -> Ranked:
         """What is known of a job, from when it is first asked for."""
-        found = self._ranked.get(int(job.index))
-        if found is None:
-            found = Ranked(job, self.table.class_of(job), self.view.best(job))
-            found.age_bin = self.table.bin_of(job.work_s)
-            self._ranked[int(job.index)] = found
-            self._rank(found)
-        return found
+        ranked = self._ranked.get(int(job.index))
+        if ranked is None:
+            ranked = Ranked(job, self.table.class_of(job), self.view.best(job))
+            ranked.age_bin = self.table.bin_of(job.work_s)
+            self._ranked[int(job.index)] = ranked
+            self._rank(ranked)
+        return ranked
 
     def per_finish_s(self, job: Job) -> float:
         """Expected seconds of service per finish of such a job, however many GPUs it takes."""
-        found = self.ranked(job)
-        return self.table.rank_s(found.leaf, found.age_bin)
+        ranked = self.ranked(job)
+        return self.table.rank_s(ranked.leaf, ranked.age_bin)
 
     def left_s(self, job: Job) -> float:
         """Seconds of work that it is expected to have left."""
-        found = self.ranked(job)
-        return self.table.left_s(found.leaf, found.age_bin)
+        ranked = self.ranked(job)
+        return self.table.left_s(ranked.leaf, ranked.age_bin)
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
-        return [found.job for found in self.moved(now)]
+        return [ranked.job for ranked in self.moved(now)]
 
     def moved(self, now: float) -> list[Ranked]:
         """Those whose ranks have changed by themselves since this was last asked."""
         moved: list[Ranked] = []
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
-            found = self._ranked[int(self._crossings.pop())]
-            if self._cross(found, now):
-                moved.append(found)
-            self._expect(found, now)
+            ranked = self._ranked[int(self._crossings.pop())]
+            if self._cross(ranked, now):
+                moved.append(ranked)
+            self._expect(ranked, now)
         if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
             self._refreshed_s = now
             self._known_at = self.table.finishes
@@ -107,47 +107,47 @@ class GittinsOrder(Order):
         self._refreshed_s = -INFINITY
         self._due = []
         self._refreshed = 0
-        for found in self._ranked.values():
-            found.best = self.view.best(found.job)
+        for ranked in self._ranked.values():
+            ranked.best = self.view.best(ranked.job)
 
     def _refresh(self) -> list[Ranked]:
         """Rank those anew who are due, some in each pass; those whose rank is another one now."""
         moved: list[Ranked] = []
         last = min(self._refreshed + self.most_at_once, len(self._due))
         for place in range(self._refreshed, last):
-            found = self._due[place]
-            before = found.rank
-            self._rank(found)
-            if found.rank != before and not found.gone:
-                moved.append(found)
+            ranked = self._due[place]
+            before = ranked.rank
+            self._rank(ranked)
+            if ranked.rank != before and not ranked.gone:
+                moved.append(ranked)
         self._refreshed = last
         if last == len(self._due):
             self._due = []
             self._refreshed = 0
         return moved
 
-    def _rank(self, found: Ranked) -> None:
-        job = found.job
+    def _rank(self, ranked: Ranked) -> None:
+        job = ranked.job
         if self.by == ATTAINED:
-            found.rank = float(job.gpus) * self.table.edges_s[found.age_bin]
+            ranked.rank = float(job.gpus) * self.table.edges_s[ranked.age_bin]
         else:
-            found.rank = float(job.gpus) * self.table.rank_s(found.leaf, found.age_bin) * found.best
+            ranked.rank = float(job.gpus) * self.table.rank_s(ranked.leaf, ranked.age_bin) * ranked.best
 
-    def _cross(self, found: Ranked, now: float) -> bool:
+    def _cross(self, ranked: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
-        age_s = found.job.done_s(now) * (1.0 + EARLY)
+        age_s = ranked.job.done_s(now) * (1.0 + EARLY)
         crossed = False
-        while age_s >= self.table.end_s(found.age_bin):
-            self.table.outlived(found.leaf, found.age_bin)
-            found.age_bin += 1
+        while age_s >= self.table.end_s(ranked.age_bin):
+            self.table.outlived(ranked.leaf, ranked.age_bin)
+            ranked.age_bin += 1
             crossed = True
         if crossed:
-            self._rank(found)
+            self._rank(ranked)
         return crossed
 
-    def _expect(self, found: Ranked, now: float) -> None:
-        job = found.job
-        end_s = self.table.end_s(found.age_bin)
+    def _expect(self, ranked: Ranked, now: float) -> None:
+        job = ranked.job
+        end_s = self.table.end_s(ranked.age_bin)
         if job.status != RUNNING or end_s == INFINITY or job.rate <= 0.0:
             self._crossings.discard(job.index)
             return
@@ -168,15 +168,15 @@ class GittinsOrder(Order):
 
     def withdrawn(self, job: Job, now: float) -> None:
         if job.status == CANCELLED:  # it counts as far as it got
-            found = self._ranked.pop(int(job.index), None)
-            if found is not None:
-                found.gone = True
+            ranked = self._ranked.pop(int(job.index), None)
+            if ranked is not None:
+                ranked.gone = True
 
     def finished(self, job: Job, now: float) -> None:
-        found = self._ranked.pop(int(job.index))
-        found.gone = True
+        ranked = self._ranked.pop(int(job.index))
+        ranked.gone = True
         last = self.table.bin_of(job.work_s)
-        while found.age_bin < last:
-            self.table.outlived(found.leaf, found.age_bin)
-            found.age_bin += 1
-        self.table.ended(found.leaf, found.age_bin)
+        while ranked.age_bin < last:
+            self.table.outlived(ranked.leaf, ranked.age_bin)
+            ranked.age_bin += 1
+        self.table.ended(ranked.leaf, ranked.age_bin)

@@ -64,13 +64,13 @@ class RemainingOrder(PredictedOrder):
             del self._running[int(job.index)]
 
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
-        found: list[Job] = []
+        jobs: list[Job] = []
         while self.wakeup_s() <= now:
             job = self._running[int(self._ends.first())]
             self.guesses.double(job, now)
             self._ends.put(job.index, self.guesses.end_s(job), 0.0)
-            found.append(job)
-        return found
+            jobs.append(job)
+        return jobs
 
     def wakeup_s(self) -> float:
         return self._ends.key(self._ends.first()) if len(self._ends) > 0 else INFINITY

@@ -15,7 +15,7 @@ from dally.policies.placement.groups import usable
 class Placement(Part):
     """Picks free GPUs for a job, or declines what is on offer."""
 
-    patient: bool = False  # whether jobs hold out for closer tiers, each on a clock of its own
+    has_delays: bool = False  # whether jobs decline farther tiers for a while, each on a clock of its own
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         raise NotImplementedError
@@ -41,7 +41,7 @@ class Placement(Part):
                 return tier
         return -1
 
-    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+    def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         """How long the job must have waited to take that tier; 0: it takes it, infinity: it never does."""
         return 0.0 if tier <= self.widest(job, cluster) else INFINITY
 
@@ -74,11 +74,11 @@ class Wakeups:
 
     def next_s(self, now: float) -> float:
         """The first of these moments that is to come."""
-        found = INFINITY
+        soonest = INFINITY
         for at_s in self._at_s.values():
-            if now < at_s < found:
-                found = at_s
-        return found
+            if now < at_s < soonest:
+                soonest = at_s
+        return soonest
 
 
 picklable(Wakeups)

@@ -16,9 +16,9 @@ class BestFit(Placement):
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         for tier in range(cluster.root + 1):
-            found = best_fit(cluster, tier, job.gpus, job.group)
-            if found is not None:
-                return found
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
+            if allocation is not None:
+                return allocation
         return None
 
 

@@ -44,9 +44,9 @@ class ClosestTier(Placement):
         tier = self.offered(cluster, job.gpus, job.group)
         if tier < 0 or tier > widest:
             return None
-        found = self._inner.place(job, now, cluster)
-        if found is None or cluster.topology.tier_of(found) <= widest:
-            return found
+        allocation = self._inner.place(job, now, cluster)
+        if allocation is None or cluster.topology.tier_of(allocation) <= widest:
+            return allocation
         return best_fit(cluster, tier, job.gpus, job.group)
 
 

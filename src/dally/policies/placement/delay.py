@@ -36,7 +36,7 @@ class DelayPlacement(Placement):
             return 0.0
         return self.timers.wait_s(tier, cluster.root, gpus, now)
 
-    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+    def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         return self.patience_s(cluster, tier, job.gpus, job.group, now)
 
 
@@ -46,7 +46,7 @@ PATIENCE: Final = Param(
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class HoldOut(Placement):
+class BreakEvenDelay(Placement):
     """Takes the place that the wrapped placement finds once waiting for a better one has cost as much as it saves.
 
     What a place costs is the predicted time of the job times how much slower it would be there, beside today's
@@ -77,16 +77,16 @@ class HoldOut(Placement):
         return self._wakeups.next_s(now)
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
-        found = self._inner.place(job, now, cluster)
-        if found is None:
+        allocation = self._inner.place(job, now, cluster)
+        if allocation is None:
             return None
         since_s = self._offered_s.setdefault(int(job.index), now)
-        ready_s = since_s + self._patience * self._loss_s(job, found)
+        ready_s = since_s + self._patience * self._loss_s(job, allocation)
         if ready_s > now:
             self._wakeups.add(ready_s)
             return None
         del self._offered_s[int(job.index)]
-        return found
+        return allocation
 
     def _loss_s(self, job: Job, allocation: Allocation) -> float:
         loss = self.view.slowdown(job, allocation)[0] - self.view.best(job)
@@ -106,7 +106,7 @@ class SwitchesPlacement(Placement):
     ask otherwise, as no trace says what they asked for.
     """
 
-    patient = True
+    has_delays = True
 
     def __init__(self, max_wait_s: float) -> None:
         self._max_wait_s: float = max_wait_s
@@ -129,16 +129,16 @@ class SwitchesPlacement(Placement):
             return best_fit(cluster, 0, job.gpus, job.group)
         leaf = min(LEAF, cluster.root)
         for tier in range(leaf + 1):
-            found = best_fit(cluster, tier, job.gpus, job.group)
-            if found is not None:
-                return found
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
+            if allocation is not None:
+                return allocation
         for tier in range(leaf + 1, cluster.root + 1):
-            found = best_fit(cluster, tier, job.gpus, job.group)
-            if found is not None:
-                return found if self._waited_enough(job, now) else None
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
+            if allocation is not None:
+                return allocation if self._waited_enough(job, now) else None
         return None
 
-    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+    def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         if tier > 0 and self.widest(job, cluster) == 0:
             return INFINITY
         offers = self._offers_s.get(demand(job), [])

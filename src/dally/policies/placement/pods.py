@@ -36,8 +36,8 @@ class PodPlacement(Placement):
         widest = self.widest(job, cluster)
         tier = min(self._tier, widest)
         while tier <= widest:
-            found = best_fit(cluster, tier, job.gpus, job.group)
-            if found is not None:
-                return found
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
+            if allocation is not None:
+                return allocation
             tier += 1
         return None

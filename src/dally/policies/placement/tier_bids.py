@@ -39,19 +39,19 @@ class TierBids(Placement):
     def widest(self, job: Job, cluster: Cluster) -> i64:
         return cluster.topology.closest_tier(job.gpus, job.group)
 
-    def holds_out_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
+    def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         if tier <= self.widest(job, cluster):
             return 0.0
-        found = best_fit(cluster, tier, job.gpus, job.group)
-        return 0.0 if found is None or self._bids(job, found, now) else INFINITY
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
+        return 0.0 if allocation is None or self._bids(job, allocation, now) else INFINITY
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         tier = self.offered(cluster, job.gpus, job.group)
         if tier < 0:
             return None
-        found = best_fit(cluster, tier, job.gpus, job.group)
-        if found is None or tier <= self.widest(job, cluster) or self._bids(job, found, now):
-            return found
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
+        if allocation is None or tier <= self.widest(job, cluster) or self._bids(job, allocation, now):
+            return allocation
         return None
 
     def _bids(self, job: Job, allocation: Allocation, now: float) -> bool:

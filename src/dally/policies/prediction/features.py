@@ -66,8 +66,8 @@ class Books:
 
     def learn(self, job: Job) -> None:
         """The job finished."""
-        for found in self.of(job):
-            found.add(job.duration_s)
+        for past in self.of(job):
+            past.add(job.duration_s)
 
     def row(self, job: Job, guess_s: float) -> list[float]:
         """The job's features; durations are told as their ratio to a first guess. It counts as submitted."""
@@ -82,22 +82,22 @@ class Books:
             log(1.0 + float(len(named.durations))),
             log(1.0 + float(len(user_and_size.durations))),
         ]
-        for found in (named, user_and_size, user, size):
-            row.append(_ratio(found.durations.median_s(), guess_s))
-            row.append(_ratio(found.durations.last_s, guess_s))
-            row.append(_ratio(median(sorted(found.recent_s)), guess_s))
-        for found in (user_and_size, user):
-            ago_s = job.submit_s - found.submitted_s if found.submitted_s > -INFINITY else 100.0 * DAY_S
+        for past in (named, user_and_size, user, size):
+            row.append(_ratio(past.durations.median_s(), guess_s))
+            row.append(_ratio(past.durations.last_s, guess_s))
+            row.append(_ratio(median(sorted(past.recent_s)), guess_s))
+        for past in (user_and_size, user):
+            ago_s = job.submit_s - past.submitted_s if past.submitted_s > -INFINITY else 100.0 * DAY_S
             row.append(log(1.0 + max(0.0, ago_s)))
-            found.submitted_s = job.submit_s
+            past.submitted_s = job.submit_s
         return row
 
     def _past(self, user: str, name: str, size: int) -> Past:
-        found = self.pasts.get((user, name, size))
-        if found is None:
-            found = Past()
-            self.pasts[(user, name, size)] = found
-        return found
+        past = self.pasts.get((user, name, size))
+        if past is None:
+            past = Past()
+            self.pasts[(user, name, size)] = past
+        return past
 
     def _number(self, kind: str, word: str) -> float:
         return float(self.numbers.setdefault((kind, word), len(self.numbers)))

@@ -93,18 +93,18 @@ class HazardTable(Part):
     def class_of(self, job: Job) -> i64:
         """The number of the narrowest class of the job."""
         size = size_class(job.gpus)
-        found = self._number(f"{size}", self._number("", -1))
+        number = self._number(f"{size}", self._number("", -1))
         if self.by_user and job.user:
-            found = self._number(f"{size}/{job.user}", found)
-        return found
+            number = self._number(f"{size}/{job.user}", number)
+        return number
 
     def _number(self, name: str, parent: i64) -> i64:
-        found = self._numbers.get(name)
-        if found is None:
-            found = len(self._classes)
-            self._numbers[name] = found
+        number = self._numbers.get(name)
+        if number is None:
+            number = len(self._classes)
+            self._numbers[name] = number
             self._classes.append(AgeClass(parent, self.bins))
-        return found
+        return number
 
     def bin_of(self, age_s: float) -> i64:
         """The age bin in which that many seconds of work lie."""
@@ -179,10 +179,10 @@ class HazardTable(Part):
             return self.prior
         group = self._classes[number]
         wider = self._hazards(group.parent)
-        found = vec[float]([0.0] * int(self.bins))
+        hazards = vec[float]([0.0] * int(self.bins))
         for place in range(self.bins):
-            found[place] = (group.ended[place] + self.weight * wider[place]) / (group.met[place] + self.weight)
-        return found
+            hazards[place] = (group.ended[place] + self.weight * wider[place]) / (group.met[place] + self.weight)
+        return hazards
 
     def _length_s(self, age_bin: i64) -> float:
         """How long an age bin is; the last one as long as growth would make it."""
@@ -191,7 +191,7 @@ class HazardTable(Part):
         return self.edges_s[age_bin] * (GROWTH - 1.0)
 
     def _lefts_s(self, hazards: vec[float]) -> vec[float]:
-        found = vec[float]([0.0] * int(self.bins))
+        lefts_s = vec[float]([0.0] * int(self.bins))
         last = self.bins - 1
         # Beyond the last edge the hazard stays what it is there.
         after_s = self._length_s(last) / (hazards[last] if hazards[last] > 0.01 else 0.01)
@@ -199,8 +199,8 @@ class HazardTable(Part):
             place = last - back
             hazard = hazards[place]
             after_s = self._length_s(place) * (1.0 - 0.5 * hazard) + (1.0 - hazard) * after_s
-            found[place] = after_s
-        return found
+            lefts_s[place] = after_s
+        return lefts_s
 
     def _rank_s(self, hazards: vec[float], age_bin: i64) -> float:
         """Least Σ S·L·(1 - h/2) ÷ Σ S·h over horizons that are long enough, S being the survival from here."""
@@ -233,11 +233,11 @@ class HazardTable(Part):
 
     def saved(self) -> dict[str, Any]:
         """What was learnt: by class its name, the number of the wider one, met and ended by age bin."""
-        found: list[list[Any]] = []
+        rows: list[list[Any]] = []
         for name, number in self._numbers.items():
             group = self._classes[number]
-            found.append([name, int(group.parent), list(group.met), list(group.ended)])
-        return {"finishes": int(self.finishes), "classes": found}
+            rows.append([name, int(group.parent), list(group.met), list(group.ended)])
+        return {"finishes": int(self.finishes), "classes": rows}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on with what `saved` gave."""

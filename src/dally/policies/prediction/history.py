@@ -55,10 +55,10 @@ class History(Predictor):
 
     def predict_s(self, job: Job, now: float) -> float:
         size = int(job.gpus)
-        found = self._of_user_and_size.get((job.user, size))
-        if found is None:
-            found = self._of_size.get(size, self._of_all)
-        return found.median_s()
+        ring = self._of_user_and_size.get((job.user, size))
+        if ring is None:
+            ring = self._of_size.get(size, self._of_all)
+        return ring.median_s()
 
     def learn(self, job: Job, now: float) -> None:
         size = int(job.gpus)

@@ -49,14 +49,14 @@ def table_text(table: HazardTable) -> str:
 def read_table(path: Path, table: HazardTable) -> dict[str, Any]:
     """What such a file holds, as `table.restore` takes it; an InputError that says what is wrong with it."""
     try:
-        found = parse_json(path, read_text(path))
+        saved = parse_json(path, read_text(path))
     except InputError as error:
         raise InputError(f"{error}; {HINT}") from None
-    if found.get("format") != FORMAT:
+    if saved.get("format") != FORMAT:
         raise at(path, None, "format", f"must be {FORMAT!r}; {HINT}")
-    if found.get("edges_s") != list(table.edges_s):
+    if saved.get("edges_s") != list(table.edges_s):
         raise at(path, None, "edges_s", f"are other age bins than this version has; learn it again: {HINT}")
-    finishes, classes = found.get("finishes"), found.get("classes")
+    finishes, classes = saved.get("finishes"), saved.get("classes")
     if type(finishes) is not int or finishes < 0:
         raise at(path, None, "finishes", f"{finishes!r}: must be a whole number, not negative")
     if not isinstance(classes, list):

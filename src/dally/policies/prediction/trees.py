@@ -44,14 +44,14 @@ class Trees:
         thresholds = self.thresholds
         lefts = self.lefts
         rights = self.rights
-        found: list[float] = []
+        values: list[float] = []
         for root in self.roots:
             node = root
             while lefts[node] >= 0:
                 node = lefts[node] if facts[features[node]] <= thresholds[node] else rights[node]
-            found.append(self.values[node])
-        found.sort()
-        return found
+            values.append(self.values[node])
+        values.sort()
+        return values
 
 
 picklable(Trees)

@@ -17,10 +17,10 @@ from dally.policies.preemption.base import Preemption
 def next_round_s(now: float, every_s: float, first_s: float) -> float:
     """The first round after now. Rounds count from the first submission: a shifted trace has shifted rounds."""
     since_s = now - first_s
-    found = first_s + (since_s // every_s + 1.0) * every_s
-    while found <= now:  # the division may have been rounded
-        found += every_s
-    return found
+    round_s = first_s + (since_s // every_s + 1.0) * every_s
+    while round_s <= now:  # the division may have been rounded
+        round_s += every_s
+    return round_s
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -69,20 +69,20 @@ class MachinePlan:
                     best = domain
                     least = gpus
             if best >= 0:
-                found: list[int] = []
-                _fill(topology, room, tier, best, job.gpus, found)
-                return vec[i64](found)
+                machines: list[int] = []
+                _fill(topology, room, tier, best, job.gpus, machines)
+                return vec[i64](machines)
         return vec[i64]()
 
     def _room(self, job: Job, moment: i64, length_s: float) -> vec[i64]:
         """GPUs that the job could have on each machine."""
         start_s = self.moments_s[moment]
-        found = _copy(self._free[moment])
-        for machine in range(len(found)):
-            if found[machine] > 0 and not self.is_open(machine, start_s, start_s + length_s):
-                found[machine] = 0
-            found[machine] = found[machine] // job.group * job.group
-        return found
+        room = _copy(self._free[moment])
+        for machine in range(len(room)):
+            if room[machine] > 0 and not self.is_open(machine, start_s, start_s + length_s):
+                room[machine] = 0
+            room[machine] = room[machine] // job.group * job.group
+        return room
 
     def book(self, machines: vec[i64], start_s: float, end_s: float) -> None:
         """These machines are a planned job's, whole."""
@@ -112,13 +112,13 @@ def _room_in(topology: Topology, room: vec[i64], tier: i64, domain: i64) -> i64:
     return gpus
 
 
-def _fill(topology: Topology, room: vec[i64], tier: i64, domain: i64, gpus: i64, found: list[int]) -> None:
+def _fill(topology: Topology, room: vec[i64], tier: i64, domain: i64, gpus: i64, machines: list[int]) -> None:
     """Add machines of a domain that has so much room, as Slurm does: whole children with the most room first,
 
     the rest from the child that it fits best.
     """
     if tier == 0:
-        found.append(int(domain))
+        machines.append(int(domain))
         return
     first = topology.first_children[tier][domain]
     rooms: list[tuple[int, int]] = []
@@ -134,15 +134,15 @@ def _fill(topology: Topology, room: vec[i64], tier: i64, domain: i64, gpus: i64,
                 best = pair
         rooms.remove(best)
         part = gpus if best[0] >= gpus else best[0]
-        _fill(topology, room, tier - 1, first + best[1], part, found)
+        _fill(topology, room, tier - 1, first + best[1], part, machines)
         gpus -= part
 
 
 def _copy(values: vec[i64]) -> vec[i64]:
-    found: vec[i64] = vec[i64]([0] * len(values))
+    copy: vec[i64] = vec[i64]([0] * len(values))
     for place in range(len(values)):
-        found[place] = values[place]
-    return found
+        copy[place] = values[place]
+    return copy
 
 
 def _give_back(free: vec[i64], job: Job) -> None:

@@ -100,12 +100,12 @@ class SlurmBackfill(Policy):
         """The next plan if anything changed since the last one, and new priorities."""
         if not self._waits:
             return INFINITY
-        found = self._ranked_s + CALC_S
+        next_s = self._ranked_s + CALC_S
         for planned_s, changes in self._plans.values():
             plan_s = planned_s + self._backfill.interval_s
-            if changes != self._changes and now < plan_s < found:
-                found = plan_s
-        return found
+            if changes != self._changes and now < plan_s < next_s:
+                next_s = plan_s
+        return next_s
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         self._ranks.total_gpus = int(cluster.topology.total_gpus())
@@ -131,10 +131,10 @@ class SlurmBackfill(Policy):
                 self._waits = len(queue) > 0
                 self.reasons.reserved(None, INFINITY)
                 return
-            found = place(head, cluster)
-            if found is None:
+            allocation = place(head, cluster)
+            if allocation is None:
                 break
-            yield Start(head, found)
+            yield Start(head, allocation)
         planned_s, changes = self._plans.get(int(queue.tenant), (-INFINITY, 0))
         if changes != self._changes and now >= planned_s + self._backfill.interval_s:
             self._plans[int(queue.tenant)] = (now, self._changes)
@@ -158,10 +158,10 @@ class SlurmBackfill(Policy):
             if tested == 1:
                 self.reasons.reserved(job, plan.moments_s[moment] if moment >= 0 else INFINITY)
             if moment == 0:
-                found = place_around(job, length_s, plan, cluster)
-                if found is not None:
-                    plan.take(found, now + length_s)
-                    yield Start(job, found)
+                allocation = place_around(job, length_s, plan, cluster)
+                if allocation is not None:
+                    plan.take(allocation, now + length_s)
+                    yield Start(job, allocation)
 
     def _book(self, job: Job, length_s: float, plan: MachinePlan) -> i64:
         """The first moment at which the job can run, or -1; machines are booked for it unless that is now."""
@@ -180,9 +180,9 @@ class SlurmBackfill(Policy):
 
     def _limits_run_out(self, now: float) -> list[tuple[float, Job]]:
         """Running jobs by when their limits run out; those past it within a second."""
-        found = [(max(self._ends.key(index), now + 1.0), job) for index, job in self._running.items()]
-        found.sort(key=_first)
-        return found
+        rows = [(max(self._ends.key(index), now + 1.0), job) for index, job in self._running.items()]
+        rows.sort(key=_first)
+        return rows
 
 
 def _first(pair: tuple[float, Job]) -> tuple[float, int]:
@@ -194,9 +194,9 @@ def place(job: Job, cluster: Cluster) -> Allocation | None:
     if cluster.topology.closest_tier(job.gpus, job.group) == 0:
         return best_fit(cluster, 0, job.gpus, job.group)
     for tier in range(1, cluster.root + 1):
-        found = best_fit(cluster, tier, job.gpus, job.group)
-        if found is not None:
-            return found
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
+        if allocation is not None:
+            return allocation
     return None
 
 
@@ -212,16 +212,16 @@ def place_around(job: Job, length_s: float, plan: MachinePlan, cluster: Cluster)
 
 def points(name: str, text: str) -> dict[str, float]:
     """`high:1000,low:10` as a table; InputError for anything else."""
-    found: dict[str, float] = {}
+    table: dict[str, float] = {}
     for part in text.split(",") if text else []:
         word, _, value = part.rpartition(":")
         try:
-            found[word.strip()] = float(value)
+            table[word.strip()] = float(value)
         except ValueError:
             raise InputError(
                 f"--set {name}={text}: {part!r}: must be a name and its points, as high:1000"
             ) from None
-    return found
+    return table
 
 
 def _slurm_backfill(settings: Settings) -> Policy:
