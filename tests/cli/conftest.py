@@ -52,3 +52,11 @@ def trace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The file of the module's TRACE, in the folder that commands run in."""
     (tmp_path / "t.csv").write_text(request.module.TRACE)
     return "t.csv"
+
+
+def refused(done: subprocess.CompletedProcess[str], message: str, folder: Path) -> None:
+    """One line about bad input, and nothing left beside the trace."""
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["t.csv"]

@@ -16,7 +16,7 @@ from dally.policies.registry import build
 from dally.testing import check_policy
 from dally.testing.strategies import Case
 from tests.examples import many
-from tests.policies.test_schedules import starts_and_finishes
+from tests.policies.test_schedules import Row, schedules
 
 FREE = Costs(0.0, 0.0, 0.0)
 ORACLE = {"predictor": "oracle"}
@@ -24,7 +24,7 @@ EARLY = {"predictor": "oracle", "early": "on"}
 
 # name, policy, settings, machines of one rack, jobs (submit, gpus, duration), expected (first start, finish).
 # The virtual machine does the work of all 8 GPUs: a job takes it gpus / 8 x predicted seconds.
-TABLE = [
+TABLE: list[Row] = [
     # Sizes 10, 2, 1. Virtual: j0 0-2, j1 from 2 (2 < 8 left), j2 comes at 3 and ties with j1 (1 left each): the
     # first submitted goes on. j1 leaves at 4, j2 at 5, j0 at 13. Real: j1 4-8, j2 needs all GPUs: 8-9, j0 13-23.
     ("departures", "a-srpt", ORACLE, [8], [(0, 8, 10), (2, 4, 4), (3, 8, 1)], [(13, 23), (4, 8), (8, 9)]),
@@ -66,18 +66,7 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "policy", "settings", "machines", "jobs", "expected"), TABLE, ids=[row[0] for row in TABLE]
-)
-def test_schedule(
-    name: str,
-    policy: str,
-    settings: dict[str, str],
-    machines: list[int],
-    jobs: list[tuple[float, int, float]],
-    expected: list[tuple[float, float]],
-) -> None:
-    assert starts_and_finishes(policy, settings, machines, jobs) == expected
+test_schedule = schedules(TABLE)
 
 
 def test_gangs_sit_on_the_fewest_machines() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from dally.model import Costs
@@ -10,8 +12,12 @@ from dally.testing.strategies import Case
 
 FREE = Costs(0.0, 0.0, 0.0)
 
-# name, policy, settings, machines of one rack, jobs (submit, gpus, duration), expected (first start, finish)
-TABLE = [
+Asked = tuple[float, int, float]  # submitted, GPUs, seconds
+Ran = tuple[float, float]  # started, finished
+# Name, policy, settings, GPUs of the machines of one rack, jobs, what is expected.
+Row = tuple[str, str, dict[str, str], list[int], list[Asked], list[Ran]]
+
+TABLE: list[Row] = [
     # Job 1 needs 8, has to wait for job 0; job 2 would fit but may not overtake the head.
     ("head blocks", "fifo", {}, [8], [(0, 4, 10), (1, 8, 5), (2, 4, 3)], [(0, 10), (10, 15), (15, 18)]),
     # The same jobs: job 2 overtakes.
@@ -46,26 +52,22 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "policy", "settings", "machines", "jobs", "expected"), TABLE, ids=[row[0] for row in TABLE]
-)
-def test_schedule(
-    name: str,
-    policy: str,
-    settings: dict[str, str],
-    machines: list[int],
-    jobs: list[tuple[float, int, float]],
-    expected: list[tuple[float, float]],
-) -> None:
-    assert starts_and_finishes(policy, settings, machines, jobs) == expected
+def schedules(table: list[Row]) -> Callable[..., None]:
+    """A test that jobs start and finish as each row says."""
+
+    @pytest.mark.parametrize(
+        ("policy", "settings", "machines", "jobs", "expected"), [pytest.param(*row[1:], id=row[0]) for row in table]
+    )
+    def test_schedule(
+        policy: str, settings: dict[str, str], machines: list[int], jobs: list[Asked], expected: list[Ran]
+    ) -> None:
+        case = Case([(("r",), gpus) for gpus in machines], jobs, costs=FREE)
+        assert [(job.start_s, job.finish_s) for job in case.run(build(policy, settings)).jobs] == expected
+
+    return test_schedule
 
 
-def starts_and_finishes(
-    policy: str, settings: dict[str, str], machines: list[int], jobs: list[tuple[float, int, float]]
-) -> list[tuple[float, float]]:
-    """Of every job, on machines of one rack."""
-    case = Case([(("r",), gpus) for gpus in machines], jobs, costs=FREE)
-    return [(job.start_s, job.finish_s) for job in case.run(build(policy, settings)).jobs]
+test_schedule = schedules(TABLE)
 
 
 def test_a_lease_renewed_costs_nothing_and_one_lost_costs_a_restart() -> None:

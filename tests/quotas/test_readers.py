@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dally.cli.main import exit_code
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.model import INFINITY, Job
 from dally.quotas.known_formats import FORMATS, detect, read_quotas
 from dally.quotas.queues_text import to_toml
@@ -188,11 +190,8 @@ def read(text: str) -> QueueTree:
     return FORMATS[detect(FILE, text)](FILE, text)
 
 
-def job(**facts: str) -> Job:
-    made = Job(0, "j", 0.0, 1, 10.0)
-    for name, value in facts.items():
-        setattr(made, name, value)
-    return made
+def job(**facts: Any) -> Job:
+    return Job(0, "j", 0.0, 1, 10.0, spec=JobSpec(1, **facts))
 
 
 def test_kueue() -> None:

@@ -126,13 +126,13 @@ def test_a_trace_that_changed_is_read_again(scenario: Scenario) -> None:
 
 
 def test_rows_that_are_kept_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsed_once, "MOST_KEPT", 5)
-    monkeypatch.setattr(parsed_once, "_KEPT", {})
+    monkeypatch.setattr(parsed_once, "MOST_ROWS", 5)
+    monkeypatch.setattr(parsed_once, "_CACHE", {})
     for jobs in (3, 2, 4, 6):  # 3 and 2 fit together, 4 drives both out, 6 are too many to keep
         path = tmp_path / f"{jobs}.csv"
         path.write_text("job_id,submit_s,gpus,duration_s\n" + "".join(f"j{n},0,1,1\n" for n in range(jobs)))
         assert len(reading.read_csv(path, 8).jobs) == jobs
-        assert sum(size for _, size in parsed_once._KEPT.values()) == {3: 3, 2: 5, 4: 4, 6: 4}[jobs]
+        assert sum(size for _, size in parsed_once._CACHE.values()) == {3: 3, 2: 5, 4: 4, 6: 4}[jobs]
 
 
 # What a duration is.

@@ -7,7 +7,7 @@ import pytest
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.traces import History
-from dally.traces.changes import Wanted, filtered, load_of, scaled, window
+from dally.traces.changes import JobFilter, filtered, load_of, scaled, window
 from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.times import span_s
 
@@ -84,19 +84,19 @@ def test_loads_that_cannot_be() -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), "abcde"),
-        (Wanted(min_gpus=2, max_gpus=8), "bcd"),
-        (Wanted(min_duration_s=100.0, max_duration_s=200.0), "ace"),
-        (Wanted(users=["ann", "eve"]), "ac"),
-        (Wanted(statuses=["pass", "killed"]), "ab"),
-        (Wanted(models=["vgg16"]), "c"),
-        (Wanted(gpu_types=["V100"], min_gpus=4), "d"),
-        (Wanted(accounts=["acc"]), "bd"),
-        (Wanted(accounts=["acc"], queues=["team"]), "b"),
-        (Wanted(users=["ann"], min_gpus=2), "c"),
+        (JobFilter(), "abcde"),
+        (JobFilter(min_gpus=2, max_gpus=8), "bcd"),
+        (JobFilter(min_duration_s=100.0, max_duration_s=200.0), "ace"),
+        (JobFilter(users=["ann", "eve"]), "ac"),
+        (JobFilter(statuses=["pass", "killed"]), "ab"),
+        (JobFilter(models=["vgg16"]), "c"),
+        (JobFilter(gpu_types=["V100"], min_gpus=4), "d"),
+        (JobFilter(accounts=["acc"]), "bd"),
+        (JobFilter(accounts=["acc"], queues=["team"]), "b"),
+        (JobFilter(users=["ann"], min_gpus=2), "c"),
     ],
 )
-def test_filters(wanted: Wanted, expected: str) -> None:
+def test_filters(wanted: JobFilter, expected: str) -> None:
     assert "".join(row.job_id for row in filtered(JOBS, wanted).rows) == expected
 
 

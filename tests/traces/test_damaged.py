@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dally.errors import InputError
 from dally.traces import read_history
 from dally.traces.formats import FORMATS
-from dally.traces.rows import told
+from dally.traces.rows import counts_text
 from tests.traces.documented import first_seed, put
 
 
@@ -66,7 +66,7 @@ def test_ids_that_stand_twice(name: str, tmp_path: Path) -> None:
 def unused_rows(path: Path) -> str:
     """What of the file could not be used, in words; also if that was all of it."""
     try:
-        return told(read_history(path).unused)
+        return counts_text(read_history(path).unused)
     except InputError as error:
         return str(error).partition("holds no jobs; ")[2]
 

@@ -10,7 +10,7 @@ import pytest
 from dally.errors import InputError
 from dally.traces import companions, read_history, read_trace
 from dally.traces.formats import FORMATS, find_format
-from dally.traces.rows import NOT_KNOWN, TraceRow, told
+from dally.traces.rows import NOT_KNOWN, TraceRow, counts_text
 from tests.traces.documented import first_seed, put
 
 # name: (id, submit, GPUs, duration, user, wait) of each job, then what could not be used, then what was assumed
@@ -257,6 +257,9 @@ def test_philly_attempts_are_added_up_and_nulls_endured(tmp_path: Path) -> None:
 
 
 def test_counts_as_a_sentence() -> None:
-    assert told({"without GPUs": 12, "with end before start": 3}) == "12 rows without GPUs, 3 with end before start"
-    assert told({"without GPUs": 1}) == "1 row without GPUs"
-    assert told({}) == ""
+    assert (
+        counts_text({"without GPUs": 12, "with end before start": 3})
+        == "12 rows without GPUs, 3 with end before start"
+    )
+    assert counts_text({"without GPUs": 1}) == "1 row without GPUs"
+    assert counts_text({}) == ""

@@ -72,32 +72,29 @@ def test_the_benchmark_mix_is_the_benchmarks(gpus: tuple[int, int], models: dict
             assert counts[model] / 6_000 == pytest.approx(weight / sum(models.values()), abs=0.03)
 
 
-def test_lingjun_shares_are_the_published_ones() -> None:
-    path = TRACES / "lingjun_model_gpu_mix.csv"
+def published_jobs(name: str, sizes: list[int], gpus: str, jobs: str = "") -> dict[int, Counter[str]]:
+    """Jobs by size up to so many GPUs, and by model; `gpus` and `jobs` name columns, else a row is one job."""
+    path = TRACES / name
     if not path.exists():
         pytest.skip("the traces are not here")
-    published: dict[int, Counter[str]] = {most: Counter() for most, _ in LINGJUN}
+    found: dict[int, Counter[str]] = {most: Counter() for most in sizes}
     with path.open(encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            gpus = int(row["total_gpu"])
-            if gpus:
-                size = next(most for most in published if gpus <= most)
-                published[size][find_model(row["model"]).name] += int(row["jobs"])
+            if count := int(row[gpus]):
+                size = next(most for most in found if count <= most)
+                found[size][find_model(row["model"]).name] += int(row[jobs]) if jobs else 1
+    return found
+
+
+def test_lingjun_shares_are_the_published_ones() -> None:
+    published = published_jobs("lingjun_model_gpu_mix.csv", [most for most, _ in LINGJUN], "total_gpu", "jobs")
     for most, shares in LINGJUN:
         jobs = published[most].total()
         assert shares == {m: pytest.approx(100 * n / jobs, abs=0.06) for m, n in published[most].items()}
 
 
 def test_paper_shares_are_the_published_ones() -> None:
-    path = TRACES / "paper_batch500.csv"
-    if not path.exists():
-        pytest.skip("the traces are not here")
-    published: dict[int, Counter[str]] = {most: Counter() for most, _ in PAPER}
-    with path.open(encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            size = next(most for most in published if int(row["gpus"]) <= most)
-            published[size][find_model(row["model"]).name] += 1
-    assert dict(PAPER) == published
+    assert dict(PAPER) == published_jobs("paper_batch500.csv", [most for most, _ in PAPER], "gpus")
 
 
 def test_a_job_keeps_the_model_it_names() -> None:

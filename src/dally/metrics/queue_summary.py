@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dally.metrics.summary import mean, quantile
-from dally.metrics.usage import Book, queue_books, queue_of, type_use
+from dally.metrics.usage import QueueUse, queue_of, queue_use, type_use
 from dally.model import CANCEL, FINISH, FINISHED, SUBMIT
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ def summarize_sharing(record: Simulated) -> dict[str, Any]:
     sharing = record.sharing
     if sharing is None:  # one policy has all GPUs, maybe of several types
         return {"gpu_types": type_use(record).summary()} if len(set(record.topology.gpu_types)) > 1 else {}
-    books = queue_books(record, sharing.tree)
+    uses = queue_use(record, sharing.tree)
     return {
-        "queues": _by_queue(record, sharing, books),
-        "jain": jain([book.vied_gpu_s / book.vied_s / book.part for book in _rivals(books)]),
+        "queues": _by_queue(record, sharing, uses),
+        "jain": jain([use.vied_gpu_s / use.vied_s / use.part for use in _rivals(uses)]),
         "rho": rho_by_user(record),
         "gpu_types": type_use(record).summary(),
     }
 
 
-def _by_queue(record: Simulated, sharing: Gate, books: dict[str, Book]) -> dict[str, dict[str, Any]]:
+def _by_queue(record: Simulated, sharing: Gate, uses: dict[str, QueueUse]) -> dict[str, dict[str, Any]]:
     entitled = sharing.due_gpu_s(record.end_s)
-    taken = _reclaimed(sharing.reclaimed, "loser_queue", books)
-    given = _reclaimed(sharing.reclaimed, "winner_queue", books)
-    jct: dict[str, list[float]] = {path: [] for path in books}
-    waits: dict[str, list[float]] = {path: [] for path in books}
-    counts = dict.fromkeys(books, 0)
+    taken = _reclaimed(sharing.reclaimed, "loser_queue", uses)
+    given = _reclaimed(sharing.reclaimed, "winner_queue", uses)
+    jct: dict[str, list[float]] = {path: [] for path in uses}
+    waits: dict[str, list[float]] = {path: [] for path in uses}
+    counts = dict.fromkeys(uses, 0)
     for job in record.outcomes:
         path = queue_of(sharing.tree, job)
         counts[path] += 1
@@ -51,24 +51,24 @@ def _by_queue(record: Simulated, sharing: Gate, books: dict[str, Book]) -> dict[
             "finished": len(jct[path]),
             "queue_mean_s": mean(waits[path]),
             "jct_mean_s": mean(jct[path]),
-            "guarantee": book.guarantee,
-            "gpu_h": book.gpu_s / HOUR_S,
+            "guarantee": use.guarantee,
+            "gpu_h": use.gpu_s / HOUR_S,
             "entitled_gpu_h": entitled.get(path, 0.0) / HOUR_S,
-            "borrowed_gpu_h": book.borrowed_gpu_s / HOUR_S,
-            "lent_gpu_h": book.lent_gpu_s / HOUR_S,
+            "borrowed_gpu_h": use.borrowed_gpu_s / HOUR_S,
+            "lent_gpu_h": use.lent_gpu_s / HOUR_S,
             "stopped": taken.get(path, (0, 0.0))[0],
             "stopped_gpu_h": taken.get(path, (0, 0.0))[1] / HOUR_S,
             "reclaimed": given.get(path, (0, 0.0))[0],
             "reclaimed_gpu_h": given.get(path, (0, 0.0))[1] / HOUR_S,
         }
-        for path, book in books.items()
+        for path, use in uses.items()
     }
 
 
-def _rivals(books: dict[str, Book]) -> list[Book]:
+def _rivals(uses: dict[str, QueueUse]) -> list[QueueUse]:
     """Queues that had jobs waiting beside others long enough for their shares to be compared."""
-    longest_s = max((book.vied_s for book in books.values()), default=0.0)
-    return [book for book in books.values() if book.vied_s > LEAST_VIED * longest_s and book.part > 0.0]
+    longest_s = max((use.vied_s for use in uses.values()), default=0.0)
+    return [use for use in uses.values() if use.vied_s > LEAST_VIED * longest_s and use.part > 0.0]
 
 
 def _reclaimed(rows: Iterable[Reclaimed], side: str, paths: Collection[str]) -> dict[str, tuple[int, float]]:

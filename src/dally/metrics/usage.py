@@ -20,7 +20,7 @@ BECOMES = {
 
 
 @dataclass
-class Book:
+class QueueUse:
     """One queue: GPU-seconds, and how things stand as of the latest change."""
 
     guarantee: float = 0.0  # GPUs, of all types
@@ -51,14 +51,14 @@ class _Clocks:
     `lent` runs at the share of unused guarantees that others hold; `vied` while two queues or more wait.
     """
 
-    def __init__(self, gpus: int, books: dict[str, Book]) -> None:
-        self.books = books
+    def __init__(self, gpus: int, uses: dict[str, QueueUse]) -> None:
+        self.uses = uses
         self.now = 0.0
         self.lent = 0.0
         self.vied = 0.0
-        self._unsure = max(0.0, gpus - sum(book.guarantee for book in books.values()))  # guaranteed to nobody
+        self._unsure = max(0.0, gpus - sum(use.guarantee for use in uses.values()))  # guaranteed to nobody
         self._borrowed = 0.0
-        self._unused = sum(book.guarantee for book in books.values())
+        self._unused = sum(use.guarantee for use in uses.values())
         self._waiting = 0
 
     def go_on(self, now: float) -> None:
@@ -69,28 +69,28 @@ class _Clocks:
             self.vied += passed_s if self._waiting > 1 else 0.0
             self.now = now
 
-    def settle(self, book: Book) -> None:
+    def settle(self, use: QueueUse) -> None:
         """Bring the queue's figures up to now."""
-        passed_s = self.now - book.since_s
-        book.gpu_s += book.held * passed_s
-        book.borrowed_gpu_s += book.borrowed() * passed_s
-        book.lent_gpu_s += book.unused() * (self.lent - book.lent_until)
-        if book.waiting:
-            book.vied_s += self.vied - book.vied_until
-            book.vied_gpu_s += book.held * (self.vied - book.vied_until)
-        book.since_s, book.lent_until, book.vied_until = self.now, self.lent, self.vied
+        passed_s = self.now - use.since_s
+        use.gpu_s += use.held * passed_s
+        use.borrowed_gpu_s += use.borrowed() * passed_s
+        use.lent_gpu_s += use.unused() * (self.lent - use.lent_until)
+        if use.waiting:
+            use.vied_s += self.vied - use.vied_until
+            use.vied_gpu_s += use.held * (self.vied - use.vied_until)
+        use.since_s, use.lent_until, use.vied_until = self.now, self.lent, self.vied
 
-    def change(self, book: Book, held: int, waiting: int) -> None:
+    def change(self, use: QueueUse, held: int, waiting: int) -> None:
         """From now on the queue holds so many GPUs more, and so many jobs more wait."""
-        self.settle(book)
-        self._borrowed -= book.borrowed()
-        self._unused -= book.unused()
-        self._waiting -= book.waiting > 0
-        book.held += held
-        book.waiting += waiting
-        self._borrowed += book.borrowed()
-        self._unused += book.unused()
-        self._waiting += book.waiting > 0
+        self.settle(use)
+        self._borrowed -= use.borrowed()
+        self._unused -= use.unused()
+        self._waiting -= use.waiting > 0
+        use.held += held
+        use.waiting += waiting
+        self._borrowed += use.borrowed()
+        self._unused += use.unused()
+        self._waiting += use.waiting > 0
 
 
 def queue_of(tree: QueueTree, job: Job) -> str:
@@ -98,12 +98,12 @@ def queue_of(tree: QueueTree, job: Job) -> str:
     return tree.queue_of(job) or OTHER
 
 
-def queue_books(record: Simulated, tree: QueueTree) -> dict[str, Book]:
-    """The books of all queues that hold jobs, as of the run's end, in the order written."""
+def queue_use(record: Simulated, tree: QueueTree) -> dict[str, QueueUse]:
+    """The uses of all queues that hold jobs, as of the run's end, in the order written."""
     homes = [queue_of(tree, job) for job in record.outcomes]
     paths = [*tree.leaves(), *([OTHER] if OTHER in homes else [])]
-    books = {path: Book(_guarantee(tree, path), _part(tree, path)) for path in dict.fromkeys(paths)}
-    clocks = _Clocks(record.topology.total_gpus(), books)
+    uses = {path: QueueUse(_guarantee(tree, path), _part(tree, path)) for path in dict.fromkeys(paths)}
+    clocks = _Clocks(record.topology.total_gpus(), uses)
     standing = [AWAY] * len(homes)
     log = record.log
     for time_s, kind, number in zip(log.times, log.kinds, log.jobs, strict=True):
@@ -115,11 +115,11 @@ def queue_books(record: Simulated, tree: QueueTree) -> dict[str, Book]:
         clocks.go_on(time_s)
         gpus = int(record.outcomes[number].gpus)
         held = gpus * ((becomes == RUNS) - (was == RUNS))
-        clocks.change(books[homes[number]], held, (becomes == WAITS) - (was == WAITS))
+        clocks.change(uses[homes[number]], held, (becomes == WAITS) - (was == WAITS))
     clocks.go_on(record.end_s)
-    for book in books.values():
-        clocks.settle(book)
-    return books
+    for use in uses.values():
+        clocks.settle(use)
+    return uses
 
 
 def _guarantee(tree: QueueTree, path: str) -> float:

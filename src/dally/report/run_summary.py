@@ -8,7 +8,7 @@ from typing import Any
 
 from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import span
-from dally.traces.rows import told
+from dally.traces.rows import counts_text
 
 
 def summary_table(summary: Mapping[str, Any]) -> TextTable:
@@ -30,7 +30,7 @@ def summary_table(summary: Mapping[str, Any]) -> TextTable:
         ("policy", summary["policy"]),
         ("jobs finished", f"{summary['finished']:,} of {summary['jobs']:,}"),
         *([("too large, left out", f"{summary['skipped']:,}")] if summary["skipped"] else []),
-        *([("rows left out", told(summary["unused"]))] if summary["unused"] else []),
+        *([("rows left out", counts_text(summary["unused"]))] if summary["unused"] else []),
         *(finished if summary["finished"] else []),
         *(communication if summary["comm_s"] else []),
         ("GPUs held / computing", f"{summary['utilization']:.1%} / {summary['goodput']:.1%}"),

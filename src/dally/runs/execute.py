@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -18,6 +17,7 @@ from dally.runs.folder import check_inputs, prepare_folder, write_run
 from dally.runs.going_on import Keep, keep
 from dally.runs.own_policy import blamed
 from dally.runs.scenario import Scenario
+from dally.traces.reading import collector_off
 
 
 def execute(
@@ -32,7 +32,9 @@ def execute(
     What is wrong with the input is said before anything is written.
     """
     began_s, cpu_began_s = perf_counter(), process_time()
-    with _collector_off():
+    if gc.isenabled():
+        gc.collect()  # what earlier runs left: all that this one makes lives to its end
+    with collector_off():
         with blamed(scenario.policy):
             simulation, trace = assemble(scenario)
         if out:
@@ -58,20 +60,3 @@ def execute(
         if out:
             write_run(out, record)
     return record
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """All that a run makes lives to its end: looking for garbage in it finds none, ever slower.
-
-    What earlier runs left goes first; a caller who has switched the collector off does without.
-    """
-    was_on = gc.isenabled()
-    if was_on:
-        gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -10,7 +10,7 @@ from dally.traces.reading import History, start_s
 from dally.traces.rows import NOT_KNOWN, TraceRow
 
 
-class Wanted(NamedTuple):
+class JobFilter(NamedTuple):
     """Which jobs to keep; an empty list asks for nothing."""
 
     min_gpus: int = 0
@@ -25,20 +25,20 @@ class Wanted(NamedTuple):
     queues: Collection[str] = ()
 
 
-def filtered(history: History, wanted: Wanted) -> History:
-    """The jobs that are wanted, their times unchanged."""
-    statuses = {status.lower() for status in wanted.statuses}
+def filtered(history: History, conditions: JobFilter) -> History:
+    """The jobs that meet the conditions, their times unchanged."""
+    statuses = {status.lower() for status in conditions.statuses}
     kept = [
         row
         for row in history.rows
-        if wanted.min_gpus <= row.spec.gpus <= wanted.max_gpus
-        and wanted.min_duration_s <= row.stated <= wanted.max_duration_s
-        and (not wanted.users or row.spec.user in wanted.users)
+        if conditions.min_gpus <= row.spec.gpus <= conditions.max_gpus
+        and conditions.min_duration_s <= row.stated <= conditions.max_duration_s
+        and (not conditions.users or row.spec.user in conditions.users)
         and (not statuses or row.status.lower() in statuses)
-        and (not wanted.models or row.spec.model in wanted.models)
-        and (not wanted.gpu_types or row.spec.gpu_type in wanted.gpu_types)
-        and (not wanted.accounts or row.spec.account in wanted.accounts)
-        and (not wanted.queues or row.spec.queue in wanted.queues)
+        and (not conditions.models or row.spec.model in conditions.models)
+        and (not conditions.gpu_types or row.spec.gpu_type in conditions.gpu_types)
+        and (not conditions.accounts or row.spec.account in conditions.accounts)
+        and (not conditions.queues or row.spec.queue in conditions.queues)
     ]
     return history._replace(rows=kept)
 

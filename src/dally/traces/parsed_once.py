@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from dally.errors import InputError
 from dally.traces.rows import Reading, TraceRow
 
-MOST_KEPT: Final = 200_000  # rows of all traces together: some 100 MB
+MOST_ROWS: Final = 200_000  # rows of all traces together: some 100 MB
 
 
 class Parsed(NamedTuple):
@@ -20,7 +20,7 @@ class Parsed(NamedTuple):
     rows: Iterable[TraceRow]
 
 
-_KEPT: dict[tuple[object, ...], tuple[Parsed, int]] = {}  # and how many rows; the latest used stands last
+_CACHE: dict[tuple[object, ...], tuple[Parsed, int]] = {}  # and how many rows; the latest used stands last
 
 
 def stamp(path: Path) -> tuple[str, int, int]:
@@ -32,12 +32,12 @@ def stamp(path: Path) -> tuple[str, int, int]:
     return str(path.absolute()), found.st_mtime_ns, found.st_size
 
 
-def find_kept(key: tuple[object, ...]) -> Parsed | None:
+def find_cached(key: tuple[object, ...]) -> Parsed | None:
     """The trace that was kept under this key, or None."""
-    if key not in _KEPT:
+    if key not in _CACHE:
         return None
-    _KEPT[key] = _KEPT.pop(key)
-    return _KEPT[key][0]
+    _CACHE[key] = _CACHE.pop(key)
+    return _CACHE[key][0]
 
 
 def keep(key: tuple[object, ...], parsed: Parsed) -> Iterator[TraceRow]:
@@ -45,12 +45,12 @@ def keep(key: tuple[object, ...], parsed: Parsed) -> Iterator[TraceRow]:
     rows: list[TraceRow] = []
     count = 0
     for count, row in enumerate(parsed.rows, 1):
-        if count <= MOST_KEPT:
+        if count <= MOST_ROWS:
             rows.append(row)
         elif rows:
             rows = []
         yield row
-    if count <= MOST_KEPT:
-        _KEPT[key] = (parsed._replace(rows=rows), count)
-        while sum(size for _, size in _KEPT.values()) > MOST_KEPT:
-            del _KEPT[next(iter(_KEPT))]
+    if count <= MOST_ROWS:
+        _CACHE[key] = (parsed._replace(rows=rows), count)
+        while sum(size for _, size in _CACHE.values()) > MOST_ROWS:
+            del _CACHE[next(iter(_CACHE))]

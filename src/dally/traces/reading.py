@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from dally.errors import at
 from dally.model import NEVER, Job
 from dally.traces.formats import Format, find_format, format_named
-from dally.traces.parsed_once import Parsed, find_kept, keep, stamp
+from dally.traces.parsed_once import Parsed, find_cached, keep, stamp
 from dally.traces.rows import NOT_KNOWN, Reading, TraceRow, no_jobs
 from dally.traces.times import Clock
 
@@ -60,7 +60,7 @@ def read_trace(
     lengths: list[float] = []
     skipped = 0
     types: dict[str, int] = {}  # jobs by type of GPU
-    with _no_garbage():
+    with collector_off():
         reading, name, rows = _parsed(path, format, strict, zone)
         for line, job_id, submit_s, spec, stated, _, _, _, _, _ in rows:
             gpus = spec.gpus
@@ -98,7 +98,7 @@ def _parsed(path: Path, format: str, strict: bool, zone: str) -> Parsed:  # noqa
     """The trace's rows: as this process read them before, or to be read as they are taken."""
     name = find_format(path, format)
     key = (strict, zone, name, *map(stamp, (path, *format_named(name).companions(path))))
-    known = find_kept(key)
+    known = find_cached(key)
     if known is not None:
         return known
     reading = Reading(path, strict, Clock(zone))
@@ -119,7 +119,7 @@ def read_history(
     """All rows of a trace that can be used."""
     reading = Reading(path, strict, Clock(zone))
     name = find_format(path, format)
-    with _no_garbage():
+    with collector_off():
         rows = list(_rows(reading, name))
     if not rows:
         raise no_jobs(reading, 0)
@@ -128,8 +128,8 @@ def read_history(
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Reading leaves none: looking for it among ever more rows would take as long as the reading."""
+def collector_off() -> Iterator[None]:
+    """Reading and runs leave no garbage: to look for it among ever more objects takes ever longer."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -151,7 +151,7 @@ class Reading:
             raise at(self.path, line, None, f"{len(row)} fields where the header has {columns}{hint}")
 
 
-def told(counts: Mapping[str, int], what: str = "row") -> str:
+def counts_text(counts: Mapping[str, int], what: str = "row") -> str:
     """Counts as a sentence: 12 rows without GPUs, 3 with end before start."""
     parts = [f"{count:,} {reason}" for reason, count in counts.items()]
     if parts:
@@ -169,5 +169,5 @@ def empty(path: Path, columns: str) -> InputError:
 def no_jobs(reading: Reading, skipped: int = 0) -> InputError:
     """What to say of a trace of which nothing is left, and why."""
     why = [f"; {skipped} jobs were larger than the cluster"] if skipped else []
-    why += [f"; {told(reading.unused)}"] if reading.unused else []
+    why += [f"; {counts_text(reading.unused)}"] if reading.unused else []
     return InputError(f"{reading.path}: holds no jobs{''.join(why)}")

@@ -13,7 +13,7 @@ from dally.cli.output import print_table
 from dally.cli.trace.trace_options import FILE, TraceOptions, reads_trace
 from dally.cluster.spec import read_topology
 from dally.report.time_text import span
-from dally.traces.rows import told
+from dally.traces.rows import counts_text
 from dally.traces.statistics import statistics
 from dally.traces.times import Clock
 
@@ -94,7 +94,7 @@ def _limits(figures: dict[str, Any]) -> list[tuple[str, str]]:
     if figures["impossible"]:
         rows.append(("larger than the cluster", f"{figures['impossible']:,} jobs"))
     if figures["unused"]:
-        rows.append(("left out", told(figures["unused"])))
+        rows.append(("left out", counts_text(figures["unused"])))
     rows += [("note", f"{count:,} jobs {what}") for what, count in figures["notes"].items()]
     return rows
 

@@ -18,7 +18,7 @@ from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.report.time_text import span
 from dally.traces import History
-from dally.traces.changes import Wanted, filtered, load_of, scaled
+from dally.traces.changes import JobFilter, filtered, load_of, scaled
 from dally.traces.changes import window as window_of
 from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.times import Clock, span_s
@@ -166,14 +166,14 @@ def filter_jobs(
     history = options.read(file)
     if history.length == "iterations" and (max_duration is not None or span_s("--min-duration", min_duration)):
         raise InputError(f"{file}: states iterations instead of durations")
-    wanted = Wanted(
+    conditions = JobFilter(
         min_gpus,
         float("inf") if max_gpus is None else max_gpus,
         span_s("--min-duration", min_duration),
         float("inf") if max_duration is None else span_s("--max-duration", max_duration),
         user, status, model, gpu_type, account, queue,
     )  # fmt: skip
-    left = filtered(history, wanted)
+    left = filtered(history, conditions)
     say(f"{len(left.rows):,} of {len(history.rows):,} jobs kept")
     if not left.rows:
         raise InputError(f"{file}: no job meets these conditions")

@@ -10,7 +10,7 @@ import typer
 
 from dally.cli.commands import Command, shared_options
 from dally.traces import History, read_history
-from dally.traces.rows import told
+from dally.traces.rows import counts_text
 from dally.traces.writing import format_of, losses, text_of
 from dally.whole_file import write_pieces
 
@@ -35,7 +35,7 @@ class TraceOptions(NamedTuple):
         """The same; what of it could not be used is said on stderr."""
         history = self.history(file)
         if history.unused:
-            say(f"{file}: left out {told(history.unused)}")
+            say(f"{file}: left out {counts_text(history.unused)}")
         for what, count in history.notes.items():
             say(f"{file}: {count:,} jobs {what}")
         return history
