@@ -21,9 +21,9 @@ from pathlib import Path
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
+from dally.web.auth.tokens import VIEWER, Caller
 from dally.web.dashboard.map_data import map_state
 from dally.web.replay.replay_scene import ReplayScene
-from dally.web.tokens import VIEWER, Caller
 
 RACK = 25
 MOMENTS = 40
@@ -68,9 +68,9 @@ def measure(folder: Path) -> None:
     gc.freeze()  # as the server does
     first_s, last_s = scene.span()
     moments = [first_s + (last_s - first_s) * (place + 0.5) / MOMENTS for place in range(MOMENTS)]
-    counts = sorted(len(scene.boards.at(at_s).jobs) for at_s in moments)
+    counts = sorted(len(scene.statuses.at(at_s).jobs) for at_s in moments)
     print(f"jobs on the status    {counts[len(counts) // 2]:8,} in the middle, at most {counts[-1]:,}")
-    tell("a status", [spent(partial(scene.boards.at, at_s)) for at_s in moments])
+    tell("a status", [spent(partial(scene.statuses.at, at_s)) for at_s in moments])
     tell("map/state.json", [spent(partial(state, scene, at_s)) for at_s in moments])
     print(f"trends, first        {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")
     print(f"trends               {1000 * spent(lambda: scene.trends(first_s, last_s, 600)):8.1f} ms CPU")

@@ -19,11 +19,11 @@ from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
-from dally.web import queue_routes
 from dally.web.app import make_app
-from dally.web.keys import Keys
+from dally.web.auth.token_cache import TokenCache
+from dally.web.auth.tokens import add_token
+from dally.web.routes import jobs as job_routes
 from dally.web.server import LocalServer
-from dally.web.tokens import add_token
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Desk:
         self.config = replace(self.config, **settings)
         self.service = Service(self.config, self.backend)
         self.service.clock = FakeClock(self.backend)
-        self.keys = Keys(self.service.store, trusting=True)
+        self.keys = TokenCache(self.service.store, trusting=True)
         self.app = make_app(self.service, self.keys)
         self.client = Client(self.app)
         self.cycle()
@@ -135,7 +135,7 @@ def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns come when the test says so, not while a submission waits for one."""
-    monkeypatch.setattr(queue_routes, "ON_BOARD_WITHIN_S", 0.0)
+    monkeypatch.setattr(job_routes, "VISIBLE_WITHIN_S", 0.0)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.job_spec import JobSpec
 from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
+from dally.web.auth.middleware import AuthMiddleware
+from dally.web.auth.rate import Rate
 from dally.web.dashboard.pages import add_pages
-from dally.web.doorman import Doorman
-from dally.web.rate import Rate
 from dally.web.replay.replay_app import Anybody
 from dally.web.server import LocalServer
 
@@ -150,6 +150,6 @@ def made_up_server(scene: MadeUp) -> LocalServer:
     app = FastAPI(openapi_url=None)
     shown: Any = scene
     add_pages(app, shown)
-    app.add_middleware(Doorman, keys=Anybody(), rate=Rate(500.0))
+    app.add_middleware(AuthMiddleware, tokens=Anybody(), rate=Rate(500.0))
     handle_problems(app)
     return LocalServer(app, "127.0.0.1:0")

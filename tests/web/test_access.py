@@ -13,9 +13,9 @@ from sqlalchemy import select
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.store.schema import TOKENS
-from dally.web import keys
+from dally.web.auth import token_cache
+from dally.web.auth.tokens import add_token, remove_token
 from dally.web.server import ApiServer, LocalServer, is_loopback
-from dally.web.tokens import add_token, remove_token
 from tests.web.conftest import Desk
 
 JOB = {"gpus": 1, "duration_s": 60}
@@ -89,14 +89,14 @@ def test_a_removed_token_opens_nothing(desk: Desk, monkeypatch: pytest.MonkeyPat
     header = desk.token("op", "operator")
     assert desk.client.get("/api/v1/jobs", headers=header).status_code == 200
     remove_token(desk.service.store, "op")
-    monkeypatch.setattr(keys, "FRESH_S", 0.0)
+    monkeypatch.setattr(token_cache, "FRESH_S", 0.0)
     assert desk.client.get("/api/v1/jobs", headers=header).status_code == 401
 
 
 def test_a_new_token_is_known_without_a_restart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.token("other", "operator")
     text = add_token(desk.service.store, "new", "viewer")
-    monkeypatch.setattr(keys, "RETRY_S", 0.0)
+    monkeypatch.setattr(token_cache, "RETRY_S", 0.0)
     assert desk.client.get("/api/v1/jobs", headers={"Authorization": f"Bearer {text}"}).status_code == 200
 
 

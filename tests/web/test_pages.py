@@ -13,8 +13,8 @@ from dally.live.forecast.whatif.runner import Runner
 from dally.live.reconcile.unschedulable import NOT_OURS
 from dally.live.store import Store
 from dally.live.store.database import StoreError
-from dally.web.bodies import Eta
 from dally.web.dashboard import queue_page
+from dally.web.routes.bodies import Eta
 from tests.web.conftest import Desk
 
 READS = {"accept": "text/html"}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dally.web import keys
-from dally.web.dashboard.turn_streams import event
-from dally.web.tokens import remove_token
+from dally.web.auth import token_cache
+from dally.web.auth.tokens import remove_token
+from dally.web.dashboard.event_streams import event
 from tests.web.conftest import Desk, answering
 from tests.web.visiting import Visitor
 
@@ -121,7 +121,7 @@ def test_slowdowns_are_news_to_the_list_of_those_who_run(desk: Desk, visitor: Vi
 
 
 def test_who_is_not_known_any_more_signs_in(desk: Desk, visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "FRESH_S", 0.0)
+    monkeypatch.setattr(token_cache, "FRESH_S", 0.0)
     desk.token("other", "operator")
     token = desk.token("op", "operator")["Authorization"].removeprefix("Bearer ")
     page = visitor.page

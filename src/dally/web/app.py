@@ -13,23 +13,14 @@ from starlette.exceptions import HTTPException
 from dally import __version__
 from dally.live.assembly import Service
 from dally.live.store.database import StoreError
-from dally.web import (
-    act_routes,
-    cluster_routes,
-    health_routes,
-    outlook_routes,
-    queue_routes,
-    story_routes,
-    trend_routes,
-    whatif_routes,
-)
+from dally.web.auth.middleware import AuthMiddleware
+from dally.web.auth.rate import Rate
+from dally.web.auth.token_cache import TokenCache
 from dally.web.dashboard import act_dialogs, log_page, login, what_if_page
 from dally.web.dashboard.live_scene import LiveScene
 from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.docs_page import docs_page
-from dally.web.doorman import Doorman
-from dally.web.keys import Keys
-from dally.web.rate import Rate
+from dally.web.routes import acts, cluster, explanations, health, jobs, outlook, trends, whatifs
 from dally.web.site import Site
 
 LONGEST: Final = 500  # characters of a problem
@@ -40,29 +31,20 @@ ABOUT: Final = (
 log = structlog.get_logger("dally")
 
 
-def make_app(service: Service, keys: Keys) -> FastAPI:
+def make_app(service: Service, tokens: TokenCache) -> FastAPI:
     """The application over a daemon."""
     app = FastAPI(title="Dally", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.site = Site(service)
-    for module in (
-        queue_routes,
-        act_routes,
-        story_routes,
-        outlook_routes,
-        cluster_routes,
-        trend_routes,
-        whatif_routes,
-        health_routes,
-    ):
+    for module in (jobs, acts, explanations, outlook, cluster, trends, whatifs, health):
         app.include_router(module.router)
     app.add_api_route("/docs", lambda: HTMLResponse(docs_page(app.openapi())), include_in_schema=False)
-    app.state.keys = keys
+    app.state.tokens = tokens
     add_pages(app, LiveScene(app.state.site))
     app.include_router(login.router)
     app.include_router(what_if_page.router)
     app.include_router(act_dialogs.router)
     app.include_router(log_page.router)
-    app.add_middleware(Doorman, keys=keys, rate=Rate(service.config.requests_per_s))
+    app.add_middleware(AuthMiddleware, tokens=tokens, rate=Rate(service.config.requests_per_s))
     handle_problems(app)
     return app
 

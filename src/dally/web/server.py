@@ -20,8 +20,8 @@ from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.config import Config
 from dally.web.app import make_app
-from dally.web.doorman import READ_WITHIN_S
-from dally.web.keys import Keys
+from dally.web.auth.middleware import READ_WITHIN_S
+from dally.web.auth.token_cache import TokenCache
 
 STARTS_WITHIN_S: Final = 10.0
 STOPS_WITHIN_S: Final = 5.0
@@ -36,14 +36,14 @@ class ApiServer:
         """InputError if it cannot listen there, or must not."""
         config = service.config
         host, port = config.address()
-        self.keys = Keys(service.store, is_loopback(host))
-        if not is_loopback(host) and not self.keys.known:
+        self.tokens = TokenCache(service.store, is_loopback(host))
+        if not is_loopback(host) and not self.tokens.known:
             raise InputError(
                 f"--listen {config.listen}: anybody could ask there, and there is no token yet; "
                 "make one with `dally token add NAME --role operator`"
             )
         self._socket = _listen(host, port, config)
-        self._app = make_app(service, self.keys)
+        self._app = make_app(service, self.tokens)
         self._server = uvicorn.Server(_uvicorn(config, self._app))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
         self.url = _url(host, self._socket, config)

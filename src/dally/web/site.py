@@ -16,10 +16,10 @@ from dally.live.live_record import scenario_of
 from dally.live.scheduler import CycleResult
 from dally.live.status import ClusterStatus
 from dally.runs.assemble import tier_slowdowns
-from dally.web.bodies import Job, job_body
-from dally.web.ended import ended_job
+from dally.web.auth.tokens import Caller
 from dally.web.metrics import Metrics
-from dally.web.tokens import Caller
+from dally.web.routes.bodies import Job, job_body
+from dally.web.routes.ended_jobs import ended_job
 
 MOST_PAGES: Final = 500  # kept of one status
 LATELY_S: Final = 30.0  # a cycle within this means that all is well

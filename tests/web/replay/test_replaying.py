@@ -8,7 +8,7 @@ import pytest
 
 from dally.runs.folder import FolderRecord
 from tests.web.replay.conftest import DAY_S, Read
-from tests.web.replay.test_boards import walked
+from tests.web.replay.test_replay_status import walked
 
 GPUS_BY_JOB = """() => {
   const { seats, jobs } = dally.map.occupancy, found = {};

@@ -7,8 +7,8 @@ import pytest
 
 from dally.report.explanation.history import Explainer
 from dally.runs.folder import FolderRecord
+from dally.web.auth.tokens import USER, VIEWER, Caller
 from dally.web.replay.replay_scene import ReplayScene
-from dally.web.tokens import USER, VIEWER, Caller
 
 ANYBODY = Caller("", VIEWER)
 

@@ -41,7 +41,7 @@ def add(
     as_json: bool = AS_JSON,
 ) -> None:
     """Make a token and print it, this once: only its SHA-256 is kept."""
-    from dally.web.tokens import add_token
+    from dally.web.auth.tokens import add_token
 
     with _Opened(config, folder, store, make=True) as opened:
         text = add_token(opened, name, role, user)
@@ -54,7 +54,7 @@ def add(
 @in_group(app, "list", "dally token list", "dally token list --json")
 def listed(config: Path = CONFIG, folder: Path = FOLDER, store: str = STORE, as_json: bool = AS_JSON) -> None:
     """List the tokens: names and roles, as they themselves are not kept."""
-    from dally.web.tokens import tokens
+    from dally.web.auth.tokens import tokens
 
     with _Opened(config, folder, store) as opened:
         every = tokens(opened)
@@ -76,7 +76,7 @@ def remove(
     store: str = STORE,
 ) -> None:
     """Take a token back; within two seconds it opens nothing."""
-    from dally.web.tokens import remove_token
+    from dally.web.auth.tokens import remove_token
 
     with _Opened(config, folder, store) as opened:
         remove_token(opened, name)

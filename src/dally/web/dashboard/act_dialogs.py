@@ -10,14 +10,14 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
-from dally.web import act_routes
-from dally.web.act_bodies import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer
-from dally.web.asking import AnyActor, AnySite, is_operator
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.dialog_words import OF_USERS, Dialog, job_dialog, machine_dialog, timer_dialog
 from dally.web.dashboard.templating import page
-from dally.web.queue_routes import find
+from dally.web.routes import acts
+from dally.web.routes.act_bodies import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer
+from dally.web.routes.dependencies import AnyActor, AnySite, is_operator
+from dally.web.routes.jobs import find
 from dally.web.site import Site
-from dally.web.tokens import Caller
 
 router = APIRouter(include_in_schema=False)
 
@@ -78,17 +78,17 @@ async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog,
     """By the API's own routes."""
     why = given.get("why", "")
     if what == "priority":
-        return await act_routes.priority(site, caller, about, Priority(first=dialog.first is not False, why=why))
+        return await acts.priority(site, caller, about, Priority(first=dialog.first is not False, why=why))
     if what == "patience":
-        return await act_routes.patience(site, caller, about, Patience(seconds=_seconds(given), why=why))
+        return await acts.patience(site, caller, about, Patience(seconds=_seconds(given), why=why))
     if what == "timer":
         asked = {"gpus": given.get("gpus", ""), "seconds": _seconds(given), "why": why}
-        return await act_routes.timer(site, caller, SetTimer.model_validate(asked))
+        return await acts.timer(site, caller, SetTimer.model_validate(asked))
     if what == "cancel":
-        return await act_routes.cancel(site, caller, about, act_routes.reason_of(caller, Reasoned(why=why).why))
+        return await acts.cancel(site, caller, about, acts.reason_of(caller, Reasoned(why=why).why))
     route = {
-        "hold": act_routes.hold, "release": act_routes.release, "drain": act_routes.drain,
-        "resume": act_routes.resume,
+        "hold": acts.hold, "release": acts.release, "drain": acts.drain,
+        "resume": acts.resume,
     }[what]  # fmt: skip
     return await route(site, caller, about, Reasoned(why=why))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from dally.live.status import ClusterStatus
-from dally.web.bodies import Job
+from dally.web.routes.bodies import Job
 
 OF_USERS: Final = ("hold", "release", "cancel")  # of jobs that are their own
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.web.asking import AnyCaller
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.queue_page import tab_of
 from dally.web.dashboard.templating import moment_of, page, scene_of
-from dally.web.tokens import Caller
+from dally.web.routes.dependencies import AnyCaller
 
 router = APIRouter(include_in_schema=False)
 

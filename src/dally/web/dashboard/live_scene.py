@@ -10,12 +10,12 @@ from dally.cluster.topology import Topology
 from dally.live.scheduler import CycleResult
 from dally.live.status import ClusterStatus
 from dally.metrics.trends import Point, Trends
-from dally.web.bodies import Eta, Explanation, Job
-from dally.web.ended import ended_jobs, whose
-from dally.web.outlook_routes import eta_of
+from dally.web.auth.tokens import Caller
+from dally.web.routes.bodies import Eta, Explanation, Job
+from dally.web.routes.ended_jobs import ended_jobs, whose
+from dally.web.routes.explanations import explain
+from dally.web.routes.outlook import eta_of
 from dally.web.site import Site
-from dally.web.story_routes import explain
-from dally.web.tokens import Caller
 
 
 class LiveScene:

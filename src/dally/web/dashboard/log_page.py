@@ -11,11 +11,11 @@ from fastapi.responses import HTMLResponse
 
 from dally.live.overrides import FIRST, HOLD, PATIENCE, TIMER
 from dally.report.time_text import span
-from dally.web.act_routes import action_page
-from dally.web.asking import AnyCaller, AnySite
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
+from dally.web.routes.acts import action_page
+from dally.web.routes.dependencies import AnyCaller, AnySite
 from dally.web.site import Site
-from dally.web.tokens import Caller
 
 ROWS: Final = 50  # on one page
 BACK: Final = {HOLD: "release", FIRST: "priority", PATIENCE: "patience", TIMER: "timer"}  # what takes it back

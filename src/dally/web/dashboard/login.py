@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from dally.web.auth.middleware import COOKIE
+from dally.web.auth.token_cache import TokenCache
 from dally.web.dashboard.templating import environment
-from dally.web.doorman import COOKIE
-from dally.web.keys import Keys
 
 KEPT_S: Final = 30 * 86400
 
@@ -28,9 +28,9 @@ async def sign_in(request: Request) -> Response:
     """Look at the token, and go where the visitor was going."""
     given = parse_qs((await request.body()).decode("utf-8", "replace"))
     text, target = given.get("token", [""])[0].strip(), given.get("next", ["/"])[0]
-    keys: Keys = request.app.state.keys
-    keys.read()
-    if not text or (keys.caller(text) is None):
+    tokens: TokenCache = request.app.state.tokens
+    tokens.read()
+    if not text or (tokens.caller(text) is None):
         return _form(target, "This token is not known here.", 401)
     answer = RedirectResponse(_ours(target), 303)
     answer.set_cookie(

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from dally.cluster.topology import Topology
 from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.scene import Scene
-from dally.web.tokens import Caller
 
 SECRET: Final = secrets.token_hex(16)  # of this process
 STATES: Final = {"up": 0, "draining": 1, "down": 2}

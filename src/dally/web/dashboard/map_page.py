@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from dally.web.asking import AnyCaller, json_of
+from dally.web.dashboard.event_streams import Streams
 from dally.web.dashboard.map_data import map_state, tree
 from dally.web.dashboard.templating import moment_of, page, scene_of
-from dally.web.dashboard.turn_streams import Streams
+from dally.web.routes.dependencies import AnyCaller, json_of
 
 router = APIRouter(include_in_schema=False)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
-from dally.web.asking import caller_of
 from dally.web.dashboard import asset_routes, job_page, map_page, queue_page, trend_page
+from dally.web.dashboard.event_streams import Streams
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import page
-from dally.web.dashboard.turn_streams import Streams
+from dally.web.routes.dependencies import caller_of
 
 
 def add_pages(app: FastAPI, scene: Scene) -> None:

@@ -10,11 +10,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
-from dally.web.asking import AnyCaller, visible
-from dally.web.bodies import Job
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import moment_of, page, scene_of
-from dally.web.tokens import Caller
+from dally.web.routes.bodies import Job
+from dally.web.routes.dependencies import AnyCaller, visible
 
 ROWS: Final = 50  # on one page
 MOST_PAGES: Final = 100_000

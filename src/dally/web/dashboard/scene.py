@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from dally.cluster.topology import Topology
     from dally.live.status import ClusterStatus
     from dally.metrics.trends import Point, Trends
-    from dally.web.bodies import Eta, Explanation, Job
-    from dally.web.tokens import Caller
+    from dally.web.auth.tokens import Caller
+    from dally.web.routes.bodies import Eta, Explanation, Job
 
 
 class Scene(Protocol):

@@ -17,8 +17,8 @@ from markupsafe import Markup
 from dally import __version__
 from dally.report.explanation.waiting import REASONS
 from dally.report.time_text import brief
+from dally.web.auth.tokens import OPERATOR, USER, Caller
 from dally.web.dashboard.scene import Scene
-from dally.web.tokens import OPERATOR, USER, Caller
 
 
 @cache

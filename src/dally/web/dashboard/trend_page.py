@@ -10,10 +10,10 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from dally.live.store.database import StoreError
 from dally.metrics.trends import TOPICS, Point, Trends
-from dally.web.asking import AnyCaller
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import moment_of, page, scene_of
 from dally.web.dashboard.trend_words import trend_words
+from dally.web.routes.dependencies import AnyCaller
 
 MOST_POINTS: Final = 600
 SPANS: Final = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0}  # of the wall clock

@@ -19,12 +19,12 @@ from dally.errors import InputError
 from dally.live.forecast.whatif.what_ifs import RUNNING, WhatIf
 from dally.policies.registry import all_policies
 from dally.sweep.whatif.answer import Figure
-from dally.web.asking import AnySite
-from dally.web.bodies import WhatIfQuestion
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
+from dally.web.routes.bodies import WhatIfQuestion
+from dally.web.routes.dependencies import AnySite
+from dally.web.routes.whatifs import Overseer, asked_of
 from dally.web.site import Site
-from dally.web.tokens import Caller
-from dally.web.whatif_routes import Overseer, asked_of
 
 FIELDS: Final = ("over", "policy", "settings", "cluster_delta", "network", "futures", "ahead_days", "days")
 EMPTY: Final = dict.fromkeys(FIELDS, "") | {"over": "ahead", "futures": "20", "ahead_days": "3", "days": "7"}

@@ -14,7 +14,7 @@ import polars as pl
 from dally.metrics.record import Record
 from dally.report.explanation.course import GONE, RUNS, Course
 from dally.runs.assemble import TierSlowdowns
-from dally.web.bodies import Spent
+from dally.web.routes.bodies import Spent
 
 
 class Progress:

@@ -10,12 +10,12 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from dally import __version__
 from dally.web.app import handle_problems
+from dally.web.auth.middleware import AuthMiddleware
+from dally.web.auth.rate import Rate
+from dally.web.auth.tokens import VIEWER, Caller
 from dally.web.dashboard.pages import add_pages
 from dally.web.dashboard.templating import moment_of
-from dally.web.doorman import Doorman
-from dally.web.rate import Rate
 from dally.web.replay.replay_scene import ReplayScene
-from dally.web.tokens import VIEWER, Caller
 
 REQUESTS_PER_S: Final = 500.0  # of one reader who plays and scrubs
 PAGES: Final = ("/", "/queue", "/trends")
@@ -57,7 +57,7 @@ def replay_app(scene: ReplayScene) -> FastAPI:
         answer: Response = await call_next(request)  # type: ignore[operator]
         return answer
 
-    app.add_middleware(Doorman, keys=Anybody(), rate=Rate(REQUESTS_PER_S))
+    app.add_middleware(AuthMiddleware, tokens=Anybody(), rate=Rate(REQUESTS_PER_S))
     handle_problems(app)
     return app
 
@@ -67,5 +67,5 @@ async def near(request: Request) -> Response:
     """The moments before and after this one at which anything happened."""
     scene: ReplayScene = request.app.state.scene
     at_s = moment_of(request)
-    before_s, after_s = scene.boards.course.near(scene.span()[1] if at_s is None else at_s)
+    before_s, after_s = scene.statuses.course.near(scene.span()[1] if at_s is None else at_s)
     return JSONResponse({"before": before_s, "after": after_s})

@@ -24,17 +24,17 @@ from dally.report.explanation.history import Explainer
 from dally.report.explanation.latest import NONE, Latest
 from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
-from dally.web.bodies import Eta, Explanation, HistoryEntry, Job, job_body
-from dally.web.replay.replay_board import Boards
+from dally.web.auth.tokens import Caller
+from dally.web.replay.replay_status import StatusHistory
 from dally.web.replay.run_trends import RunTrends
-from dally.web.tokens import Caller
+from dally.web.routes.bodies import Eta, Explanation, HistoryEntry, Job, job_body
 
 PROFILE: Final = 240  # spans of the whole run
-BOARDS_KEPT: Final = 8  # a page asks for the same moment several times
+MOST_KEPT: Final = 8  # a page asks for the same moment several times
 
 
 class ReplayScene:
-    """Boards, explanations and trends of a run."""
+    """StatusHistory, explanations and trends of a run."""
 
     is_live = False
 
@@ -46,7 +46,7 @@ class ReplayScene:
         self.boot = secrets.token_hex(8)
         self.topology: Topology = run.topology
         self._explainer = Explainer(run)
-        self.boards = Boards(run, self._explainer.timeline)
+        self.statuses = StatusHistory(run, self._explainer.timeline)
         self._kept: OrderedDict[float, ClusterStatus] = OrderedDict()
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()  # of explanations
@@ -57,11 +57,11 @@ class ReplayScene:
         self.opening_s = self._moment(self._busiest_s() if opening_s is None else opening_s)
 
     def _busiest_s(self) -> float:
-        return self._explainer.busiest_s() if self.boards.course.times else 0.0
+        return self._explainer.busiest_s() if self.statuses.course.times else 0.0
 
     def span(self) -> tuple[float, float]:
         """From the first event to the last."""
-        times = self.boards.course.times
+        times = self.statuses.course.times
         return (times[0] if times else 0.0), self.run.end_s
 
     def _moment(self, at_s: float | None) -> float:
@@ -72,9 +72,9 @@ class ReplayScene:
         """How things stood then."""
         moment_s = self._moment(at_s)
         with self._lock:
-            found = self._kept.pop(moment_s, None) or self.boards.at(moment_s)
+            found = self._kept.pop(moment_s, None) or self.statuses.at(moment_s)
             self._kept[moment_s] = found
-            if len(self._kept) > BOARDS_KEPT:
+            if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         return found
 
@@ -91,15 +91,15 @@ class ReplayScene:
         if line is not None:
             found = job_body(line)
         else:
-            act = self.boards.course.act_of(self._explainer.timeline.numbers.get(job_id, -1), moment_s)
+            act = self.statuses.course.act_of(self._explainer.timeline.numbers.get(job_id, -1), moment_s)
             if act is None:
                 return None
             found = self._ended(act)
         return found if caller.sees(found.spec.user) else None
 
     def _ended(self, act: int) -> Job:
-        course = self.boards.course
-        line = self.boards.line(act, course.times[act], None, Why("", ""))
+        course = self.statuses.course
+        line = self.statuses.line(act, course.times[act], None, Why("", ""))
         state = "finished" if self._row(course.jobs[act])["status"] == "finished" else "cancelled"
         tier = self._row(course.jobs[act])["tier"] or ""
         return job_body(replace(line, state=state, tier=str(tier)))
@@ -114,7 +114,7 @@ class ReplayScene:
         times, acts = self._ends
         found = [
             act for act in reversed(acts[: bisect_right(times, self._moment(at_s))])
-            if self._shows(caller, user, self.boards.jobs[self.boards.course.jobs[act]].spec.user)
+            if self._shows(caller, user, self.statuses.jobs[self.statuses.course.jobs[act]].spec.user)
         ]  # fmt: skip
         return len(found), [self._ended(act) for act in found[offset : offset + limit]]
 
@@ -124,7 +124,7 @@ class ReplayScene:
 
     @cached_property
     def _ends(self) -> tuple[list[float], list[int]]:
-        course = self.boards.course
+        course = self.statuses.course
         acts = sorted(act for act in course.last.values() if course.makes[act] == GONE)
         return [course.times[act] for act in acts], acts
 
@@ -134,12 +134,12 @@ class ReplayScene:
         with self._one_at_a_time:
             entries = self._explainer.history(job.job_id, moment_s)
         history = [
-            HistoryEntry(at_s=self.boards.wall_s(entry.time_s), kind=entry.kind, text=entry.text)
+            HistoryEntry(at_s=self.statuses.wall_s(entry.time_s), kind=entry.kind, text=entry.text)
             for entry in entries
         ]
-        act = self.boards.course.act_of(self._explainer.timeline.numbers[job.job_id], moment_s)
+        act = self.statuses.course.act_of(self._explainer.timeline.numbers[job.job_id], moment_s)
         assert act is not None  # it was found at that moment
-        spent = self.boards.progress.spent(act, moment_s)
+        spent = self.statuses.progress.spent(act, moment_s)
         return Explanation(
             job=job, history=history, slowdowns=self.slowdowns(job.spec.model, job.spec.gpus), spent=spent
         )
@@ -147,11 +147,11 @@ class ReplayScene:
     def submitted_s(self, job_id: str) -> float | None:
         """As jobs.csv says, of jobs that the run came to."""
         number = self._explainer.timeline.numbers.get(job_id, -1)
-        return self.boards.jobs[number].submit_s if number in self.boards.course.last else None
+        return self.statuses.jobs[number].submit_s if number in self.statuses.course.last else None
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """Worked out once per model and size."""
-        found = self.boards.progress.slowdowns(model, gpus)
+        found = self.statuses.progress.slowdowns(model, gpus)
         return {tier: value for tier, value in zip(self.run.tiers, found, strict=False) if value > 0.0}
 
     def eta(self, job_id: str) -> Eta | None:
@@ -160,7 +160,7 @@ class ReplayScene:
 
     def moment(self, wall_s: float) -> str:
         """With the trace's date if it has dates; else the day and the time of it."""
-        return self.when(wall_s - self.boards.epoch_s)
+        return self.when(wall_s - self.statuses.epoch_s)
 
     def when(self, at_s: float) -> str:
         """A moment of the run in words."""
@@ -171,7 +171,7 @@ class ReplayScene:
 
     @cached_property
     def _trends(self) -> RunTrends:
-        return RunTrends(self.run, self.boards)
+        return RunTrends(self.run, self.statuses)
 
     def trends(self, from_s: float, to_s: float, most: int) -> Trends:
         """How it fared in between."""

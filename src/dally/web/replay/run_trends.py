@@ -11,21 +11,21 @@ from dally.metrics.over_time import fragmentation, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import SIZE_CLASSES, SLOT_SIZES, Point, Trends, size_class, trends_of
 from dally.report.explanation.course import RUNS, WAITS
-from dally.web.replay.replay_board import Boards
+from dally.web.replay.replay_status import StatusHistory
 
 
 class RunTrends:
     """Step functions of a whole run, made once."""
 
-    def __init__(self, run: Record, boards: Boards) -> None:
-        self._boards = boards
+    def __init__(self, run: Record, statuses: StatusHistory) -> None:
+        self._statuses = statuses
         self._tiers = run.tiers
         self._levels: dict[str, pl.DataFrame] = {  # `time_s` and `level`, which holds from then on
             "gpus_up": _gpus_up(run),
-            **_of_jobs(boards),
+            **_of_jobs(statuses),
             **_of_slots(run),
         }
-        course = boards.course
+        course = statuses.course
         self._preempted_s = [
             time_s
             for act, time_s in enumerate(course.times)
@@ -42,16 +42,16 @@ class RunTrends:
             float(bisect_right(self._preempted_s, to) - bisect_right(self._preempted_s, since))
             for since, to in pairwise(edges)
         ]
-        sizes = {facts.spec.gpus for facts in self._boards.jobs}
+        sizes = {facts.spec.gpus for facts in self._statuses.jobs}
         points = [
             Point({name: values[place] for name, values in means.items()}, self._timers(sizes, to_s))
             for place, to_s in enumerate(edges[1:])
         ]
-        walls = [self._boards.wall_s(at_s) for at_s in edges[1:]]
+        walls = [self._statuses.wall_s(at_s) for at_s in edges[1:]]
         return trends_of(edges[1:], walls, edges[1] - edges[0], points, self._tiers)
 
     def _timers(self, sizes: set[int], at_s: float) -> dict[int, tuple[float | None, ...]]:
-        told = self._boards.decisions.timers_s(sizes, at_s)
+        told = self._statuses.decisions.timers_s(sizes, at_s)
         return {
             gpus: tuple(None if seconds == float("inf") else seconds for seconds in row)
             for gpus, row in told.items()
@@ -69,9 +69,9 @@ def _gpus_up(run: Record) -> pl.DataFrame:
     return pl.concat([first, changes]).with_columns(pl.col("level").cum_sum())
 
 
-def _of_jobs(boards: Boards) -> dict[str, pl.DataFrame]:
+def _of_jobs(statuses: StatusHistory) -> dict[str, pl.DataFrame]:
     """GPUs used, and useful, and who waits, by size."""
-    course = boards.course
+    course = statuses.course
     steps: dict[str, tuple[list[float], list[float]]] = {}
 
     def step(name: str, time_s: float, by: float) -> None:
@@ -80,10 +80,10 @@ def _of_jobs(boards: Boards) -> dict[str, pl.DataFrame]:
         levels.append((levels[-1] if levels else 0.0) + by)
 
     def add(act: int, time_s: float, sign: float) -> None:
-        gpus = boards.jobs[course.jobs[act]].spec.gpus
+        gpus = statuses.jobs[course.jobs[act]].spec.gpus
         if course.makes[act] == RUNS:
             step("gpus_used", time_s, sign * gpus)
-            step("gpus_useful", time_s, sign * gpus / boards.progress.slowdown(act))
+            step("gpus_useful", time_s, sign * gpus / statuses.progress.slowdown(act))
         elif course.makes[act] == WAITS:
             step(f"waiting_jobs_{size_class(gpus)}", time_s, sign)
             step(f"waiting_gpus_{size_class(gpus)}", time_s, sign * gpus)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from dally.web.bodies import MOST_GPUS, MOST_S, NO_CONTROL, Body, Text
+from dally.web.routes.bodies import MOST_GPUS, MOST_S, NO_CONTROL, Body, Text
 
 LONGEST_WHY = 500
 Held = Annotated[float, Field(ge=0.0, le=MOST_S, allow_inf_nan=False)] | None

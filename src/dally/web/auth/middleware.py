@@ -10,8 +10,8 @@ from math import ceil
 from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
-from dally.web.rate import Rate
-from dally.web.tokens import Caller
+from dally.web.auth.rate import Rate
+from dally.web.auth.tokens import Caller
 
 MOST_BYTES: Final = 1 << 20  # of a request's body
 READ_WITHIN_S: Final = 10.0
@@ -46,8 +46,8 @@ class Refused(Exception):  # noqa: N818 - an answer
         self.headers = headers or {}
 
 
-class KeyRing(Protocol):
-    """Who is let in; Keys are one."""
+class TokenSource(Protocol):
+    """Who is let in; TokenCache are one."""
 
     @property
     def open(self) -> bool:
@@ -66,12 +66,12 @@ class KeyRing(Protocol):
         ...
 
 
-class Doorman:
+class AuthMiddleware:
     """In front of the application; `caller` of `scope["state"]` says who asks, `known` who that is by now."""
 
-    def __init__(self, app: Any, keys: KeyRing, rate: Rate) -> None:
+    def __init__(self, app: Any, tokens: TokenSource, rate: Rate) -> None:
         self._app = app
-        self._keys = keys
+        self._tokens = tokens
         self._rate = rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,13 +109,13 @@ class Doorman:
             raise _unknown(scope, headers, text is None)
         if by_cookie and scope["method"] not in SAFE and "origin" not in headers:
             raise Refused(403, "browsers say which page asks, and this request does not")
-        _check_origin(headers, self._keys.open)
+        _check_origin(headers, self._tokens.open)
         scope.setdefault("state", {}).update(caller=caller, known=partial(self._known, text))
 
     async def _known(self, text: str | None) -> Caller | None:
-        if self._keys.stale(text):
-            await asyncio.to_thread(self._keys.read)
-        return self._keys.caller(text)
+        if self._tokens.stale(text):
+            await asyncio.to_thread(self._tokens.read)
+        return self._tokens.caller(text)
 
 
 def _token(headers: dict[str, str]) -> tuple[str | None, bool]:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, HTTPException, Response
 from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers
-from dally.web.bodies import Health
+from dally.web.routes.bodies import Health
+from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers
 
 router = APIRouter(tags=["health"])
 TEXT: Final[dict[str, Any]] = {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}

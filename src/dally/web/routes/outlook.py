@@ -14,9 +14,9 @@ from dally.live.forecast.outlook import BusyError, NoEstimateError
 from dally.live.forecast.predictions import calibration as kept_calibration
 from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers, visible
-from dally.web.bodies import Calibration, CalibrationDay, Eta, JobRequest, Outlook, TierChance
-from dally.web.queue_routes import find, request_of
+from dally.web.routes.bodies import Calibration, CalibrationDay, Eta, JobRequest, Outlook, TierChance
+from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers, visible
+from dally.web.routes.jobs import find, request_of
 from dally.web.site import Site
 
 router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])

@@ -9,7 +9,7 @@ import structlog
 
 from dally.live.store import Store
 from dally.live.store.database import StoreError
-from dally.web.tokens import OPERATOR, Caller, Token, caller_of, tokens
+from dally.web.auth.tokens import OPERATOR, Caller, Token, caller_of, tokens
 
 FRESH_S: Final = 2.0  # a token that was removed opens nothing after this
 RETRY_S: Final = 0.2  # at the earliest, the store is asked whether an unknown token is a new one
@@ -17,7 +17,7 @@ RETRY_S: Final = 0.2  # at the earliest, the store is asked whether an unknown t
 log = structlog.get_logger("dally")
 
 
-class Keys:
+class TokenCache:
     """Who holds which token. `trusting`: whoever can reach us may do everything, as long as there is no token."""
 
     def __init__(self, store: Store, trusting: bool) -> None:

@@ -11,8 +11,8 @@ from dally.live.store import Store
 from dally.live.store.job_rows import REPLACED, tier_of, told_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
-from dally.web.bodies import Job, job_body
-from dally.web.tokens import Caller
+from dally.web.auth.tokens import Caller
+from dally.web.routes.bodies import Job, job_body
 
 
 def ended_job(store: Store, clock: WallClock, tiers: list[str], job_id: str) -> Job | None:

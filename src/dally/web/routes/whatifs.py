@@ -13,10 +13,10 @@ from dally.live.forecast.outlook import BusyError
 from dally.live.forecast.whatif.from_now import USUAL_EFFORT
 from dally.live.forecast.whatif.what_ifs import WhatIfRequest
 from dally.sweep.whatif.change import Change
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers
-from dally.web.bodies import WhatIf, WhatIfQuestion
+from dally.web.auth.tokens import USER, Caller
+from dally.web.routes.bodies import WhatIf, WhatIfQuestion
+from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers
 from dally.web.site import Site
-from dally.web.tokens import USER, Caller
 
 router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 

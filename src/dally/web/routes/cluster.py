@@ -10,9 +10,18 @@ from fastapi import APIRouter, Query, Response
 
 from dally import __version__
 from dally.live.status import ClusterStatus
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers, is_operator, json_of, scope_of, visible
-from dally.web.bodies import MOST_GPUS, Holding, Node, Nodes, Slots, Status, Timer, Timers
-from dally.web.tokens import Caller
+from dally.web.auth.tokens import Caller
+from dally.web.routes.bodies import MOST_GPUS, Holding, Node, Nodes, Slots, Status, Timer, Timers
+from dally.web.routes.dependencies import (
+    BEARER,
+    AnyCaller,
+    AnySite,
+    answers,
+    is_operator,
+    json_of,
+    scope_of,
+    visible,
+)
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[BEARER])
 

@@ -11,9 +11,9 @@ from fastapi.security import HTTPBearer
 
 from dally.live.acts import ActRefused, Busy
 from dally.live.status import JobStatus
-from dally.web.bodies import Problem
+from dally.web.auth.tokens import OPERATOR, Caller
+from dally.web.routes.bodies import Problem
 from dally.web.site import Site
-from dally.web.tokens import OPERATOR, Caller
 
 Found = TypeVar("Found")
 TOLD: Final = {
@@ -30,7 +30,7 @@ TOLD: Final = {
 }
 ALWAYS: Final = (401, 403, 408, 413, 422, 429, 503)
 
-# The Doorman has looked at the token already: this is for the documentation.
+# The AuthMiddleware has looked at the token already: this is for the documentation.
 BEARER: Final = Depends(HTTPBearer(auto_error=False, description="From `dally token add`; none is needed without."))
 
 
@@ -73,7 +73,7 @@ AnyActor = Annotated[Caller, Depends(actor_of)]
 AnyOperator = Annotated[Caller, Depends(operator_of)]
 
 
-async def between_turns(act: Callable[[], Found]) -> Found:
+async def between_cycles(act: Callable[[], Found]) -> Found:
     """What comes of something that is done between two cycles, or why it is not."""
     try:
         return await run_in_threadpool(act)

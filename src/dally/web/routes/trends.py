@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.store.database import StoreError
 from dally.metrics.trends import TOPICS, Trends
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers
-from dally.web.bodies import MOST_S, TrendPage, TrendSeries
+from dally.web.routes.bodies import MOST_S, TrendPage, TrendSeries
+from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers
 from dally.web.site import Site
 
 DAY_S: Final = 86400.0

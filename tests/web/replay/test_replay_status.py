@@ -1,4 +1,4 @@
-"""Boards of random small runs agree with the event log, walked through on its own."""
+"""StatusHistory of random small runs agree with the event log, walked through on its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dally.policies.registry import build
 from dally.report.explanation.instant import Timeline
 from dally.runs.scenario import Scenario
 from dally.testing.strategies import Case, cases
-from dally.web.replay.replay_board import Boards
+from dally.web.replay.replay_status import StatusHistory
 
 POLICIES = ("dally", "fifo", "fifo-backfill", "tiresias", "srsf", "gandiva")
 
@@ -104,8 +104,8 @@ def test_every_board_says_what_the_log_does(case: Case, policy: str, shares: lis
         patch("dally.report.explanation.course.LEAST_APART", 5),
         patch("dally.report.explanation.course.MOST_MARKS", 1000),
     ):
-        boards = Boards(run, Timeline(run))
+        statuses = StatusHistory(run, Timeline(run))
     times = run.all_events["time_s"].to_list() or [0.0]  # it may have been stopped before anything happened
     moments = {run.end_s * share for share in shares} | {times[int(share * (len(times) - 1))] for share in shares}
     for at_s in {*moments, run.end_s, -1.0}:
-        check(boards.at(at_s), run, at_s)
+        check(statuses.at(at_s), run, at_s)

@@ -14,23 +14,23 @@ from fastapi.concurrency import run_in_threadpool
 from dally.live.acts import Acts
 from dally.live.backends.base import Submission
 from dally.live.status import ClusterStatus
-from dally.web.asking import (
+from dally.web.auth.tokens import USER, Caller
+from dally.web.routes.bodies import AnyState, EndState, Job, JobPage, JobRequest, Submitted, job_body
+from dally.web.routes.dependencies import (
     BEARER,
     AnyActor,
     AnyCaller,
     AnySite,
     answers,
-    between_turns,
+    between_cycles,
     json_of,
     scope_of,
     visible,
 )
-from dally.web.bodies import AnyState, EndState, Job, JobPage, JobRequest, Submitted, job_body
-from dally.web.ended import ended_jobs, whose
+from dally.web.routes.ended_jobs import ended_jobs, whose
 from dally.web.site import Site
-from dally.web.tokens import USER, Caller
 
-ON_BOARD_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
+VISIBLE_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 log = structlog.get_logger("dally")
@@ -92,11 +92,11 @@ async def submit(site: AnySite, caller: AnyActor, asked: JobRequest) -> Submitte
     request = request_of(site, caller, asked)
     if not request.command and request.spec.duration_s is None:
         raise HTTPException(422, "command: must be given, or duration_s for a job that only takes time")
-    job_id = await between_turns(lambda: Acts(site.service).submit(request))
+    job_id = await between_cycles(lambda: Acts(site.service).submit(request))
     log.info(
         "submitted", job_id=job_id, gpus=request.spec.gpus, by=caller.name or "anybody", user=request.spec.user
     )
-    until = time.monotonic() + ON_BOARD_WITHIN_S
+    until = time.monotonic() + VISIBLE_WITHIN_S
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
     return Submitted(job_id=job_id)

@@ -10,11 +10,11 @@ from dally.live.live_record import LiveRecord
 from dally.live.status import UNSCHEDULABLE
 from dally.metrics.record import Record
 from dally.report.explanation.history import Explainer
-from dally.web.asking import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
-from dally.web.bodies import Explanation, HistoryEntry, Job, Spent
-from dally.web.queue_routes import find
+from dally.web.auth.tokens import USER, Caller
+from dally.web.routes.bodies import Explanation, HistoryEntry, Job, Spent
+from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers, json_of, scope_of
+from dally.web.routes.jobs import find
 from dally.web.site import Site
-from dally.web.tokens import USER, Caller
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 
@@ -38,7 +38,7 @@ def explain(site: Site, caller: Caller, job: Job) -> Explanation:
     if job.state == UNSCHEDULABLE:  # the store has nothing of it
         waited_s = (site.status.wall_s - job.submit_s) * service.clock.speed
         spent = Spent(waiting_s=max(0.0, waited_s), useful_s=0.0, network_s=0.0, other_s=0.0)
-        return Explanation(job=job, story=[], slowdowns={}, spent=spent)
+        return Explanation(job=job, history=[], slowdowns={}, spent=spent)
     record = LiveRecord(
         service.store, service.clock, service.topology, service.config.setup, job.job_id, service.clock.now()
     )

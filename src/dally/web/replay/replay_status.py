@@ -12,8 +12,8 @@ from dally.report.explanation.waiting import Why
 from dally.web.replay.job_progress import Progress
 
 
-class Boards:
-    """Boards of one run."""
+class StatusHistory:
+    """StatusHistory of one run."""
 
     def __init__(self, run: Record, timeline: Timeline) -> None:
         self._tiers = run.tiers

@@ -12,10 +12,10 @@ import structlog
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.status import ClusterStatus
-from dally.web.asking import scope_of, visible
+from dally.web.auth.tokens import Caller
 from dally.web.dashboard.map_data import MapState, change, map_state
 from dally.web.dashboard.scene import Scene
-from dally.web.tokens import Caller
+from dally.web.routes.dependencies import scope_of, visible
 
 AWAKE_S: Final = 15.0  # after so long without a word one is sent: proxies end what seems dead, and so do pages
 MOST_BEHIND: Final = 30  # messages; a browser that lags further is told to begin anew

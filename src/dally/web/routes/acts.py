@@ -10,13 +10,22 @@ from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Act, Acts
 from dally.live.store.action_rows import actions
-from dally.web.act_bodies import Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
-from dally.web.asking import BEARER, AnyActor, AnyCaller, AnyOperator, AnySite, answers, between_turns, is_operator
-from dally.web.bodies import EndState, Job
-from dally.web.ended import whose
-from dally.web.queue_routes import find
+from dally.web.auth.tokens import Caller
+from dally.web.routes.act_bodies import Acted, Action, ActionPage, Patience, Priority, Reasoned, SetTimer, Why
+from dally.web.routes.bodies import EndState, Job
+from dally.web.routes.dependencies import (
+    BEARER,
+    AnyActor,
+    AnyCaller,
+    AnyOperator,
+    AnySite,
+    answers,
+    between_cycles,
+    is_operator,
+)
+from dally.web.routes.ended_jobs import whose
+from dally.web.routes.jobs import find
 from dally.web.site import Site
-from dally.web.tokens import Caller
 
 router = APIRouter(prefix="/api/v1", tags=["actions"], dependencies=[BEARER])
 
@@ -141,5 +150,5 @@ def reason_of(caller: Caller, why: str) -> str:
 
 async def done(act: Callable[[], Act]) -> Acted:
     """What was done, or why not."""
-    found = await between_turns(act)
+    found = await between_cycles(act)
     return Acted(job_id=found.job_id or "", machine=found.machine or "", what=found.what, text=found.sentence())

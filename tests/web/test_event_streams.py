@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dally.errors import InputError
-from dally.web import keys
-from dally.web.dashboard import turn_streams
+from dally.web.auth import token_cache
+from dally.web.auth.tokens import OPERATOR, USER, Caller, remove_token
+from dally.web.dashboard import event_streams
+from dally.web.dashboard.event_streams import MOST_BEHIND, Channel, Streams, hello
 from dally.web.dashboard.map_data import map_state
-from dally.web.dashboard.turn_streams import MOST_BEHIND, Channel, Streams, hello
-from dally.web.tokens import OPERATOR, USER, Caller, remove_token
 from tests.web.conftest import Desk
 
 OPERATES = Caller("", OPERATOR)
@@ -176,8 +176,8 @@ def test_who_comes_late_is_told_the_time(desk: Desk) -> None:
 
 
 def test_a_stream_is_told_nothing_once_its_token_was_removed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "FRESH_S", 0.0)
-    monkeypatch.setattr(turn_streams, "AWAKE_S", 0.05)
+    monkeypatch.setattr(token_cache, "FRESH_S", 0.0)
+    monkeypatch.setattr(event_streams, "AWAKE_S", 0.05)
     desk.token("other", "operator")
     header = desk.token("op", "operator")
     found: list[bytes] = []

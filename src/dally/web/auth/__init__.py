@@ -1,0 +1,1 @@
+"""Authentication: tokens, roles, and the middleware that every request passes."""
