@@ -29,7 +29,7 @@ from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 from dally.live.config import Setup
-from dally.live.scheduler import CycleResult, Scheduler
+from dally.live.cycle import CycleResult, Scheduler
 from dally.live.status import status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock

@@ -14,7 +14,7 @@ from dally.cluster.topology import Topology
 from dally.live.backends import base
 from dally.live.backends.base import Backend, BackendError
 from dally.live.config import Setup
-from dally.live.scheduler import Scheduler
+from dally.live.cycle import Scheduler
 from dally.live.store import open_store
 from dally.live.store.schema import EVENTS
 from dally.live.wall_clock import WallClock

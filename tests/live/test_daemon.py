@@ -22,9 +22,9 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError, Submission
 from dally.live.backends.local import LocalBackend
 from dally.live.config import Setup
+from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.lock import ClusterLock
-from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import select
 
 import dally
-from dally.live.as_trace import history_csv
 from dally.live.forecast.outlook import content_of
 from dally.live.forecast.whatif.from_now import Report
 from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
+from dally.live.history.trace import history_csv
 from dally.live.store.schema import METADATA
 from dally.sweep.whatif.answer import WhatIfAnswer
 from tests.web.conftest import Desk

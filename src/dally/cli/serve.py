@@ -90,7 +90,7 @@ def run(config: Any, json_logs: bool) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: service.daemon.stop())
         if config.dry_run:
-            from dally.live.daily import DailyReport
+            from dally.live.history.daily import DailyReport
 
             service.daemon.watchers.append(DailyReport(config, service.clock))
         service.outlook.begin()

@@ -43,10 +43,10 @@ def shadow(
 
 def _question(folder: Path | None, address: str | None, days: float, out: Path) -> list[str]:
     """The jobs and the cluster as files, and the question to ask of them."""
-    from dally.live.as_trace import history_csv
     from dally.live.assembly import CLUSTER, SETUP
     from dally.live.config import Config, Setup, usual_folder
-    from dally.live.scheduler import LATEST
+    from dally.live.cycle import LATEST
+    from dally.live.history.trace import history_csv
     from dally.live.store import open_store
 
     config = Config(folder=folder or usual_folder(), store=address or "")

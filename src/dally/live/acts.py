@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, Submission
+from dally.live.cycle import Scheduler
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
-from dally.live.scheduler import Scheduler
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
 from dally.live.store.database import StoreError
 from dally.live.store.log_rows import act_row

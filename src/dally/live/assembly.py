@@ -15,14 +15,14 @@ from dally.errors import InputError
 from dally.extras import need
 from dally.live.backends.base import Backend, BackendError, Claim
 from dally.live.config import USUAL_CLUSTER, Config
+from dally.live.cycle import LATEST, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.start_message import start_words
 from dally.live.forecast.whatif.what_ifs import WhatIfs
+from dally.live.history.trend_sampler import TrendSampler
 from dally.live.lock import OF_ALL, ClusterLock
-from dally.live.scheduler import LATEST, Scheduler
 from dally.live.store import Store, open_store
-from dally.live.trend_sampler import TrendSampler
 from dally.live.wall_clock import WallClock
 
 # Facts of the store.

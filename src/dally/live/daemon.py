@@ -12,7 +12,7 @@ import structlog
 
 from dally.errors import InputError, PolicyError
 from dally.live.backends.base import Backend, BackendError
-from dally.live.scheduler import CycleResult, Scheduler
+from dally.live.cycle import CycleResult, Scheduler
 from dally.live.status import ClusterStatus, status_of
 from dally.live.store.database import StoreError
 from dally.report.explanation import ACTION

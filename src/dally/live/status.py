@@ -9,10 +9,10 @@ from dally.engine.state import State
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import Placement
+from dally.live.cycle import CycleResult, Scheduler
 from dally.live.facts import placement_of
 from dally.live.overrides import FIRST, HOLD, PATIENCE, Overrides
 from dally.live.reconcile.roster import Roster
-from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store.share_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dally.live.assembly import Service
-from dally.live.scheduler import CycleResult
+from dally.live.cycle import CycleResult
 from dally.live.status import ClusterStatus
 
 WAITS_S: Final = (1, 10, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)

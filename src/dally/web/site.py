@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from dally.cluster.topology import Topology
 from dally.live.assembly import Service
+from dally.live.cycle import CycleResult
 from dally.live.facts import known_model
-from dally.live.live_record import scenario_of
-from dally.live.scheduler import CycleResult
+from dally.live.history.live_record import scenario_of
 from dally.live.status import ClusterStatus
 from dally.runs.assemble import tier_slowdowns
 from dally.web.auth.tokens import Caller

@@ -14,7 +14,7 @@ from dally.live.backends import base
 from dally.live.overrides import HOLD, Override, Overrides
 from dally.live.reconcile.pending import BLOCKED, RUN, START
 from dally.testing.fake_backend import FakeBackend
-from tests.live.test_scheduler import Bench, events, say
+from tests.live.test_cycle import Bench, events, say
 
 QUIET_S = 25.0  # longer than a request that was taken is waited for
 STEPS = st.lists(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dally.cluster.topology import Topology
-    from dally.live.scheduler import CycleResult
+    from dally.live.cycle import CycleResult
     from dally.live.status import ClusterStatus
 
 # ObservedJob.state

@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy import or_, select
 
 from dally.live.backends.base import Submission
+from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
@@ -23,7 +24,6 @@ from dally.live.forecast.past_jobs import PastJob, past_of
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.question import Answer, Question
 from dally.live.forecast.worker import Forecaster, WorkerForecaster
-from dally.live.scheduler import CycleResult, Scheduler
 from dally.live.store import Store
 from dally.live.store.database import StoreError
 from dally.live.store.job_rows import told_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from dally.cluster.topology import Topology
-from dally.live.scheduler import CycleResult
+from dally.live.cycle import CycleResult
 from dally.live.status import ClusterStatus
 from dally.metrics.trends import Point, Trends
 from dally.web.auth.tokens import Caller

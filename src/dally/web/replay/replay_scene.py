@@ -14,8 +14,8 @@ from typing import Final
 import polars as pl
 
 from dally.cluster.topology import Topology
+from dally.live.history.trend_sampler import point_of
 from dally.live.status import ClusterStatus
-from dally.live.trend_sampler import point_of
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import Point, Trends

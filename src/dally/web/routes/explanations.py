@@ -6,7 +6,7 @@ import polars as pl
 from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
-from dally.live.live_record import LiveRecord
+from dally.live.history.live_record import LiveRecord
 from dally.live.status import UNSCHEDULABLE
 from dally.metrics.record import Record
 from dally.report.explanation.history import Explainer

@@ -42,7 +42,7 @@ from dally.live.facts import allocation_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dally.live.scheduler import CycleResult
+    from dally.live.cycle import CycleResult
     from dally.live.status import ClusterStatus
 
 THREADS: Final = 8

@@ -15,7 +15,7 @@ from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_words import Words, condition_patch, event_body
 
 if TYPE_CHECKING:
-    from dally.live.scheduler import CycleResult
+    from dally.live.cycle import CycleResult
     from dally.live.status import ClusterStatus, JobStatus
 
 WRITES_PER_S: Final = 50.0  # so that telling never gets in the way of binding

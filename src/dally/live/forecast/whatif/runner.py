@@ -17,11 +17,11 @@ from typing import Final
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.links import has_links
 from dally.errors import InputError
-from dally.live.as_trace import history_csv
 from dally.live.config import Setup
 from dally.live.forecast.present import load_present
 from dally.live.forecast.whatif.from_now import FutureQuestion, Report, past_of_store
 from dally.live.forecast.worker import end_with_the_daemon
+from dally.live.history.trace import history_csv
 from dally.live.store import open_store
 from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from dally.live.config import Config
-from dally.live.scheduler import CycleResult
+from dally.live.cycle import CycleResult
 from dally.live.wall_clock import WallClock
 
 DAY_S: Final = 86400.0

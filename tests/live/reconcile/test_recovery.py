@@ -11,11 +11,11 @@ from sqlalchemy import select
 
 from dally.cluster.topology import Topology, grid
 from dally.live.backends import base
+from dally.live.cycle import Scheduler
 from dally.live.overrides import FIRST, HOLD, Override
-from dally.live.scheduler import Scheduler
 from dally.live.store.schema import JOBS
 from dally.testing.fake_backend import FakeBackend
-from tests.live.test_scheduler import Bench, SetClock, events, say
+from tests.live.test_cycle import Bench, SetClock, events, say
 
 LARGE, SMALL = grid(2, 2, 8), grid(1, 2, 8)
 

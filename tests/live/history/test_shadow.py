@@ -13,8 +13,8 @@ from dally.job_spec import JobSpec
 from dally.live.assembly import Service
 from dally.live.backends.base import Submission
 from dally.live.config import Config
-from dally.live.daily import DAY_S, DailyReport, command
-from dally.live.scheduler import CycleResult
+from dally.live.cycle import CycleResult
+from dally.live.history.daily import DAY_S, DailyReport, command
 from dally.live.wall_clock import WallClock
 
 

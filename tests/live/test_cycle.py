@@ -11,12 +11,12 @@ import pytest
 
 from dally.errors import InputError
 from dally.job_spec import JobSpec
-from dally.live.as_trace import history_csv
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, Submission
 from dally.live.config import Setup
+from dally.live.cycle import Scheduler
+from dally.live.history.trace import history_csv
 from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
-from dally.live.scheduler import Scheduler
 from dally.live.store import Store, open_store
 from dally.live.store.log_rows import act_row
 from dally.live.wall_clock import WallClock

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dally.live import trend_sampler
+from dally.live.history import trend_sampler
+from dally.live.history.trend_sampler import TrendSampler
 from dally.live.store import open_store
 from dally.live.store.database import StoreError
 from dally.live.store.trend_rows import read_points, width_for, write_point
-from dally.live.trend_sampler import TrendSampler
 from dally.metrics.trends import Point
 from tests.web.conftest import Desk
 

@@ -13,7 +13,7 @@ from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.outlook import content_of
 from dally.live.store.schema import EVENTS
 from dally.testing.fake_backend import FakeBackend
-from tests.live.test_scheduler import Bench
+from tests.live.test_cycle import Bench
 
 TYPES = Topology(
     ["machine", "network"], [Machine((), f"m{number}", 8, "A100" if number < 2 else "V100") for number in range(4)]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dally.cluster.topology import Topology
+    from dally.live.cycle import CycleResult
     from dally.live.daemon import Daemon
-    from dally.live.scheduler import CycleResult
     from dally.live.status import ClusterStatus
 
 KEEP_MINUTES: Final = 30 * 24 * 60

@@ -14,7 +14,7 @@ from dally.live.reconcile.orders import requests_due, send
 from dally.live.reconcile.unschedulable import NOT_OURS
 from dally.model import RUNNING
 from dally.testing.fake_backend import FakeBackend
-from tests.live.test_scheduler import Bench, events, say
+from tests.live.test_cycle import Bench, events, say
 
 
 def hold(bench: Bench, job_id: str) -> None:
