@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from dally.cluster.spec import read_topology
+from dally.engine.cycle import cycle
+from dally.engine.executor import Executor
+from dally.job_spec import JobSpec
 from dally.live.config import Config, Setup
-from dally.model import Job, make_allocation
+from dally.model import RUNNING, SUBMIT, Event, Job, job_of_spec, make_allocation
 from dally.runs.scenario import Scenario
 from dally.runs.world import World, WorldConfig, merge, setting_values
 
@@ -54,3 +58,16 @@ def test_a_daemon_and_a_run_have_the_same_world() -> None:
     assert daemon.speed.slowdown(job, place) == run.speed.slowdown(job, place) > (1.0, 0.0)
     assert type(daemon.policy()) is type(run.policy())
     assert daemon.policy().lease_s == run.policy().lease_s == 60.0
+
+
+def test_a_daemon_makes_queues_of_accounts_as_jobs_come(tmp_path: Path) -> None:
+    """No job is there when the daemon begins: a limit of each account holds all the same."""
+    queues = tmp_path / "queues.toml"
+    queues.write_text('[accounts]\nmake = "account"\nlimit = 8\n')
+    state = Setup("fifo-backfill", queues=str(queues)).world(read_topology("1x4x8")).state()
+    jobs = [
+        job_of_spec(number, f"j{number}", 0.0, JobSpec(gpus=8, account="ab"[number % 2]), 600.0)
+        for number in range(4)
+    ]
+    cycle(state, [Event(SUBMIT, job) for job in jobs], 0.0, Executor())
+    assert [job.status == RUNNING for job in jobs] == [True, True, False, False]

@@ -17,8 +17,8 @@ from dally.live.backends.base import Backend, BackendError, Claim
 from dally.live.config import USUAL_CLUSTER, Config
 from dally.live.cycle import LATEST, Scheduler
 from dally.live.daemon import Daemon
+from dally.live.forecast.job_forecast import start_words
 from dally.live.forecast.outlook import Outlook
-from dally.live.forecast.start_message import start_words
 from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.history.trend_sampler import TrendSampler
 from dally.live.lock import OF_ALL, ClusterLock

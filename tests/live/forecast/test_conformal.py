@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from dally.live.forecast.conformal import Interval, Margins, Truth
-from dally.live.forecast.fates import quantile
+from dally.live.forecast.future import quantile
 from dally.model import INFINITY
 
 

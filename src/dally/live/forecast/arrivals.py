@@ -1,12 +1,40 @@
-"""Jobs still to come: those of late, come again at the same hours."""
+"""Jobs that came: enough to expect others like them, at the same hours."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from dally.live.forecast.past_jobs import PastJob
+from dally.job_spec import JobSpec
+from dally.model import NEVER, Job, job_of_spec
+
+
+@dataclass(frozen=True)
+class PastJob:
+    """A job that came, and how long it took once that is known. Its model is one that there is a profile of."""
+
+    number: int
+    submit_s: float
+    spec: JobSpec
+    duration_s: float = NEVER  # of work at full speed; NEVER: it has not ended
+
+    @property
+    def stated_s(self) -> float:
+        """What its user expected; NEVER: nothing."""
+        return NEVER if self.spec.duration_s is None else self.spec.duration_s
+
+    def again(self, number: int, submit_s: float, duration_s: float) -> Job:
+        """A job like this one that comes at another time."""
+        return job_of_spec(number, f"~{number}", submit_s, self.spec, duration_s)
+
+
+def past_of(job: Job, duration_s: float = NEVER) -> PastJob:
+    """What is kept of the engine's job."""
+    spec = replace(job.spec, gpus=int(job.gpus), group=int(job.group), model=job.model)
+    return PastJob(int(job.index), job.submit_s, spec, duration_s)
+
 
 DAY_S: Final = 86400.0
 BLOCK_S: Final = 6 * 3600.0  # bursts stay whole, days get mixed

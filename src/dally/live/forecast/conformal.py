@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import Final, NamedTuple
 
-from dally.live.forecast.fates import quantile
+from dally.live.forecast.future import quantile
 from dally.model import INFINITY
 
 CONFIDENCE: Final = 0.8

@@ -1,22 +1,51 @@
-"""One future: the present with a duration for every job and with jobs to come, run until those asked for start."""
+"""Futures: the present with a duration for every job and with jobs to come, run until those asked for start."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import floor
 from typing import Final
 
 from dally.cluster.capacity import Cluster
+from dally.engine.executor import Executor
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
-from dally.live.forecast.closed_machines import ClosedMachines
+from dally.engine.state import State
 from dally.live.forecast.present import Present
-from dally.model import INFINITY, START, Costs, Job
+from dally.model import INFINITY, START, Action, Costs, Job, Preempt
 from dally.perf.base import SpeedModel
+from dally.policies import events
 from dally.policies.base import Policy
 
-STEPS: Final = 16  # cycles between two looks at who has started
+STEPS: Final = 16  # cycles between two looks at what has happened
+
+
+class DrainingMachines(Executor):
+    """Machines that drain, in a future: they keep the jobs they have and take no others, as on the cluster."""
+
+    def __init__(self, state: State, machines: Iterable[int]) -> None:
+        super().__init__()
+        self._state = state
+        self._machines = frozenset(machines)
+
+    def before_pass(self, now: float) -> None:
+        """Take GPUs that jobs have given back out of what is offered."""
+        cluster = self._state.cluster
+        for machine in sorted(self._machines):
+            free = int(cluster.free[0][machine])
+            if free > 0:
+                cluster.change(machine, -free)
+                self._state.notify(events.UNSCHEDULABLE, now, machine, free)
+
+    def apply(self, action: Action, now: float) -> str:
+        """No start there; a preemption is carried out."""
+        if isinstance(action, Preempt):
+            return ""
+        target = action.allocation  # type: ignore[attr-defined]
+        closed = any(machine in self._machines for machine, _ in target.parts())
+        return "the machine takes no new jobs" if closed else ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +79,8 @@ def run_future(
     `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all;
     `allowed_s` is for how many CPU seconds to look.
     """
-    simulation = _taken_up(present, durations_s)
+    set_durations(present, durations_s)
+    simulation = begin_future(present, present.state, present.draining)
     log = present.state.log
     known_s = present.now  # who comes up to here is known
     open_ones = set(asked)
@@ -93,15 +123,20 @@ def _guessed(simulation: Simulation, present: Present, numbers: Collection[int])
     return {number: now + (place + 1) * each_s for place, number in enumerate(left) if number in numbers}
 
 
-def _taken_up(present: Present, durations_s: dict[int, float]) -> Simulation:
-    nobody = Job(0, "", 0.0, 1, 0.0)
-    jobs = [nobody] * present.next_number
+def set_durations(present: Present, durations_s: dict[int, float]) -> None:
+    """Give every job its duration in this future."""
     for job in present.jobs:
         job.duration_s = durations_s[int(job.index)]
+
+
+def begin_future(present: Present, state: State, draining: Iterable[int], coming: Sequence[Job] = ()) -> Simulation:
+    """A simulation that goes on from a state with the jobs of the present and those to come."""
+    jobs = [Job(0, "", 0.0, 1, 0.0)] * present.next_number  # those that have ended are not looked at
+    for job in present.jobs:
         jobs[int(job.index)] = job
     simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
-    executor = ClosedMachines(present.state, present.draining)
-    simulation.take_up(present.state, jobs, present.next_number, present.now, executor)
+    executor = DrainingMachines(state, draining)
+    simulation.take_up(state, [*jobs, *coming], present.next_number, present.now, executor)
     return simulation
 
 
@@ -110,3 +145,62 @@ def _slowdown(job: Job, now: float) -> float:
     if done_s > 0.0:
         return job.worked_s(now) / done_s
     return 1.0 / job.rate if job.rate > 0.0 else INFINITY
+
+
+@dataclass
+class Fates:
+    """One job in each future."""
+
+    started: list[Started] = field(default_factory=list)
+    guessed: list[float] = field(default_factory=list)  # its start in futures that were cut short
+    unseen: int = 0  # futures in which it does not start within the time looked at,
+    reached_s: float = INFINITY  # which is up to this moment
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """One more future."""
+        if number in outcome.started:
+            self.started.append(outcome.started[number])
+        elif number in outcome.guessed:
+            self.guessed.append(outcome.guessed[number])
+        else:
+            self.unseen += 1
+            self.reached_s = min(self.reached_s, outcome.reached_s)
+
+    def futures(self) -> int:
+        """How many there are."""
+        return len(self.started) + len(self.guessed) + self.unseen
+
+    def starts_s(self) -> list[float]:
+        """When it starts, in order; infinity where that was not seen."""
+        return sorted([one.start_s for one in self.started] + self.guessed) + [INFINITY] * self.unseen
+
+    def start_s(self, share: float) -> float:
+        """By when it has started in that share of the futures; infinity where that was not seen."""
+        return quantile(self.starts_s(), share)
+
+    def chances(self) -> dict[int, float]:
+        """By tier, the share of its starts that are there, closest first."""
+        tiers = sorted(one.tier for one in self.started)
+        return {tier: tiers.count(tier) / len(tiers) for tier in dict.fromkeys(tiers)}
+
+    def start_at_s(self, tier: int) -> float | None:
+        """The median moment of its starts at one tier."""
+        found = sorted(one.start_s for one in self.started if one.tier == tier)
+        return quantile(found, 0.5) if found else None
+
+    def slowdown(self, tier: int | None = None) -> float | None:
+        """The mean slowdown of its starts, at one tier or at all."""
+        found = [one.slowdown for one in self.started if tier in (None, one.tier) and one.slowdown < INFINITY]
+        return sum(found) / len(found) if found else None
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which that share of them lies, between two of them in proportion; infinity of nothing."""
+    if not ordered:
+        return INFINITY
+    place = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
+    low = floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    if ordered[high] == INFINITY:
+        return ordered[low] if place == low else INFINITY
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

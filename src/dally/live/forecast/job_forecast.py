@@ -1,14 +1,16 @@
-"""What is told to somebody who waits: an interval that holds as often as it says, places, and what waiting buys."""
+"""The forecast of one job: an interval that holds as often as it says, places, and what waiting buys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from dally.live.forecast.conformal import CONFIDENCE, Interval, Margins, Truth
-from dally.live.forecast.fates import Fates
+from dally.live.forecast.future import Fates
 from dally.live.forecast.question import Answer
+from dally.live.wall_clock import WallClock
 from dally.model import INFINITY
 
 LOW: Final = (1.0 - CONFIDENCE) / 2.0
@@ -105,3 +107,19 @@ def pays_from_s(fates: Fates, answer: Answer) -> float | None:
         return None
     at_once = min(answer.places.values())
     return wait_s / (at_once - later) if at_once > later else None
+
+
+def start_words(forecast: Forecast | None, clock: WallClock) -> str:
+    """When a job starts: now, between two times, or after one; nothing if nobody has looked yet."""
+    if forecast is None:
+        return ""
+    if forecast.is_now:
+        return "now"
+    early = _when(clock.wall_s(forecast.low_s))
+    if forecast.high_s is None:
+        return f"after {early} UTC"
+    return f"{early} to {_when(clock.wall_s(forecast.high_s))} UTC ({forecast.confidence:.0%})"
+
+
+def _when(wall_s: float) -> str:
+    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M}"

@@ -17,10 +17,9 @@ from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
-from dally.live.forecast.arrivals import DAY_S, DAYS
+from dally.live.forecast.arrivals import DAY_S, DAYS, PastJob, past_of
 from dally.live.forecast.conformal import Interval, Margins, Truth
 from dally.live.forecast.job_forecast import Forecast, forecast_of, raw_interval
-from dally.live.forecast.past_jobs import PastJob, past_of
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.question import Answer, Question
 from dally.live.forecast.worker import Forecaster, WorkerForecaster

@@ -1,4 +1,4 @@
-"""Futures of two stages, pair by pair: what changes, how surely, and for whom."""
+"""Futures of both sides, pair by pair: what changes, how surely, and for which jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Final
 
-from dally.live.forecast.fates import quantile
+from dally.live.forecast.future import quantile
 from dally.live.forecast.whatif.future_side import FutureSide
 from dally.metrics.before_after import is_worse
 from dally.sweep.whatif.answer import SECONDS, Figure, JobChange, WhatIfAnswer
@@ -17,8 +17,8 @@ TOP: Final = 8  # winners and losers that are named
 
 
 @dataclass(frozen=True)
-class Person:
-    """A job as people know it."""
+class PresentJob:
+    """A job that waits or runs now."""
 
     number: int
     job_id: str
@@ -31,25 +31,25 @@ class Person:
 
 @dataclass(frozen=True)
 class Pair:
-    """One future on both stages."""
+    """One future on both sides."""
 
     before: FutureSide
     after: FutureSide
 
 
 @dataclass
-class Compared:
-    """All futures that were looked at."""
+class FuturePairs:
+    """All futures that were run, and what follows from them."""
 
-    people: list[Person]
+    jobs: list[PresentJob]
     before: str
     after: str
     pairs: list[Pair] = field(default_factory=list)
 
     def answer(self, notes: Sequence[str] = ()) -> WhatIfAnswer:
         """What came of it."""
-        changes = [self._change_of(person) for person in self.people]
-        ages_s = [person.age_s for person in self.people]
+        changes = [self._change_of(job) for job in self.jobs]
+        ages_s = [job.age_s for job in self.jobs]
         better = [
             one for one, s in zip(changes, ages_s, strict=True) if is_worse(one.after_s + s, one.before_s + s)
         ]
@@ -63,7 +63,7 @@ class Compared:
             figures,
             sorted(better, key=lambda one: one.change_s)[:TOP],
             sorted(worse, key=lambda one: -one.change_s)[:TOP],
-            len(self.people),
+            len(self.jobs),
             len(better),
             len(worse),
             len(self.pairs),
@@ -71,17 +71,17 @@ class Compared:
             [*notes, *self._not_seen()],
         )
 
-    def _change_of(self, person: Person) -> JobChange:
+    def _change_of(self, job: PresentJob) -> JobChange:
         ends = [
-            mean(side.fates[person.number].end_s for side in sides)
+            mean(side.fates[job.number].end_s for side in sides)
             for sides in ([pair.before for pair in self.pairs], [pair.after for pair in self.pairs])
         ]
-        state = "waiting" if person.waits else "running"
-        return JobChange(person.job_id, person.name, person.user, person.gpus, state, *ends)
+        state = "waiting" if job.waits else "running"
+        return JobChange(job.job_id, job.name, job.user, job.gpus, state, *ends)
 
     def _figures(self) -> list[Figure]:
-        waiting = [person.number for person in self.people if person.waits]
-        ages_s = [person.age_s for person in self.people]
+        waiting = [job.number for job in self.jobs if job.waits]
+        ages_s = [job.age_s for job in self.jobs]
         found: list[Figure] = []
         if waiting:
             found += [
@@ -95,8 +95,8 @@ class Compared:
                 self._figure("served_s", "all of them started after", lambda side: max(_starts(side, waiting))),
             ]  # fmt: skip
         found.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
-        if self.people:
-            everybody = [person.number for person in self.people]
+        if self.jobs:
+            everybody = [job.number for job in self.jobs]
             found += [
                 self._figure("waiting_s", "waiting, mean of all", lambda side: mean(_waits(side, everybody)),
                              "of all who wait or run now, until they are done"),
@@ -139,7 +139,7 @@ class Compared:
             if any(open_ones):
                 found.append(
                     f"Jobs that had not {what} where the futures stop are counted up to there: "
-                    f"{mean(open_ones):,.1f} of {len(self.people):,} in the mean."
+                    f"{mean(open_ones):,.1f} of {len(self.jobs):,} in the mean."
                 )
         return found
 

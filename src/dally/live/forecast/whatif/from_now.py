@@ -1,4 +1,4 @@
-"""The present simulated forward on two stages, with the same durations and the same newcomers on both."""
+"""A what-if from now: the present simulated forward on both sides, with the same durations and newcomers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sqlalchemy import or_, select
 
 from dally.errors import InputError
 from dally.live.config import Setup
+from dally.live.forecast.arrivals import PastJob
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.forked import apart, cpu_s
 from dally.live.forecast.outlook import READ_BACK_S, past_in_row
-from dally.live.forecast.past_jobs import PastJob
 from dally.live.forecast.present import Present, load_present
-from dally.live.forecast.whatif.comparison import Compared, Pair, Person
+from dally.live.forecast.whatif.comparison import FuturePairs, Pair, PresentJob
 from dally.live.forecast.whatif.future_side import FutureSide, run_side
 from dally.live.store import Store
 from dally.live.store.schema import JOBS
@@ -75,7 +75,7 @@ class _Futures:
 
     def compared(self, report: Report) -> WhatIfAnswer:
         effort, notes = self._effort, []
-        found = Compared(_people(self._present), self._before.label, self._after.label)
+        found = FuturePairs(_present_jobs(self._present), self._before.label, self._after.label)
         report(0, effort.most)
         first = self._pair(0, effort.cpu_s / PILOT)
         reached_s = min(first.before.reached_s, first.after.reached_s)
@@ -147,9 +147,9 @@ def _oracle(side: WhatIfSide[Setup]) -> str:
     )
 
 
-def _people(present: Present) -> list[Person]:
+def _present_jobs(present: Present) -> list[PresentJob]:
     return [
-        Person(
+        PresentJob(
             int(job.index), job.job_id, job.name, job.user, int(job.gpus), job.status == WAITING,
             max(0.0, present.now - job.submit_s),
         )

@@ -1,25 +1,104 @@
-"""One future on one stage: who starts and ends when, and what the GPUs do meanwhile."""
+"""One future on one side of a what-if: when jobs start and end, and what the GPUs do meanwhile."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from dally.cluster.capacity import Cluster
-from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.engine.state import State
 from dally.live.config import Setup
-from dally.live.forecast.closed_machines import ClosedMachines
+from dally.live.forecast.future import STEPS, begin_future, set_durations
 from dally.live.forecast.present import Present
-from dally.live.forecast.whatif.moved import draining_on, rescale, restaged
-from dally.model import FINISHED, HELD, INFINITY, START, Costs, Job
+from dally.model import (
+    EVICT,
+    FINISHED,
+    HELD,
+    INFINITY,
+    RUNNING,
+    START,
+    WAITING,
+    Allocation,
+    Event,
+    Job,
+    make_allocation,
+)
 from dally.perf.base import SpeedModel
-from dally.policies.base import Policy
+from dally.policies import events
 from dally.sweep.whatif.change import WhatIfSide
 
-STEPS: Final = 16  # cycles between two looks at the time
+
+def moved_to(present: Present, side: WhatIfSide[Setup]) -> State:
+    """A state of that side which has taken up all jobs: those that run keep their GPUs, as far as these are there.
+
+    The present is used up. A policy of the same kind knows what today's has learnt; every one goes by the timers
+    that operators set.
+    """
+    now, old = present.now, present.state
+    old.catch_up(now)
+    numbers = {name: number for number, name in enumerate(side.topology.names[0])}
+    places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
+    for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
+        old.happen(Event(EVICT, job), now)
+    found = side.config.world(side.topology).state()
+    same = type(found.policy).__qualname__ == type(old.policy).__qualname__
+    if same:
+        found.policy.load(old.policy.save())
+    for gpus, wait_s in sorted(present.timers_s.items()):
+        if found.policy.delay_overrides is not None:
+            found.policy.delay_overrides.set_s(gpus, wait_s)
+    for machine, is_down in enumerate(old.cluster.down):
+        number = numbers.get(old.cluster.topology.names[0][machine])
+        if is_down and number is not None:
+            found.cluster.fail(number)
+            found.notify(events.MACHINE_FAILED, now, number)
+    for job in _in_order(old, present.jobs, side.topology.total_gpus()):
+        rescale(job, old.speed, found.speed)
+        _take_up(found, job, places.get(job.job_id), now, same)
+    found.wakeup_s = now
+    return found
+
+
+def rescale(job: Job, before: SpeedModel, after: SpeedModel) -> None:
+    """The same work: at its closest placement a job takes another time where the network is another."""
+    factor = after.closest_s(job, 1.0) / before.closest_s(job, 1.0)
+    if factor != 1.0:
+        job.duration_s *= factor
+        job.work_s *= factor
+        job.saved_work_s *= factor
+
+
+def _in_order(old: State, jobs: list[Job], most: int) -> list[Job]:
+    """Those that run, in order of their start, then the others; one on hold need not fit."""
+    running = list(old.cluster.running.values())
+    return running + [job for job in jobs if job.status == WAITING or (job.status == HELD and job.gpus <= most)]
+
+
+def draining_on(present: Present, side: WhatIfSide[Setup]) -> list[int]:
+    """The machines of the side that drain now."""
+    names = present.state.cluster.topology.names[0]
+    drain = {names[machine] for machine in present.draining}
+    return [number for number, name in enumerate(side.topology.names[0]) if name in drain]
+
+
+def _take_up(state: State, job: Job, place: Allocation | None, now: float, same_policy: bool) -> None:
+    lease_end_s, held = job.lease_end_s, job.status == HELD
+    state.adopt(job, now, place if job.status == RUNNING else None)
+    if held:
+        state.hold(job, now)
+    elif place is not None and same_policy and lease_end_s < INFINITY:
+        state.restore_lease(job, lease_end_s)
+
+
+def _place(old: State, job: Job, numbers: dict[str, int]) -> Allocation | None:
+    """Where the job is on the other topology; None if not all of that is there."""
+    assert job.allocation is not None
+    names = old.cluster.topology.names[0]
+    parts = [(names[int(machine)], int(gpus)) for machine, gpus in job.allocation.parts()]
+    if any(name not in numbers for name, _ in parts):
+        return None
+    return make_allocation(0, sorted((numbers[name], gpus) for name, gpus in parts))
 
 
 @dataclass(frozen=True)
@@ -35,7 +114,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class FutureSide:
-    """One future on one stage, up to `reached_s` from now."""
+    """One future on one side, up to `reached_s` from now."""
 
     reached_s: float
     fates: dict[int, Fate] = field(default_factory=dict)  # of jobs that wait or run now, by number
@@ -55,17 +134,14 @@ def run_side(
     allowed_s: float = INFINITY,
 ) -> FutureSide:
     """The future with these durations and these jobs to come, for at most so many CPU seconds. All is used up."""
-    for job in present.jobs:
-        job.duration_s = durations_s[int(job.index)]
+    set_durations(present, durations_s)
     before, now = present.state.speed, present.now
     compared = [job for job in present.jobs if job.status != HELD]
-    state = restaged(present, side)
+    state = moved_to(present, side)
     for job in coming:
         rescale(job, before, state.speed)
     there = {int(job.index): (job.run_s(now), job.done_s(now), int(job.preemptions)) for job in present.jobs}
-    simulation = Simulation([], Cluster.grid(1, 1, 1), Policy(), SpeedModel(), Costs(), Failures())
-    executor = ClosedMachines(state, draining_on(present, side))
-    simulation.take_up(state, _numbered(present, coming), present.next_number, now, executor)
+    simulation = begin_future(present, state, draining_on(present, side), coming)
     empty_s = _run(simulation, until_s, time.process_time() + allowed_s)
     if empty_s < 0.0:
         return FutureSide(simulation.now - now)
@@ -82,14 +158,6 @@ def run_side(
         sum(int(job.gpus) * (job.done_s(until_s) - there.get(int(job.index), nothing)[1]) for job in jobs),
         sum(int(job.preemptions) - there.get(int(job.index), nothing)[2] for job in jobs),
     )
-
-
-def _numbered(present: Present, coming: Sequence[Job]) -> list[Job]:
-    """By number; those who have ended are nobody."""
-    jobs = [Job(0, "", 0.0, 1, 0.0)] * present.next_number
-    for job in present.jobs:
-        jobs[int(job.index)] = job
-    return [*jobs, *coming]
 
 
 def _run(simulation: Simulation, until_s: float, cpu_until_s: float) -> float:
