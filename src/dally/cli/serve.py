@@ -120,7 +120,7 @@ def told_at_start(service: Any, server: Any) -> str:
         f"State:   {config.folder}",
         f"Pages:   {server.url}/",
         f"API:     {server.url}/docs",
-        f"Access:  {access if server.keys.open else 'by token'}",
+        f"Access:  {access if server.tokens.open else 'by token'}",
     ]
     lines += [f"Mind:    jobs {what}" for what in idle_quotas(config.setup.queues, [], topology)]
     if config.backend == "local":
