@@ -6,7 +6,9 @@ import pytest
 
 from dally.engine.simulate import Simulation
 from dally.model import ACCEPT, INFINITY, OFFER, WAITING, Costs
-from dally.policies.registry import build
+from dally.policies.gate.pooled import make_gate
+from dally.policies.registry import Built, build
+from dally.quotas.tree import QueueNode, QueueTree
 from dally.testing.strategies import Case
 
 GRID: list[tuple[tuple[str, ...], int]] = [(("r0",), 2), (("r0",), 2), (("r1",), 2), (("r1",), 2)]
@@ -72,3 +74,16 @@ def test_an_override_is_the_delay() -> None:
 def test_who_runs_waits_for_nothing() -> None:
     simulation = gaps({}, 250.0)
     assert simulation.state.policy.why(simulation.jobs[0]).waits_for == "nothing: it does not wait"
+
+
+def test_under_a_gate_the_same_is_recorded() -> None:
+    case = Case(GRID, GAPS, network="ethernet-10g", costs=Costs(0.0, 1.0, 0.0))
+    plain = case.simulation(build("dally", STILL))
+    tree = QueueTree([QueueNode("a")])
+    gate = make_gate(tree, Built("dally", STILL), plain.state.cluster.topology, plain.state.cluster.network)
+    simulation = case.simulation(gate)
+    simulation.go_on(250.0)
+    ((_, tier, _, delays_s),) = rows(simulation, OFFER)
+    assert tier == 1
+    assert 0.0 < delays_s[0] < INFINITY
+    assert simulation.state.policy.why(simulation.jobs[8]).waits_for == "closer GPUs than one domain of tier 1"

@@ -87,7 +87,6 @@ class Dally(Policy):
         super().begin(view)
         self.ranks.begin(view)
         self._equip(view)
-        self._context.reasons = self.reasons
 
     def save(self) -> dict[str, Any]:
         return self.ranks.table.saved()
@@ -221,6 +220,7 @@ class Dally(Policy):
                 self._side_of(job.tenant).ledger.rerank(job, -INFINITY if job.prioritized else moved.rank)
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, moved.rank, 0.0)
+        context.reasons = self.reasons  # which may be a gate's
         context.prices.begin_pass()
         self._rooms_made = 0
         context.retries.begin_pass(cluster.topology.machine_count(), len(cluster.running))
