@@ -91,7 +91,6 @@ COMPILED = [
     "policies/slurm/machine_plan.py",
     "policies/slurm/slurm_backfill.py",
     "policies/backfill.py",
-    "quotas/fair_tree.py",
     "policies/gate/tenants.py",
     "policies/gate/fair_shares.py",
     "policies/gate/reclaim.py",

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from tests.live.slurm_cluster import SlurmCluster, free_ports, missing
 
+from benchmarks.fair_tree import FairShare, decayed, decayed_use, fair_tree
 from dally.errors import InputError
-from dally.quotas.fair_tree import FairShare, decayed, decayed_use, fair_tree
 from dally.quotas.slurm import read_slurm_shares
 from dally.quotas.tree import QueueTree
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from benchmarks.fair_tree import decayed, decayed_use, fair_tree, fair_tree_of
 
-from dally.quotas.fair_tree import decayed, decayed_use, fair_tree, fair_tree_of
 from dally.quotas.tree import QueueNode, QueueTree
 
 Shares = dict[str, float]

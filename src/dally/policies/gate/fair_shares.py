@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dally.model import INFINITY
 from dally.policies.gate.tenants import Tenant, is_present
 
 ZEAL = 8.0  # how hard past use counts: a tenth too much halves a weight
@@ -111,16 +112,11 @@ def fill(
     return found
 
 
-def fair_order(tenant: Tenant) -> list[Tenant]:
-    """The tenants that have jobs: at every branch higher priorities first, then who used least for its weight."""
-    if not tenant.children:
-        return [tenant]
-    found: list[Tenant] = []
-    for child in sorted(tenant.children, key=_need) if len(tenant.children) > 1 else tenant.children:
-        found += fair_order(child)
-    return found
+def standing(tenant: Tenant) -> tuple[tuple[float, float, bool, int], ...]:
+    """Its place in the fair order: at every branch higher priorities first, then who used least for its weight."""
+    return tuple([_need(above) for above in reversed(tenant.up())])
 
 
 def _need(tenant: Tenant) -> tuple[float, float, bool, int]:
-    used = tenant.used_gpu_s / tenant.weight if tenant.weight > 0.0 else float("inf")
+    used = tenant.used_gpu_s / tenant.weight if tenant.weight > 0.0 else INFINITY
     return -tenant.priority, used, tenant.last, tenant.number

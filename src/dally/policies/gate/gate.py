@@ -14,7 +14,7 @@ from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.composed import ComposedPolicy
 from dally.policies.events import PolicyEvent
-from dally.policies.gate.fair_shares import FairShares, fair_order
+from dally.policies.gate.fair_shares import FairShares, standing
 from dally.policies.gate.notes import EPSILON, Reclaimed, Sample, Stall, cause_of, stall
 from dally.policies.gate.pools import Pool, kinds_of
 from dally.policies.gate.reclaim import claim
@@ -273,10 +273,9 @@ class Gate(Policy):
             else:
                 pool.give_back(job, allocation)
         for tenant in stake.tenant.up():
-            tenant.bring_up(now)
             if sign > 0 and job.placed_s < now:
                 tenant.charge(job, now)
-            tenant.held[stake.pool.kind] += sign * int(job.gpus)
+            tenant.hold_more(stake.pool.kind, sign * int(job.gpus), now)
         if sign < 0:
             self._stops += 1
 
@@ -366,9 +365,7 @@ class Gate(Policy):
             if not any(stake.owed for stake in waiting):  # until then nobody borrows
                 yield from self._leave_the_rest(order, pool, now)
             self._note_dues(now)
-        if (
-            sum(self.tenants.root.held) > 0
-        ):  # else it takes a budget, an operator or nothing at all to change things
+        if self.tenants.root.held_in_all > 0:  # else it takes a budget, an operator or nothing at all
             self._due_s = min(self._due_s, now + REVIEW_S)
             for stake in waiting:
                 if now < stake.claim_s < self._due_s:
@@ -384,8 +381,7 @@ class Gate(Policy):
         if len(stakes) < 2:
             return stakes
         self.tenants.bring_up(self._now)
-        places = {tenant.number: place for place, tenant in enumerate(fair_order(self.tenants.root))}
-        return sorted(stakes, key=lambda stake: places.get(stake.tenant.number, -1))
+        return sorted(stakes, key=lambda stake: standing(stake.tenant))
 
     def _stop_spent(self, now: float) -> Iterator[Action]:
         """Jobs of those whose budget is used up."""

@@ -67,6 +67,6 @@ def stall(tenant: Tenant, name: str, kind: int, cause: str, of: Tenant, due: flo
     if cause == "budget":
         most = of.budget_gpu_s / HOUR_S
     elif cause == "limit":
-        whole = of.limits[kind] - float(of.held[kind]) > of.limit - float(sum(of.held))
-        most, held = (of.limit, sum(of.held)) if whole else (of.limits[kind], of.held[kind])
+        whole = of.limits[kind] - float(of.held[kind]) > of.limit - float(of.held_in_all)
+        most, held = (of.limit, of.held_in_all) if whole else (of.limits[kind], of.held[kind])
     return Stall(now, tenant.path, name, cause, of.path if cause else "", most, held)

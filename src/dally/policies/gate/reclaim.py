@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -14,19 +14,21 @@ from dally.policies.gate.tenants import Tenant
 EPSILON: Final = 1e-9
 
 
-class Claim(NamedTuple):
+class Claim:
     """Who has to stop for a job; or when that can be said again, if some have not run long enough."""
 
-    losers: list[Job]
-    ripe_s: float = INFINITY
+    def __init__(self, losers: list[Job], ripe_s: float = INFINITY) -> None:
+        self.losers: list[Job] = losers
+        self.ripe_s: float = ripe_s
 
 
-class Held(NamedTuple):
+class Held:
     """What a job that may be stopped holds of a domain."""
 
-    job: Job
-    gpus: int
-    tenant: Tenant
+    def __init__(self, job: Job, gpus: i64, tenant: Tenant) -> None:
+        self.job: Job = job
+        self.gpus: i64 = gpus
+        self.tenant: Tenant = tenant
 
 
 def claim(
@@ -48,10 +50,15 @@ def claim(
         found: list[Job] = []
         least = INFINITY
         ripe_s = INFINITY
-        for domain, inside in sorted(_by_domain(others, tier, cluster).items(), key=_domain):
-            if cluster.topology.gpus[tier][domain] < job.gpus:
+        rooms = _by_domain(others, tier, cluster)
+        for domain in sorted(rooms):
+            inside = rooms[domain]
+            room = cluster.free[tier][domain]
+            for row in inside:
+                room += row.gpus
+            if room < job.gpus:
                 continue
-            losers, soon_s = _losers(job, int(cluster.free[tier][domain]), inside, kind, shares, now)
+            losers, soon_s = _losers(job, cluster.free[tier][domain], inside, kind, shares, now)
             loss = 0.0
             for loser in losers:
                 loss += float(loser.gpus) * (now - loser.placed_s)
@@ -61,10 +68,6 @@ def claim(
         if found or ripe_s < INFINITY:
             return Claim(found) if found else Claim(found, ripe_s)
     return None
-
-
-def _domain(row: tuple[int, list[Held]]) -> int:
-    return row[0]
 
 
 def _others(
@@ -84,7 +87,7 @@ def _others(
         if int(other.index) not in spared:
             rows.append((-other.placed_s, -int(other.index), other))
     rows.sort(key=_latest)
-    return [Held(row[2], int(row[2].gpus), owners[row[2].tenant]) for row in rows]
+    return [Held(row[2], row[2].gpus, owners[row[2].tenant]) for row in rows]
 
 
 def _latest(row: tuple[float, int, Job]) -> tuple[float, int]:
@@ -99,15 +102,15 @@ def _by_domain(others: list[Held], tier: i64, cluster: Cluster) -> dict[int, lis
         assert allocation is not None
         for part in range(len(allocation.machines)):
             inside = found.setdefault(int(cluster.topology.domain_of(tier, allocation.machines[part])), [])
-            gpus = int(allocation.gpus[part])
             if inside and inside[-1].job is row.job:
-                gpus += inside.pop().gpus
-            inside.append(Held(row.job, gpus, row.tenant))
+                inside[-1].gpus += allocation.gpus[part]
+            else:
+                inside.append(Held(row.job, allocation.gpus[part], row.tenant))
     return found
 
 
 def _losers(
-    job: Job, free: int, inside: list[Held], kind: int, shares: FairShares, now: float
+    job: Job, free: i64, inside: list[Held], kind: int, shares: FairShares, now: float
 ) -> tuple[list[Job], float]:
     """Who of these has to go for the job; if they are not enough yet, when they will be."""
     over: dict[int, float] = {}  # by tenant, what it holds above its due
@@ -119,13 +122,13 @@ def _losers(
             continue
         at_s = row.job.placed_s + tenant.min_runtime_s
         if at_s > now:
-            unripe.append((at_s, row.gpus))
+            unripe.append((at_s, int(row.gpus)))
         elif free < job.gpus:
             ripe.append(row)
             free += row.gpus
             over[tenant.number] -= float(row.job.gpus)
     if free >= job.gpus:
-        return _needed(ripe, free, int(job.gpus)), INFINITY
+        return _needed(ripe, free, job.gpus), INFINITY
     for at_s, gpus in sorted(unripe):
         free += gpus
         if free >= job.gpus:
@@ -133,7 +136,7 @@ def _losers(
     return [], INFINITY
 
 
-def _needed(losers: list[Held], free: int, gpus: int) -> list[Job]:
+def _needed(losers: list[Held], free: i64, gpus: i64) -> list[Job]:
     """Without those whose GPUs turn out not to be needed."""
     found: list[Job] = []
     for row in losers:

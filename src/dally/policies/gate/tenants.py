@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from math import exp, log
+from typing import Any, Final
 
 from dally.model import INFINITY, NEVER, Job
-from dally.quotas.fair_tree import decayed, decayed_use
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 
-NOTHING = Quota()
-HOUR_S = 3600.0
-OTHER = "other"  # the tenant of jobs that belong to no queue
+NOTHING: Final = Quota()
+HOUR_S: Final = 3600.0
+LN_2: Final = log(2.0)
+OTHER: Final = "other"  # the tenant of jobs that belong to no queue
 
 
 class Tenant:
@@ -26,11 +27,16 @@ class Tenant:
         self.last: bool = False  # of equals among its siblings
         self.held: list[int] = [0] * len(kinds)  # GPUs its jobs run on
         self.asked: list[int] = [0] * len(kinds)  # GPUs its waiting jobs want
-        self.quotas: list[Quota] = [written.quotas.get(kind, NOTHING) if kind else NOTHING for kind in kinds]
-        self.over_all: Quota = written.quotas.get(ANY_TYPE, NOTHING)
-        self.limits: list[float] = [quota.limit for quota in self.quotas]
-        self.limit: float = self.over_all.limit
-        self.guaranteed: float = sum([quota.guarantee for quota in self.quotas]) + self.over_all.guarantee
+        self.held_in_all: int = 0
+        quotas = [written.quotas.get(kind, NOTHING) if kind else NOTHING for kind in kinds]
+        over_all = written.quotas.get(ANY_TYPE, NOTHING)
+        self.limits: list[float] = [quota.limit for quota in quotas]
+        self.limit: float = over_all.limit  # over all types together, as the next ones
+        self._guarantees: list[float] = [quota.guarantee for quota in quotas]
+        self._guarantee: float = over_all.guarantee
+        self._unlent: list[float] = [max(0.0, quota.guarantee - quota.lend_limit) for quota in quotas]
+        self._unlent_in_all: float = max(0.0, over_all.guarantee - over_all.lend_limit)
+        self._guaranteed: float = sum(self._guarantees) + self._guarantee
         self.weight: float = written.weight
         self.priority: float = written.priority
         self.half_life_s: float = written.half_life_s
@@ -60,19 +66,23 @@ class Tenant:
 
     def guarantee(self, kind: int, part: float) -> float:
         """GPUs of a type it is guaranteed; of a guarantee over all types, that part of it."""
-        return float(self.quotas[kind].guarantee + self.over_all.guarantee * part)
+        return self._guarantees[kind] + self._guarantee * part
 
     def lends_all_but(self, kind: int, part: float) -> float:
         """GPUs of its guarantee that nobody else may use, whether it does or not."""
-        own, over_all = self.quotas[kind], self.over_all
-        kept = max(0.0, own.guarantee - own.lend_limit) + part * max(0.0, over_all.guarantee - over_all.lend_limit)
-        return float(kept)
+        return self._unlent[kind] + part * self._unlent_in_all
 
     def room(self, kind: int) -> float:
         """GPUs of a type that its limits still let it have."""
         if self.hold or self.budget_left_gpu_s() <= 0.0:
             return 0.0
-        return min(self.limits[kind] - float(self.held[kind]), self.limit - float(sum(self.held)))
+        return min(self.limits[kind] - float(self.held[kind]), self.limit - float(self.held_in_all))
+
+    def hold_more(self, kind: int, gpus: int, now: float) -> None:
+        """Its jobs were given so many GPUs of a type; below 0: they gave them back."""
+        self.bring_up(now)
+        self.held[kind] += gpus
+        self.held_in_all += gpus
 
     def bring_up(self, now: float) -> None:
         """Integrate what it held since the last time."""
@@ -81,19 +91,23 @@ class Tenant:
         if self._now == -INFINITY:
             self._now = now
         passed_s = now - self._now
-        held = float(sum(self.held))
+        held = float(self.held_in_all)
         if passed_s > 0.0:
-            self._use(held, passed_s, passed_s)
+            self.used_gpu_s *= _faded(passed_s, self.half_life_s)
+            self._use(held, passed_s)
         if self.window_s < INFINITY:
             self._spend(held, self._now, now)
         self._now = now
 
-    def _use(self, held: float, had_s: float, passed_s: float) -> None:
-        """So many GPUs, for the last `had_s` seconds; its past use fades for `passed_s`."""
-        self.used_gpu_s = decayed(self.used_gpu_s, passed_s, self.half_life_s)
-        self.used_gpu_s += decayed_use(held, 0.0, had_s, had_s, self.half_life_s)
-        self.gpu_s += held * had_s
-        self.borrowed_gpu_s += max(0.0, held - self.guaranteed) * had_s
+    def _use(self, held: float, had_s: float) -> None:
+        """So many GPUs, for the last `had_s` seconds, each faded since its own instant."""
+        if held > 0.0:
+            lasting_s = had_s
+            if self.half_life_s < INFINITY:
+                lasting_s = (1.0 - _faded(had_s, self.half_life_s)) * self.half_life_s / LN_2
+            self.used_gpu_s += held * lasting_s
+            self.gpu_s += held * had_s
+            self.borrowed_gpu_s += max(0.0, held - self._guaranteed) * had_s
 
     def _spend(self, held: float, from_s: float, now: float) -> None:
         """Take what it held off the budget of the window that is now; a wake-up stands at its beginning."""
@@ -108,7 +122,7 @@ class Tenant:
         from_s = max(job.placed_s, self._away_s)
         if from_s < now:
             self.bring_up(now)
-            self._use(float(job.gpus), now - from_s, 0.0)
+            self._use(float(job.gpus), now - from_s)
             if self.window_s < INFINITY:
                 self._spend(float(job.gpus), from_s, now)
 
@@ -151,16 +165,21 @@ class Tenant:
         if self.window_s == INFINITY or not is_present(self):
             return INFINITY
         turns_s = (now // self.window_s + 1.0) * self.window_s
-        held = float(sum(self.held))
+        held = float(self.held_in_all)
         left_gpu_s = self.budget_left_gpu_s()
         if held > 0.0 and left_gpu_s > 0.0:
             turns_s = min(turns_s, now + left_gpu_s / held)
         return turns_s
 
 
+def _faded(passed_s: float, half_life_s: float) -> float:
+    """What is left of 1 after that time."""
+    return exp(-LN_2 * passed_s / half_life_s)
+
+
 def is_present(tenant: Tenant) -> bool:
     """Whether it or one below it has jobs."""
-    if sum(tenant.held) + sum(tenant.asked) > 0:
+    if tenant.held_in_all > 0 or sum(tenant.asked) > 0:
         return True
     return any(is_present(child) for child in tenant.children)
 
