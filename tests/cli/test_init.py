@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.cli.init import answered
+from dally.cli.runs.init import answered
 from dally.cli.runs.scenario_options import ScenarioOptions
 from dally.runs.scenario import read_scenario
 from tests.cli.conftest import Run

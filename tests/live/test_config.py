@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dally.cli.live.serve import told_at_start
 from dally.cli.main import exit_code
-from dally.cli.serve import told_at_start
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
 from dally.live.assembly import Service
@@ -95,7 +95,7 @@ def test_options_merge_over_the_file(
     path = tmp_path / "dally.toml"
     path.write_text('policy = "las"\n[settings]\nlease_s = 60\n[kubernetes]\npreset = "nvidia"\n')
     begun: list[Config] = []
-    monkeypatch.setattr("dally.cli.serve.run", lambda config, _: begun.append(config))
+    monkeypatch.setattr("dally.cli.live.serve.run", lambda config, _: begun.append(config))
     assert exit_code(["serve", "--config", str(path), *words]) in (None, 0)
     (config,) = begun
     assert (config.setup.policy, config.setup.settings, config.kubernetes) == (policy, settings, kubernetes)

@@ -25,16 +25,17 @@ LONGEST_MESSAGE = 1000  # characters
 # The module of each command, in the order of the help. A command is the function of its name there, unless the
 # module is a group of commands.
 COMMANDS: Final = {
-    "init": "init", "simulate": "runs.simulate", "compare": "runs.compare", "whatif": "whatif", "serve": "serve",
-    "queue": "live.queue", "submit": "live.queue", "hold": "live.actions", "release": "live.actions",
+    "init": "runs.init", "simulate": "runs.simulate", "compare": "runs.compare", "whatif": "runs.whatif",
+    "serve": "live.serve", "queue": "live.queue", "submit": "live.queue", "hold": "live.actions",
+    "release": "live.actions",
     "priority": "live.actions", "cancel": "live.actions", "nodes": "live.nodes", "drain": "live.actions",
     "resume": "live.actions", "timers": "live.actions", "slots": "live.nodes", "actions": "live.actions",
-    "shadow": "shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.benchmark",
-    "explain": "explain", "report": "report", "view": "view", "policies": "runs.policies",
+    "shadow": "live.shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.benchmark",
+    "explain": "runs.explain", "report": "runs.report", "view": "runs.view", "policies": "runs.policies",
     "networks": "cluster.network", "models": "cluster.models", "queues": "cluster.queues",
     "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
-    "profile": "profile", "collective": "cluster.collective", "predict": "cluster.predict", "learn": "trace.learn",
-    "demo": "runs.demo",
+    "profile": "cluster.profile", "collective": "cluster.collective", "predict": "cluster.predict",
+    "learn": "trace.learn", "demo": "runs.demo",
 }  # fmt: skip
 COMPLETION: Final = "_DALLY_COMPLETE"  # set where a shell asks what may come next
 GROUPS: Final = ("topology", "trace", "token", "slurm")

@@ -1,1 +1,1 @@
-"""Commands about clusters: topologies, networks, models on them, and queues."""
+"""Commands about clusters: topologies, networks, queues, and models on them."""

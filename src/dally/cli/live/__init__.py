@@ -1,1 +1,1 @@
-"""Commands about a running scheduler: what they ask `dally serve`, its tokens, and Slurm's setup."""
+"""Commands about a running scheduler: the daemon itself, what is asked of it, its tokens, and Slurm's setup."""

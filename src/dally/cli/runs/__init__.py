@@ -1,1 +1,1 @@
-"""Commands that simulate: one run, many, and what they share."""
+"""Commands that simulate, and those about the runs that simulations left."""
