@@ -1,4 +1,4 @@
-"""What tenants cost: CPU of a run with sixteen of them beside the same run without: `python -m benchmarks.tenants`."""
+"""What tenants cost: CPU of a run with sixteen beside the same run without: `python -m benchmarks.tenants`."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "queues.toml").write_text("[queues.a]\nlimit = {A100 = 8}\ndefault = true\n")
     config = Config(folder=tmp_path, setup=Setup(queues=str(tmp_path / "queues.toml")))
     service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
-    server = SimpleNamespace(url="http://x", keys=SimpleNamespace(open=True))
+    server = SimpleNamespace(url="http://x", tokens=SimpleNamespace(open=True))
     assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in told_at_start(service, server)
 
 
