@@ -39,7 +39,7 @@ TAKES = """
 - A **cluster** (`ClusterLike`) is a text such as `4x16x8` (racks x machines x GPUs), a path to a topology file, or
   a `dally.cluster.Topology`.
 - A **policy** (`PolicyLike`) is a name from `dally policies`, a text `file.py:Class`, a subclass of
-  `dally.policies.base.Policy`, or an object of one. [Writing a policy](writing-a-policy.md) says what goes into it.
+  `dally.Policy`, or an object of one. [Writing a policy](writing-a-policy.md) says what goes into it.
   Each run gets a copy of the object, so that it starts as you left it. Classes and objects run in this process; a
   `scenario.toml` names them, but cannot bring them back.
 - **Settings** are a dict; values may be numbers, switches and texts.
@@ -85,11 +85,7 @@ COMPARE = """
 from collections.abc import Iterator
 
 import dally
-from dally.cluster import Cluster
-from dally.model import Action, Start
-from dally.policies.base import Policy
-from dally.policies.placement.best_fit import best_fit
-from dally.policies.queue import Queue
+from dally import Action, Cluster, Policy, Queue, Start, best_fit
 
 
 class Together(Policy):

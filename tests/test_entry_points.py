@@ -99,7 +99,7 @@ def test_ours_cannot_be_replaced_and_broken_ones_harm_nobody() -> None:
         "entry point 'las' (lazy_policies:Lazy) of lazy-things 1.0: the name 'las' is Dally's own; it is left out"
     )
     assert "of broken-things 1.0: cannot be loaded: ModuleNotFoundError: No module named" in said["gone"]
-    assert "number: is no subclass of dally.policies.base.Policy" in said["number"]
+    assert "number: is no subclass of dally.Policy" in said["number"]
     assert "other-things 1.0 claims the same name; uninstall all but one" in said["twice"]
 
 

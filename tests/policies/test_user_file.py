@@ -92,7 +92,7 @@ def test_stated_parameters_are_checked(mine: str) -> None:
         (MINE, "Mien", "bad.py: unknown class 'Mien'; did you mean 'Mine'?"),
         (MINE, "Zzz", "bad.py: unknown class 'Zzz'; known: Base, Mine, Stated"),
         (MINE, "", "say which policy of it: "),
-        (MINE, "Note", "bad.py:Note: is no subclass of dally.policies.base.Policy"),
+        (MINE, "Note", "bad.py:Note: is no subclass of dally.Policy"),
         (MINE, "Policy", "bad.py:Policy: has no method schedule(now, queue, cluster)"),
         ("x = 1\n", "Mine", "bad.py: holds no policy"),
         (HEAD + "class Mine(Policy): pass\n", "Mine", "bad.py:Mine: has no method schedule(now, queue, cluster)"),

@@ -43,7 +43,7 @@ def declared(name: str, what: object) -> NamedPolicy:
     if isinstance(what, NamedPolicy):
         return what._replace(name=name)
     if not isinstance(what, type) or not issubclass(what, Policy):
-        raise InputError(f"{name}: is no subclass of dally.policies.base.Policy")
+        raise InputError(f"{name}: is no subclass of dally.Policy")
     if what.schedule is Policy.schedule:
         raise InputError(f"{name}: has no method schedule(now, queue, cluster), which every policy must have")
     params = _params_of(name, what)
@@ -69,7 +69,7 @@ def _params_of(name: str, policy: type[Policy]) -> tuple[Param, ...]:
     else:
         params = list(stated)
         if not all(isinstance(item, Param) and type(item.default) in KINDS for item in params):
-            raise InputError(f"{name}: PARAMS must be dally.policies.base.Param, each with a default")
+            raise InputError(f"{name}: PARAMS must be dally.Param, each with a default")
     try:
         takes.bind(**{item.name: item.default for item in params})
     except TypeError as error:

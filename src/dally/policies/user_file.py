@@ -32,7 +32,7 @@ def load_named(name: str) -> Any:
         return getattr(module, class_name)
     known = [key for key, value in vars(module).items() if _is_policy(value, module)]
     if not known:
-        raise InputError(f"{path}: holds no policy: no subclass of dally.policies.base.Policy")
+        raise InputError(f"{path}: holds no policy: no subclass of dally.Policy")
     if not class_name:
         raise InputError(f"{path}: say which policy of it: {', '.join(f'{path}:{one}' for one in known)}")
     raise InputError(f"{path}: {unknown('class', class_name, known)}")
