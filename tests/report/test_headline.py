@@ -7,8 +7,7 @@ import pytest
 
 from dally.metrics.comparison import compare_rows
 from dally.metrics.summary import Row
-from dally.report.html.headline import Headline, comparison_headline, listed, run_headline
-from dally.report.html.leaders import leaders_sentence
+from dally.report.html.headline import Headline, comparison_headline, leaders_sentence, listed, run_headline
 from dally.report.time_text import brief
 
 

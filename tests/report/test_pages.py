@@ -23,7 +23,7 @@ from dally.report.html.axes import (
     time_axis,
 )
 from dally.report.html.build import build_page, kind_of, run_reports, write_page
-from dally.report.html.pack import pack
+from dally.report.html.gantt import pack
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from tests.report.folders import make_comparison, make_run

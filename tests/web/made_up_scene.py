@@ -14,8 +14,7 @@ from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.job_spec import JobSpec
 from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
-from dally.web.auth.middleware import AuthMiddleware
-from dally.web.auth.rate import Rate
+from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.dashboard.pages import add_pages
 from dally.web.replay.replay_app import Anybody
 from dally.web.server import LocalServer

@@ -14,7 +14,7 @@ from dally.api.result_folder import ResultFolder, rows_of_runs, workers_for
 from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import compare_rows
-from dally.report.comparison_folder import write_comparison
+from dally.report.comparison_tables import write_comparison
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.run import REPLICATIONS, Loads, Prepared, comparison_runs, replicated

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from dally.errors import at
+from dally.input_file import read_text, shown
 from dally.metrics.comparison import NOISE, Contest, Entry, Standing
 from dally.metrics.metric_list import BRIEF, FULL, JCT_MEAN, REPEATED, SPAN, Metric
 from dally.metrics.spread import MEANING, Spread
+from dally.parsed_text import parse_json
 from dally.report.queue_comparison import by_queue_tables, by_queue_values
 from dally.report.text_table import TextCell, TextTable, latex_text
+from dally.whole_file import write_whole
 
 HOUR_S = 3600.0
 NOTHING = "-"
@@ -192,3 +198,29 @@ def _percent(found: Standing | None) -> str:
     if ratio is None:
         return NOTHING
     return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() >= 0.0005 else "")
+
+
+VALUES = "comparison.json"
+
+
+def write_comparison(folder: Path, contests: Sequence[Contest], baseline: str) -> None:
+    """Write table.md, table.csv, table.tex and comparison.json."""
+    texts = {
+        "table.md": to_markdown(contests),
+        "table.csv": to_csv(contests),
+        "table.tex": to_latex(contests),
+        VALUES: json.dumps(to_values(contests, baseline), indent=2) + "\n",
+    }
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+
+
+def recorded_baseline(folder: Path) -> str:
+    """The baseline with which the folder's comparison was made; "" if it does not say."""
+    path = folder / VALUES
+    if not path.exists():
+        return ""
+    found = parse_json(path, read_text(path)).get("baseline")
+    if not isinstance(found, str):
+        raise at(path, None, "baseline", f"{shown(found)}: must be a name; `dally compare` writes it again")
+    return found

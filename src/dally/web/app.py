@@ -13,8 +13,7 @@ from starlette.exceptions import HTTPException
 from dally import __version__
 from dally.live.assembly import Service
 from dally.live.store.database import StoreError
-from dally.web.auth.middleware import AuthMiddleware
-from dally.web.auth.rate import Rate
+from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.auth.token_cache import TokenCache
 from dally.web.dashboard import act_dialogs, log_page, login, what_if_page
 from dally.web.dashboard.live_scene import LiveScene

@@ -21,8 +21,7 @@ from dally.cluster.presets import find_preset
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Contest, compare_rows, unfinished
 from dally.metrics.metric_list import BRIEF
-from dally.report.comparison_folder import write_comparison
-from dally.report.comparison_tables import absolute, notes, relative, to_values
+from dally.report.comparison_tables import absolute, notes, relative, to_values, write_comparison
 from dally.report.queue_comparison import by_queue_tables
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders

@@ -9,7 +9,7 @@ import polars as pl
 
 from dally.metrics.record import Record
 from dally.model import INFINITY
-from dally.report.explanation.latest import NONE, Latest
+from dally.report.explanation.course import NONE, Latest
 from dally.report.explanation.waiting import WaitRecords
 
 DEMAND: Final = ["gpus", "group", "demand_kind"]

@@ -21,6 +21,7 @@ from dally.metrics.record import Record
 from dally.metrics.spread import Spread, spread
 from dally.report.html.axes import (
     category_axis,
+    clock_axis,
     count_axis,
     fitted_high,
     log_span_axis,
@@ -28,7 +29,6 @@ from dally.report.html.axes import (
     span_axis,
 )
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series, Total
-from dally.report.html.dated_axis import clock_axis
 from dally.report.html.run_charts import (
     JOBS_SHARE,
     PART_COLOURS,

@@ -16,11 +16,9 @@ from dally.metrics.metric_list import JCT_MEAN
 from dally.metrics.over_time import time_edges
 from dally.metrics.spread import MEANING
 from dally.metrics.summary import Row
-from dally.report.comparison_folder import recorded_baseline
-from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
+from dally.report.comparison_tables import UNFINISHED_NOTE, as_good, recorded_baseline
 from dally.report.html.comparison_charts import BASELINE, GREY, SUBJECT, Contender, comparison_charts
-from dally.report.html.headline import comparison_headline, run_headline
-from dally.report.html.leaders import leaders_sentence
+from dally.report.html.headline import comparison_headline, leaders_sentence, run_headline
 from dally.report.html.page import Page
 from dally.report.html.page_tables import best_first, comparison_table
 from dally.report.html.run_charts import timer_charts

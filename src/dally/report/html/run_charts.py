@@ -26,9 +26,8 @@ from dally.metrics.over_time import (
     waiting_jobs,
 )
 from dally.metrics.record import Record
-from dally.report.html.axes import Axis, category_axis, count_axis, log_span_axis, share_axis, span_axis
+from dally.report.html.axes import Axis, category_axis, clock_axis, count_axis, log_span_axis, share_axis, span_axis
 from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
-from dally.report.html.dated_axis import clock_axis
 
 SPANS = 240  # of time, in charts over time
 SHORTEST_S = 1.0  # on logarithmic scales

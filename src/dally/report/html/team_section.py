@@ -8,9 +8,8 @@ import polars as pl
 
 from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
-from dally.report.html.axes import count_axis, share_axis
+from dally.report.html.axes import clock_axis, count_axis, share_axis
 from dally.report.html.charts import STEPS, Chart
-from dally.report.html.dated_axis import clock_axis
 from dally.report.html.page import Page
 from dally.report.html.run_charts import SPANS, over_time
 from dally.report.share_tables import fairness_lines, queues_table, types_table

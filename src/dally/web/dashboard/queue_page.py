@@ -1,11 +1,11 @@
-"""Who waits, who runs and who has ended, with filters; rows are made by the server and put in place by htmx."""
+"""The list of jobs with filters, and the page of one job; htmx puts rows in place that the server makes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
@@ -130,3 +130,30 @@ def _row(scene: Scene, status: ClusterStatus, line: JobStatus) -> dict[str, Any]
         "slowdowns": scene.slowdowns(line.spec.model, line.spec.gpus),
         "eta": scene.eta(line.job_id) if line.place is not None else None,
     }
+
+
+@router.get("/jobs/{job_id:path}")
+async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResponse:
+    """The page; when htmx asks, what changes of it alone."""
+    scene, at_s = scene_of(request), moment_of(request)
+    status = scene.status(at_s)
+    job = await run_in_threadpool(scene.find, caller, job_id, at_s)
+    if job is None:
+        return _later(request, caller, job_id)
+    told = await run_in_threadpool(scene.explanation, caller, job, at_s)
+    template = "_job.html" if "hx-request" in request.headers else "job.html"
+    return page(
+        request, caller, template, status.cycle, job=job, told=told, eta=scene.eta(job_id), status=status,
+        spent=told.spent, tab=tab_of(job),
+    )  # fmt: skip
+
+
+def _later(request: Request, caller: Caller, job_id: str) -> HTMLResponse:
+    """In a replay a job that is submitted after the moment shown; else there is none."""
+    scene = scene_of(request)
+    submit_s = scene.submitted_s(job_id)
+    if submit_s is None:
+        raise HTTPException(404, f"job {job_id!r}: there is no such job")
+    template = "_job_later.html" if "hx-request" in request.headers else "job_later.html"
+    submitted = scene.moment(scene.status(submit_s).wall_s)
+    return page(request, caller, template, job_id=job_id, submit_s=submit_s, submitted=submitted)

@@ -10,8 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from dally import __version__
 from dally.web.app import handle_problems
-from dally.web.auth.middleware import AuthMiddleware
-from dally.web.auth.rate import Rate
+from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.auth.tokens import VIEWER, Caller
 from dally.web.dashboard.pages import add_pages
 from dally.web.dashboard.templating import moment_of
