@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import select
 
 import dally
+from dally.live.config import Setup
 from dally.live.forecast.outlook import content_of
 from dally.live.forecast.whatif.from_now import Report
 from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
@@ -75,7 +76,7 @@ def test_who_may_ask_and_what(busy: Desk) -> None:
         answer = busy.client.post("/api/v1/whatif", json=wrong, headers=eve)
         assert (answer.status_code, why in answer.json()["detail"]) == (422, True)
     assert busy.client.get("/api/v1/whatif/nobody", headers=eve).status_code == 404
-    failed = told(busy, {"over": "back", "policy": "dally"}, headers=eve)
+    failed = told(busy, {"start": "history", "policy": "dally"}, headers=eve)
     assert (failed["state"], failed["why"]) == (
         "failed",
         "no job has ended in that time: there is nothing to tell yet",
@@ -116,7 +117,7 @@ def test_a_process_of_its_own_says_the_same_and_can_be_stopped(busy: Desk) -> No
 def test_the_last_days_are_those_of_the_command(busy: Desk, tmp_path: Path) -> None:
     for _ in range(4):
         busy.cycle(700.0)
-    found = told(busy, {"over": "back", "policy": "fifo-backfill", "cluster_delta": "+1 rack"})
+    found = told(busy, {"start": "history", "policy": "fifo-backfill", "cluster_delta": "+1 rack"})
     path = tmp_path / "jobs.csv"
     path.write_text(history_csv(busy.service.store, 0.0, 1e6))
     asked = dally.whatif(
@@ -126,3 +127,20 @@ def test_the_last_days_are_those_of_the_command(busy: Desk, tmp_path: Path) -> N
     by_name = {one["name"]: (one["before"], one["after"]) for one in found["answer"]["figures"]}
     total = json.loads(json.dumps(asked.summary))["total"]
     assert by_name == {name: (total["current"][name], total["new"][name]) for name in by_name}
+
+
+def test_other_quotas_from_now_on(tmp_path: Path) -> None:
+    """A limit of 8 lets one of a team's jobs run at a time; without it they would all start at once."""
+    (tmp_path / "queues.toml").write_text("[queues.a]\nlimit = 8\ndefault = true\n")
+    desk = Desk(tmp_path / "service", setup=Setup("fifo", queues=str(tmp_path / "queues.toml")))
+    desk.service.whatifs.make_runner = Runner
+    for _ in range(3):
+        desk.submit(8, 600.0)
+    desk.cycle()
+    found = told(desk, {"quotas": ["a.limit=32"], "futures": 2})
+    wrong = desk.client.post("/api/v1/whatif", json={"quotas": ["b.limit=32"]})
+    desk.service.close()
+    assert found["after"] == "fifo, a.limit=32"
+    starts = next(one for one in found["answer"]["figures"] if one["name"] == "first_start_s")
+    assert (starts["before"], starts["after"]) == (pytest.approx(900.0, abs=30.0), pytest.approx(0.0, abs=3.0))
+    assert (wrong.status_code, "'b'" in wrong.json()["detail"]) == (422, True)

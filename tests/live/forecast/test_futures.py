@@ -103,7 +103,7 @@ def test_futures_change_nothing_and_repeat_themselves(policy: str) -> None:
 
 def test_what_is_not_seen_is_left_open() -> None:
     world = World("fifo", (16, 100.0), (16, 50.0))
-    short = Effort(fewest=1, most=3, ahead_s=20.0, cpu_s=INFINITY)
+    short = Effort(fewest=1, most=3, horizon_s=20.0, cpu_s=INFINITY)
     found = answer(Estimator(), world.content(), Question((1,), effort=short))
     told = forecast_of(found, 1, Margins(), world.state.cluster.topology.tiers)
     assert (told.low_s, told.middle_s, told.high_s, told.seen) == (20.0, None, None, 0.0)

@@ -28,7 +28,7 @@ from dally.policies.registry import build
 from dally.sweep.whatif.answer import WhatIfAnswer
 from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
 
-EFFORT = Effort(most=2, ahead_s=86400.0, cpu_s=INFINITY)
+EFFORT = Effort(most=2, horizon_s=86400.0, cpu_s=INFINITY)
 LINE = [(16, 100.0), (16, 50.0), (8, 30.0), (16, 1000.0)]  # GPUs and seconds, on two machines of 8
 PAST = [
     PastJob(
@@ -222,7 +222,7 @@ def test_work_done_counts() -> None:
 
 def test_time_that_is_up_is_said() -> None:
     now = Now(Setup("dally", network="slow"), [(16, NEVER), (12, NEVER), (4, NEVER)])
-    short = Effort(most=1000, ahead_s=3 * 86400.0, cpu_s=1.0)
+    short = Effort(most=1000, horizon_s=3 * 86400.0, cpu_s=1.0)
     found = now.ask(Change("fifo"), PAST, short)
     assert 1 <= found.samples < 1000
     assert any("there was no more time" in note for note in found.notes)

@@ -15,7 +15,7 @@ from dally.live.forecast.lifetimes import Lifetimes
 from dally.live.forecast.present import Present, load_present
 from dally.model import NEVER, Job
 
-AHEAD_S: Final = 3 * DAY_S
+HORIZON_S: Final = 3 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Effort:
 
     fewest: int = 5
     most: int = 100
-    ahead_s: float = AHEAD_S
+    horizon_s: float = HORIZON_S
     cpu_s: float = 1.6
     seed: int = 1
 
@@ -44,7 +44,7 @@ class Estimator:
             self._arrivals.came(job)
             if job.duration_s >= 0.0:
                 self._lifetimes.learn(job)
-        self._arrivals.forget(now - DAYS * DAY_S - AHEAD_S)
+        self._arrivals.forget(now - DAYS * DAY_S - HORIZON_S)
 
     def fates(
         self, content: bytes, asked: Sequence[int], effort: Effort, preview: PastJob | None = None
@@ -53,7 +53,7 @@ class Estimator:
         clock = _Budget(effort)
         present = load_present(content)
         rng = Random(effort.seed)
-        until_s = present.now + effort.ahead_s
+        until_s = present.now + effort.horizon_s
         durations = self.durations(present, effort.most, rng, preview)
         wanted = list(asked) if preview is None else [*asked, present.next_number]
         found = {number: Fates() for number in wanted}

@@ -26,8 +26,10 @@ from dally.web.routes.dependencies import AnySite
 from dally.web.routes.whatifs import Overseer, asked_of
 from dally.web.site import Site
 
-FIELDS: Final = ("over", "policy", "settings", "cluster_delta", "network", "futures", "ahead_days", "days")
-EMPTY: Final = dict.fromkeys(FIELDS, "") | {"over": "ahead", "futures": "20", "ahead_days": "3", "days": "7"}
+FIELDS: Final = (
+    "start", "policy", "settings", "cluster_delta", "network", "quotas", "futures", "horizon_days", "days",
+)  # fmt: skip
+EMPTY: Final = dict.fromkeys(FIELDS, "") | {"start": "now", "futures": "20", "horizon_days": "3", "days": "7"}
 PLAIN: Final = ("fast", "normal", "slow", "congested")  # presets that name no hardware
 MORE_IS_BETTER: Final = "gpus_useful"
 NEITHER: Final = "gpus_used"
@@ -93,21 +95,26 @@ async def cancel(request: Request, site: AnySite, caller: Overseer, number: str)
 
 def _question(asked: dict[str, str]) -> WhatIfQuestion:
     """What the form says; InputError for what it cannot say."""
-    pieces = [piece for piece in re.split(r"[,\n\r]+", asked["settings"]) if piece.strip()]
     try:
         return WhatIfQuestion(
-            over=asked["over"],  # type: ignore[arg-type]
+            start=asked["start"],  # type: ignore[arg-type]
             policy=asked["policy"],
-            settings=read_settings("--set", pieces),
+            settings=read_settings("--set", _pieces(asked["settings"])),
             cluster_delta=asked["cluster_delta"],
             network=asked["network"],
+            quotas=_pieces(asked["quotas"]),
             futures=asked["futures"],  # type: ignore[arg-type]
-            ahead_s=86400.0 * _number("days ahead", asked["ahead_days"]),
+            horizon_s=86400.0 * _number("days ahead", asked["horizon_days"]),
             days=_number("days back", asked["days"]),
         )
     except ValidationError as error:
         told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
         raise InputError("; ".join(told)) from None
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between commas or in lines of its own."""
+    return [piece.strip() for piece in re.split(r"[,\n\r]+", text) if piece.strip()]
 
 
 def _number(what: str, text: str) -> float:
@@ -119,7 +126,7 @@ def _number(what: str, text: str) -> float:
 
 def _in_words(problem: str) -> str:
     """A problem of the command line as one of the form."""
-    for option, words in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--network", "Network")):
+    for option, words in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--quota", "Quotas")):
         problem = problem.replace(option, words)
     return problem[:1].upper() + problem[1:]
 

@@ -302,8 +302,8 @@ class TrendPage(Body):
 class WhatIfQuestion(Body):
     """What would be different; what is empty stays as it is."""
 
-    over: Literal["ahead", "back"] = Field(
-        default="ahead",
+    start: Literal["now", "history"] = Field(
+        default="now",
         description="From now on, in simulated futures; or for the jobs that ended in the last days.",
     )
     policy: Name = Field(default="", description="As in `dally policies`.")
@@ -317,7 +317,7 @@ class WhatIfQuestion(Body):
         default=[], max_length=50, description="Of the queues in use: research.limit=64, research.guarantee=+64."
     )
     futures: int = Field(default=20, ge=1, le=200)
-    ahead_s: float = Field(default=3 * 86400.0, ge=3600.0, le=14 * 86400.0, description="How far they go.")
+    horizon_s: float = Field(default=3 * 86400.0, ge=3600.0, le=14 * 86400.0, description="How far they go.")
     days: float = Field(default=7.0, gt=0.0, le=31.0, description="How far to look back.")
 
 
@@ -370,7 +370,7 @@ class WhatIf(Body):
     """A question and how far it is."""
 
     number: str
-    over: Literal["ahead", "back"]
+    start: Literal["now", "history"]
     asked_by: Text
     asked_s: float
     before: Text

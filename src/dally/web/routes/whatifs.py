@@ -65,8 +65,8 @@ def asked_of(site: Site, caller: Caller, asked: WhatIfQuestion) -> WhatIf:
         asked.policy, asked.settings, "", asked.cluster_delta, asked.network, asked.network_settings, "",
         tuple(asked.quotas),
     )  # fmt: skip
-    effort = replace(USUAL_EFFORT, most=asked.futures, ahead_s=asked.ahead_s)
-    request = WhatIfRequest(change, asked.over, effort, asked.days)
+    effort = replace(USUAL_EFFORT, most=asked.futures, horizon_s=asked.horizon_s)
+    request = WhatIfRequest(change, asked.start, effort, asked.days)
     try:
         found = site.service.whatifs.ask(request, caller.name)
     except InputError as error:

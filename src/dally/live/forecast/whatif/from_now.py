@@ -69,7 +69,7 @@ class _Futures:
         self._present = load_present(asked.content)
         self._estimator = Estimator(copies)
         self._estimator.learn(past, self._present.now)
-        self._until_s = self._present.now + self._effort.ahead_s
+        self._until_s = self._present.now + self._effort.horizon_s
         self._durations = self._estimator.durations(self._present, self._effort.most, Random(self._effort.seed))
         self._newcomers = 0
 
@@ -79,12 +79,12 @@ class _Futures:
         report(0, effort.most)
         first = self._pair(0, effort.cpu_s / PILOT)
         reached_s = min(first.before.reached_s, first.after.reached_s)
-        if reached_s < effort.ahead_s:
+        if reached_s < effort.horizon_s:
             if reached_s < SHORTEST_S:
                 raise InputError(f"within {effort.cpu_s:g} s of CPU futures come only {brief(reached_s)} ahead")
             self._until_s = self._present.now + reached_s
             notes.append(
-                f"Futures go {brief(reached_s)} ahead, not {brief(effort.ahead_s)}: there was no more time."
+                f"Futures go {brief(reached_s)} ahead, not {brief(effort.horizon_s)}: there was no more time."
             )
         else:
             found.pairs.append(first)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dally.live.daemon import Daemon
     from dally.live.wall_clock import WallClock
 
-AHEAD: Final = "ahead"
-BACK: Final = "back"
+NOW: Final = "now"
+HISTORY: Final = "history"
 REMEMBERED: Final = 20
 MOST_TIMES: Final = 10  # as large as today may the other cluster be
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
@@ -43,7 +43,7 @@ class WhatIf:
 
     number: str
     change: Change
-    over: str  # AHEAD or BACK
+    start: str  # NOW or HISTORY
     asked_by: str
     asked_s: float  # seconds since 1970
     before: str  # what the two sides are called
@@ -60,7 +60,7 @@ class WhatIfRequest:
     """A change, and what it is asked of: futures from now on, or the jobs that ended in the last days."""
 
     change: Change
-    over: str = AHEAD
+    start: str = NOW
     effort: Effort = USUAL_EFFORT
     days: float = 7.0
 
@@ -94,7 +94,7 @@ class WhatIfs:
             asked_of = self._asked_of(request, after)
             task = Task(request.change, before, asked_of, self._config.store_address())
             found = WhatIf(
-                secrets.token_hex(6), request.change, request.over, asked_by,
+                secrets.token_hex(6), request.change, request.start, asked_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
             )  # fmt: skip
             self._known[found.number] = found
@@ -105,11 +105,11 @@ class WhatIfs:
                 target=self._work, args=(found.number, task, self._runner), name="whatif", daemon=True
             )
             self._thread.start()
-            log.info("whatif", number=found.number, over=found.over, after=found.after, by=asked_by)
+            log.info("whatif", number=found.number, start=found.start, after=found.after, by=asked_by)
             return found
 
     def _asked_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:
-        if request.over == BACK:
+        if request.start == HISTORY:
             now = self._clock().now()
             return Period(now - request.days * DAY_S, now + 1.0)
         with self._daemon.lock:

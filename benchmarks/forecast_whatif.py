@@ -1,6 +1,6 @@
 """What looking costs: a what-if from the present of a large cluster, and a month of trends.
 
-usage: python -m benchmarks.ahead [--machines 1000] [--jobs 5000] [--cpu-s 60]
+usage: python -m benchmarks.forecast_whatif [--machines 1000] [--jobs 5000] [--cpu-s 60]
 
 Racks of 25 machines of 8 GPUs on the network `slow`, under `dally`; all jobs came at once, and as many came in
 each of the last days. Prints how long the daemon's lock is held, how far ahead how many futures go within the
