@@ -37,13 +37,14 @@ class Lazy(Policy):
 ROW = NamedPolicy("x", lambda settings: build("fifo"), "by luck", "anywhere", "never", "nothing", "a paper")
 """
 FORMAT = """
+from dally.job_spec import JobSpec
 from dally.traces.formats import Format
 from dally.traces.rows import TraceRow
 
 def rows(reading):
     for line, text in enumerate(reading.path.read_text().splitlines()[1:], 2):
         name, gpus = text.split("|")
-        yield TraceRow(line, name, 0.0, int(gpus), 10.0)
+        yield TraceRow(line, name, 0.0, JobSpec(int(gpus)), 10.0)
 
 READER = Format(lambda lines: lines[0] == "%pipes", rows, False, "name|GPUs")
 """
