@@ -25,11 +25,12 @@ from pathlib import Path
 
 from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
 
-from dally.live.backends.base import BackendError, Placement
+from dally.live.backends.base import BackendError, StartOrder
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
+from dally.live.publication import publication_of
 from dally.live.status import status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
@@ -109,9 +110,9 @@ class Timed(KubernetesBackend):
 
     spent_s = 0.0
 
-    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
         began_s = time.monotonic()
-        found = super().start_all(orders)
+        found = super().start(orders, term)
         self.spent_s += time.monotonic() - began_s
         return found
 
@@ -153,7 +154,7 @@ def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> 
         result = scheduler.run_cycle()
         reasons.learn(result.decisions)
         status = status_of(scheduler, reasons, result, len(cpus))
-        backend.tell(status, result)
+        backend.publish(publication_of(status, result.log, lambda _: ""))
         backend.wait(1.0)
         cpus.append(time.process_time() - cpu_s)
         sizes.append(_rss_mb())

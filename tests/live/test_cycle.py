@@ -136,7 +136,7 @@ def test_what_was_decided_and_not_done_is_done_after_a_crash(bench: Bench) -> No
 def test_what_was_done_and_not_noted_is_found_after_a_crash(bench: Bench) -> None:
     job = bench.submit(16, 600.0)
     bench.scheduler.decide(bench.backend.snapshot())
-    bench.backend.start(job, bench.scheduler.roster.orders[job].placement or {})
+    bench.backend.start_job(job, bench.scheduler.roster.orders[job].placement or {})
     bench.die()
     bench.go_on(50.0)
     assert len(bench.backend.starts) == 1
@@ -159,7 +159,7 @@ def test_behind_its_back(bench: Bench) -> None:
     cancelled, requeued, held, moved = (bench.submit(8, 600.0) for _ in range(4))
     bench.go_on(10.0)
     bench.agree()
-    bench.backend.cancel(cancelled)
+    bench.backend.cancel_job(cancelled)
     bench.backend.requeue(requeued)
     bench.backend.hold(held)
     elsewhere = next(name for name, gpus in bench.backend.free().items() if gpus == 8)
@@ -313,7 +313,7 @@ def meddle(chance: random.Random, bench: Bench) -> set[str]:
     state = backend.jobs[job_id].state
     what = chance.random()
     if what < 0.03 and state not in base.ENDED:
-        backend.cancel(job_id)
+        backend.cancel_job(job_id)
         return {job_id}
     if what < 0.06 and state == base.RUNNING:
         backend.requeue(job_id)

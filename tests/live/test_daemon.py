@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from dally.cluster.topology import grid
 from dally.errors import InputError, PolicyError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, Submission
+from dally.live.backends.base import BackendError, Observed, Publication, StartOrder, Submission
 from dally.live.backends.local import LocalBackend
 from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
@@ -243,13 +243,27 @@ class Unreachable(FakeBackend):
 
     failing_at = ""
 
-    def __getattribute__(self, name: str) -> object:
-        if name != "failing_at" and name == self.failing_at:
+    def _reach(self, name: str) -> None:
+        if name == self.failing_at:
             raise BackendError(f"{name}: timed out")
-        return super().__getattribute__(name)
+
+    def snapshot(self) -> Observed:
+        self._reach("snapshot")
+        return super().snapshot()
+
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
+        self._reach("start")
+        return super().start(orders, term)
+
+    def complete(self) -> list[str]:
+        self._reach("complete")
+        return []
+
+    def publish(self, publication: Publication) -> None:
+        self._reach("publish")
 
 
-@pytest.mark.parametrize("failing_at", ["start_all", "mend", "tell", "snapshot"])
+@pytest.mark.parametrize("failing_at", ["start", "complete", "publish", "snapshot"])
 def test_problems_of_the_backend_reach_those_who_watch(tmp_path: Path, failing_at: str) -> None:
     """Whatever else the cycle did is not lost, and what was not sent is sent again."""
     backend, store, clock = Unreachable(1, 2, 8), open_store(f"sqlite:///{tmp_path}/dally.db"), WallClock(0.0)

@@ -100,7 +100,7 @@ def test_a_helper_that_cannot_be_bound(server: Server, backend: KubernetesBacken
     server.pods += [of_job("g", 0, node="n1"), of_job("g", 1, node="n2"), of_job("g", 2, gpus=0)]
     server.objects[f"{PODS}/g-2/binding"] = RefusedError("bind", 422, {"message": "no"})
     assert told(backend)["g"].state == base.RUNNING
-    assert backend.mend() == ["job a.job.g runs, but pod g-2: bind: 422: no"]
+    assert backend.complete() == ["job a.job.g runs, but pod g-2: bind: 422: no"]
     assert list(server.orders("POST")) == [f"{PODS}/g-2/binding"]
     assert told(backend)["g"].state == base.RUNNING
 
@@ -120,7 +120,7 @@ def test_references_to_what_cannot_be(
     """Users write owner references: none leads to another object."""
     server.pods.append(of_job("j", **reference))
     (job,) = backend.snapshot().jobs
-    backend.cancel(job.job_id)
+    backend.cancel_job(job.job_id)
     assert {path for method, path, _ in server.asked if "j" in path.split("/")[-1]} == {f"{PODS}/j-0"}
     assert list(server.orders("DELETE")) == [f"{PODS}/j-0"]
     assert not [path for _, path, _ in server.asked if ".." in path or "?" in path]
@@ -130,7 +130,7 @@ def test_only_this_very_controller_is_deleted(server: Server, backend: Kubernete
     server.objects[f"{JOBS}/j"] = job_of("j", 1)
     server.pods.append(of_job("j"))
     assert told(backend)["j"].state == base.QUEUED
-    backend.cancel("a.job.j")
+    backend.cancel_job("a.job.j")
     body = {"propagationPolicy": "Background", "preconditions": {"uid": "uid-j"}}
     assert server.orders("DELETE") == {f"{JOBS}/j": body}
 

@@ -191,7 +191,7 @@ def test_pods_and_nodes_go(bench: KubeBench) -> None:
     bare = bench.submit_bare("bare", 2, 8, None)
     bench.go_on(lambda: bench.runs(lost) and bench.runs(bare))
     with pytest.raises(BackendError, match="nobody would make its pods anew"):
-        bench.backend.preempt(bare)
+        bench.backend.preempt_job(bare)
     before = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in kube.pods()}
     victim = next(name for name in before if name.startswith("lost-"))
     kube.admin.delete(f"{PODS}/{victim}", {"gracePeriodSeconds": 0})
@@ -271,10 +271,10 @@ def test_a_disruption_budget_is_respected(bench: KubeBench) -> None:
     kube.admin.post(budgets, {"metadata": {"name": "keep"}, "spec": rule})
     time.sleep(0.5)
     with pytest.raises(BackendError, match="stays"):
-        bench.backend.preempt(kept)
+        bench.backend.preempt_job(kept)
     bench.cycle()
     assert bench.runs(kept)
     assert len(_bound(kube, "kept")) == 4
     kube.admin.delete(f"{budgets}/keep")
-    bench.backend.preempt(kept)
+    bench.backend.preempt_job(kept)
     bench.go_on(lambda: bench.recorder.binds == 8)

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from dally.live.backends.base import Publication
 from dally.live.backends.kubernetes import telling
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.telling import Teller
+from dally.live.publication import publication_of
 from tests.live.kube_cluster import until
 
 
@@ -32,13 +34,10 @@ def pods(job_id: str) -> list[PodRecord]:
     return [pod_record({"metadata": about, "spec": {"nodeName": "n1" if "victim" in job_id else ""}})]
 
 
-def status(**lines: Any) -> Any:
+def published(lines: dict[str, dict[str, Any]], *rows: dict[str, Any]) -> Publication:
     jobs = [SimpleNamespace(job_id=name, managed=True, **line) for name, line in lines.items()]
-    return SimpleNamespace(jobs=jobs, by_id={line.job_id: line for line in jobs})
-
-
-def result(*rows: dict[str, Any]) -> Any:
-    return SimpleNamespace(log=[{"tier": "", "placement": None, **row} for row in rows])
+    status: Any = SimpleNamespace(jobs=jobs, by_id={line.job_id: line for line in jobs})
+    return publication_of(status, [{"tier": "", "placement": None, **row} for row in rows], lambda _: "now")
 
 
 def waits(why: str, reason: str = "gpus", next_s: float | None = None) -> dict[str, Any]:
@@ -49,9 +48,8 @@ def test_why_it_waits_is_told_once_until_it_changes(monkeypatch: Any) -> None:
     monkeypatch.setattr(telling, "NEWS_S", 0.0)
     server = Server()
     teller = Teller(cast(KubeApi, server), "dally")
-    teller.expected = lambda _: "now"
     for why, reason in (("2 ahead", "gpus"), ("1 ahead", "gpus"), ("first", "patience")):
-        teller.tell(status(job=waits(why, reason, 1_800_000_000.0)), result(), pods)
+        teller.tell(published({"job": waits(why, reason, 1_800_000_000.0)}), pods)
     until(lambda: len(server.said) == 4)
     teller.close()
     ends = "until 2027-01-15 08:00:00 UTC; expected to start now"
@@ -67,8 +65,8 @@ def test_for_whom_it_gave_way(winner: str, named: str) -> None:
     """Somebody else's job is not named."""
     server = Server()
     teller = Teller(cast(KubeApi, server), "dally")
-    here = status(**{"a.job.victim": {"state": "stopping", "placement": {"n1": 8}}})
+    here = {"a.job.victim": {"state": "stopping", "placement": {"n1": 8}}}
     start = {"kind": "start", "job_id": winner, "tier": "machine", "placement": {"n1": 8}}
-    teller.tell(here, result({"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
+    teller.tell(published(here, {"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
     until(lambda: ("Preempted", f"Preempted by {named}") in server.said)
     teller.close()

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from dally.job_spec import JobSpec
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError, Submission
+from dally.live.backends.kubernetes import KubernetesBackend
 from dally.live.config import Config, Setup
 from dally.live.store.schema import EVENTS
 from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
@@ -126,16 +127,17 @@ def test_a_node_joins(site: Site) -> None:
 def test_no_other_right_is_used(site: Site) -> None:
     """The audit log of what a daemon does, against deploy/kubernetes/rbac.yaml: neither more nor less."""
     kube, backend = site.kube, site.service.backend
+    assert isinstance(backend, KubernetesBackend)
     seen = kube.audit.stat().st_size if kube.audit.exists() else 0
     body = job("all", 2, 8, None)
     body["spec"]["template"]["spec"]["volumes"] = [{"name": "hosts", "configMap": {"name": "dally-hosts-all"}}]
     kube.admin.post(JOBS, body)
     site.go_on(lambda: site.runs("default.job.all"))
-    backend.preempt("default.job.all")
+    backend.preempt_job("default.job.all")
     site.go_on(lambda: site.runs("default.job.all"))
     made = backend.submit(Submission(JobSpec(4), ("sleep", "1000")))
     site.go_on(lambda: site.runs(made))
-    backend.cancel(made)
+    backend.cancel_job(made)
     backend.drain("n01", "a test")
     backend.resume("n01")
     site.go_on(lambda: made not in site.daemon.status.by_id)

@@ -56,7 +56,7 @@ def until(backend: LocalBackend, job_id: str, state: str) -> ObservedJob:
 def test_a_job_runs_where_it_is_put_and_knows_it(tmp_path: Path) -> None:
     backend = opened(tmp_path)
     job = backend.submit(command("echo $DALLY_NODES $DALLY_GPUS_PER_NODE; sleep 0.3"))
-    backend.start(job, {"rack0-m0": 3, "rack0-m1": 1})
+    backend.start_job(job, {"rack0-m0": 3, "rack0-m1": 1})
     assert until(backend, job, base.RUNNING).placement == {"rack0-m0": 3, "rack0-m1": 1}
     assert until(backend, job, base.FINISHED).placement == {}
     assert (tmp_path / "jobs" / job / "log").read_text() == "rack0-m0,rack0-m1 3,1\n"
@@ -65,7 +65,7 @@ def test_a_job_runs_where_it_is_put_and_knows_it(tmp_path: Path) -> None:
 def test_an_exit_code_is_a_failure(tmp_path: Path) -> None:
     backend = opened(tmp_path)
     job = backend.submit(command("exit 3"))
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     assert until(backend, job, base.FAILED).reason == "exit code 3"
 
 
@@ -75,24 +75,24 @@ def test_a_preempted_job_may_write_its_checkpoint_and_goes_on(tmp_path: Path) ->
     job = backend.submit(
         command(f"trap 'echo saved >> {mark}; exit 0' TERM; echo $DALLY_RESTARTS >> {mark}; sleep 60 & wait")
     )
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     until(backend, job, base.RUNNING)
     wait_for(lambda: mark.exists() and "0" in mark.read_text())
-    backend.preempt(job)
+    backend.preempt_job(job)
     until(backend, job, base.QUEUED)
-    backend.start(job, {"rack0-m1": 4})
+    backend.start_job(job, {"rack0-m1": 4})
     until(backend, job, base.RUNNING)
     wait_for(lambda: mark.read_text() == "0\nsaved\n1\n")
-    backend.cancel(job)
+    backend.cancel_job(job)
     until(backend, job, base.CANCELLED)
 
 
 def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     backend = opened(tmp_path, grace_s=0.3)
     job = backend.submit(command("trap '' TERM; while :; do sleep 0.1; done"))
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     until(backend, job, base.RUNNING)
-    backend.preempt(job)
+    backend.preempt_job(job)
     until(backend, job, base.QUEUED)
 
 
@@ -103,22 +103,22 @@ def test_jobs_outlive_the_daemon(tmp_path: Path) -> None:
         first.submit(command("sleep 0.2")),
         first.submit(command("true")),
     )
-    first.start(runs, ONE)
-    first.start(ends, {"rack0-m1": 4})
+    first.start_job(runs, ONE)
+    first.start_job(ends, {"rack0-m1": 4})
     until(first, runs, base.RUNNING)
     time.sleep(0.5)
     second = opened(tmp_path)
     assert until(second, runs, base.RUNNING).placement == ONE
     assert until(second, ends, base.FINISHED)
     assert told(second, waits).state == base.QUEUED
-    second.cancel(runs)
+    second.cancel_job(runs)
     until(second, runs, base.CANCELLED)
 
 
 def test_a_process_that_was_killed_is_a_failure(tmp_path: Path) -> None:
     backend = opened(tmp_path)
     job = backend.submit(command("sleep 60"))
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     until(backend, job, base.RUNNING)
     os.killpg(int((tmp_path / "jobs" / job / "pid").read_text()), signal.SIGKILL)
     assert until(backend, job, base.FAILED).reason == "its process was killed"
@@ -130,8 +130,8 @@ def test_a_process_that_comes_up_late(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(job_folder, "COME_UP_S", 0.2)
     first = opened(tmp_path)
     late, called_off = (first.submit(command(f"touch {tmp_path}/ran-{number}; sleep 60")) for number in (1, 2))
-    first.start(late, ONE)
-    first.start(called_off, {"rack0-m1": 4})
+    first.start_job(late, ONE)
+    first.start_job(called_off, {"rack0-m1": 4})
     time.sleep(0.3)
     assert [job.state for job in first.snapshot().jobs] == [base.STARTING, base.STARTING]
     (tmp_path / "jobs" / late / "go").touch()
@@ -142,7 +142,7 @@ def test_a_process_that_comes_up_late(tmp_path: Path, monkeypatch: pytest.Monkey
     assert process.wait() == 1
     wait_for((tmp_path / "ran-1").exists)
     assert not (tmp_path / "ran-2").exists()
-    first.cancel(late)
+    first.cancel_job(late)
     until(first, late, base.CANCELLED)
 
 
@@ -165,7 +165,7 @@ def test_a_process_that_tells_its_number_or_ends_while_it_is_looked_at(
         return seen[-1]
 
     monkeypatch.setattr(JobFolder, "process", look)
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     until(backend, job, base.RUNNING)
     until(backend, job, base.FINISHED)
 
@@ -173,7 +173,7 @@ def test_a_process_that_tells_its_number_or_ends_while_it_is_looked_at(
 def test_a_job_without_a_command_takes_its_time(tmp_path: Path) -> None:
     backend = opened(tmp_path, speed=100.0)
     job = backend.submit(Submission(JobSpec(4, duration_s=30.0)))
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     began = time.monotonic()
     until(backend, job, base.FINISHED)
     assert time.monotonic() - began < 5.0
@@ -202,17 +202,17 @@ def test_a_folder_that_cannot_be_read_costs_nobody_else_anything(
 def test_what_it_refuses(tmp_path: Path) -> None:
     backend = opened(tmp_path)
     job, other = backend.submit(command("sleep 60")), backend.submit(command("sleep 60"))
-    backend.start(job, ONE)
-    backend.start(job, ONE)  # twice the same is one
+    backend.start_job(job, ONE)
+    backend.start_job(job, ONE)  # twice the same is one
     with pytest.raises(BackendError, match="not enough GPUs free on rack0-m0"):
-        backend.start(other, ONE)
+        backend.start_job(other, ONE)
     with pytest.raises(BackendError, match="no such job"):
-        backend.start("99", ONE)
+        backend.start_job("99", ONE)
     until(backend, job, base.RUNNING)
-    backend.cancel(job)
+    backend.cancel_job(job)
     until(backend, job, base.CANCELLED)
     with pytest.raises(BackendError, match="it is cancelled"):
-        backend.start(job, ONE)
+        backend.start_job(job, ONE)
 
 
 def wait_for(true: Callable[[], bool]) -> None:
@@ -226,11 +226,11 @@ def wait_for(true: Callable[[], bool]) -> None:
 def test_a_job_that_ends_as_it_is_preempted_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = opened(tmp_path)
     job = backend.submit(command("sleep 0.5"))
-    backend.start(job, ONE)
+    backend.start_job(job, ONE)
     until(backend, job, base.RUNNING)
     while not (tmp_path / "jobs" / job / "exit").exists():
         time.sleep(0.05)
     with monkeypatch.context() as patched:
         patched.setattr(LocalBackend, "_look", lambda *_: None)  # it ended right after the look
-        backend.preempt(job)
+        backend.preempt_job(job)
     assert told(backend, job).state == base.FINISHED

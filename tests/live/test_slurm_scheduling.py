@@ -191,7 +191,7 @@ def test_uneven_splits_are_as_slurm_deals_them(slurm: SlurmCluster, tmp_path: Pa
     """Slurm fills machine by machine; where that is not what was decided, the books follow."""
     bench = SlurmBench(slurm, tmp_path, Setup("fifo-backfill"))
     job_id = bench.submit(8, 2.0, "-N", "1", "--gpus-per-node=0", "--gpus=8")
-    bench.backend.start(job_id, {"n01": 5, "n02": 3})
+    bench.backend.start_job(job_id, {"n01": 5, "n02": 3})
     while not bench.backend.runs:
         bench.backend.snapshot()
     assert bench.backend.runs[job_id] == {0: {"n01": 7, "n02": 1}}

@@ -63,7 +63,7 @@ def act(desk: Desk, what: str, number: int) -> None:
     if what == "submit":
         desk.submit(number, 60.0 * number, user=("ann", "bob")[number % 2])
     elif what == "cancel" and desk.backend.jobs:
-        desk.backend.cancel(list(desk.backend.jobs)[number % len(desk.backend.jobs)])
+        desk.backend.cancel_job(list(desk.backend.jobs)[number % len(desk.backend.jobs)])
     elif what in ("down", "up"):
         desk.backend.set_machine(names[number % len(names)], what)
     desk.cycle(30.0)
@@ -117,7 +117,7 @@ def test_users_hear_of_their_own_jobs_alone(desk: Desk) -> None:
     assert set(told[1]["jobs"]) >= {hers}
     assert his not in told[1]["jobs"]
     for job_id in (hers, his):
-        desk.backend.cancel(job_id)
+        desk.backend.cancel_job(job_id)
     desk.cycle()
     ended = news(channel, desk, {hers, his})
     assert ended is not None

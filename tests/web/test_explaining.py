@@ -55,7 +55,7 @@ def test_what_others_did(desk: Desk) -> None:
     desk.backend.requeue(job)
     desk.backend.put(job, {elsewhere: 8})
     desk.cycle()
-    desk.backend.cancel(job)
+    desk.backend.cancel_job(job)
     desk.cycle()
     story = told(desk, job)
     kinds = [kind for kind, _ in story]

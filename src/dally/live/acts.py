@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, Submission
+from dally.live.backends.base import BackendError, Drains, Submission, Submits
 from dally.live.cycle import Scheduler
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
 from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
@@ -190,13 +190,27 @@ class Acts:
     def submit(self, request: Submission) -> str:
         """Take in a job; its id."""
         self._check_not_dry()
-        return self._between_cycles(lambda: self._service.backend.submit(request))
+        backend = self._service.backend
+        if not isinstance(backend, Submits):
+            raise ActRefused(f"{backend.name}: jobs are submitted with its own tools")
+        return self._between_cycles(lambda: backend.submit(request))
 
     def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
         """End a job, wherever it is."""
         self._check_not_dry()
         act = Act(CANCEL, who, why, "told to end", job_id, owner)
-        return self._between_cycles(lambda: self._ask(act, lambda: self._service.backend.cancel(job_id)))
+        return self._between_cycles(lambda: self._ask(act, lambda: self._cancel(job_id)))
+
+    def _cancel(self, job_id: str) -> None:
+        (refused,) = self._service.backend.cancel([job_id], self._term())
+        if refused:
+            raise BackendError(refused)
+
+    def _term(self) -> int:
+        """In which what is asked for was decided: that of the latest cycle."""
+        scheduler = self._service.daemon.scheduler
+        latest = None if scheduler is None else scheduler.roster.snapshot
+        return latest.term if latest is not None and latest.machines else self._service.backend.term
 
     def drain(self, machine: str, who: str, why: str) -> Act:
         """What runs on the machine goes on, nothing new starts there."""
@@ -208,11 +222,13 @@ class Acts:
 
     def _on_machine(self, act: Act) -> Act:
         self._check_not_dry()
-        service = self._service
+        backend = self._service.backend
         machine = act.machine or ""
+        if not isinstance(backend, Drains):
+            raise ActRefused(f"{backend.name}: machines are {act.told} with its own tools")
         if act.what == DRAIN:
-            return self._between_cycles(lambda: self._ask(act, lambda: service.backend.drain(machine, act.why)))
-        return self._between_cycles(lambda: self._ask(act, lambda: service.backend.resume(machine)))
+            return self._between_cycles(lambda: self._ask(act, lambda: backend.drain(machine, act.why)))
+        return self._between_cycles(lambda: self._ask(act, lambda: backend.resume(machine)))
 
     def _ask(self, act: Act, order: Callable[[], None]) -> Act:
         """Write it down, ask the backend, and write down what it says."""
@@ -249,7 +265,7 @@ class Acts:
         if not lock.acquire(timeout=CYCLE_WITHIN_S):
             raise Busy("the scheduler is busy; ask again")
         try:
-            self._service.backend.lead()  # the leader would never hear of it
+            self._service.backend.check_term(self._term())  # the leader would never hear of it
             return act()
         except BackendError as error:
             raise ActRefused(str(error)) from None

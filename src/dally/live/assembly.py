@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.extras import need
-from dally.live.backends.base import Backend, BackendError, Claim
-from dally.live.config import USUAL_CLUSTER, Config
+from dally.live.backends.base import Backend, BackendError, BackendOptions, Claim, Elects
+from dally.live.backends.registry import open_backend
+from dally.live.config import Config
 from dally.live.cycle import LATEST, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.forecast.job_forecast import start_words
@@ -41,12 +40,14 @@ class Service:
         """`backend`: instead of the one that the configuration names."""
         self.config = config
         config.make_folder()
-        self.backend = backend or open_backend(config)
+        self.backend = backend or open_backend(config.backend, _options(config))
         self._claims = _claims(config, self.backend)
         try:
+            if not config.dry_run:
+                self.backend.begin_term()
             self.topology = _topology(config, self.backend)
             config.setup.world(self.topology).state()  # says what is wrong before anything is kept or told
-        except InputError:
+        except (InputError, BackendError):
             self._release()
             raise
         self.store = open_store(config.store_address())
@@ -57,7 +58,7 @@ class Service:
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
         self._generation = self.backend.generation
-        self.backend.foresee(lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock))
+        self.daemon.expected_start = lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock)
 
     def _begin(self) -> Scheduler:
         """A scheduler that goes on from what the store knows."""
@@ -90,19 +91,12 @@ class Service:
             claim.release()
 
 
-def open_backend(config: Config) -> Backend:
-    """The cluster's own software."""
-    if config.backend == "kubernetes":
-        need("kubernetes", "--backend kubernetes")
-        package = import_module("dally.live.backends.kubernetes")
-        found: Backend = package.KubernetesBackend(package.read_options(config.kubernetes))
-    elif config.backend == "slurm":
-        found = import_module("dally.live.backends.slurm").SlurmBackend(config.partitions)
-    else:
-        from dally.live.backends.local import LocalBackend
-
-        found = LocalBackend(config.folder, read_topology(config.cluster or USUAL_CLUSTER), config.speed)
-    return found
+def _options(config: Config) -> BackendOptions:
+    """What the backend is opened with: its own table of dally.toml, and what the command says of Slurm."""
+    settings = config.kubernetes if config.backend == "kubernetes" else config.backend_settings
+    if config.partitions:
+        settings = {**settings, "partitions": ",".join(config.partitions)}
+    return BackendOptions(config.folder, config.cluster, config.speed, settings)
 
 
 def _topology(config: Config, backend: Backend) -> Topology:
@@ -117,9 +111,8 @@ def _topology(config: Config, backend: Backend) -> Topology:
 def _claims(config: Config, backend: Backend) -> list[Claim]:
     """The cluster for us alone. A dry run only looks: it may run beside a daemon, in another folder."""
     try:
-        claimed = None if config.dry_run else backend.claim()
-        if claimed is not None:
-            return [claimed]
+        if isinstance(backend, Elects) and not config.dry_run:
+            return [backend.claim()]
         path = _lock_path(backend, config.dry_run)
     except BackendError as error:
         raise InputError(f"--backend {config.backend}: {error}") from None

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from dally.cluster.topology import Topology
-from dally.errors import InputError, unknown
+from dally.errors import InputError
 from dally.input_file import read_text
+from dally.live.backends.registry import check_name
 from dally.runs.world import World, WorldConfig
 from dally.toml import TomlFile
 
-BACKENDS = ("local", "slurm", "kubernetes")
-USUAL_CLUSTER = "4x4x8"  # of the local backend
 USUAL_LISTEN = "127.0.0.1:8642"
 
 
@@ -50,12 +49,12 @@ class Config:
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
     kubernetes: dict[str, str] = field(default_factory=dict)  # options of that backend
+    backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
     setup: Setup = field(default_factory=Setup)
 
     def checked(self) -> Config:
         """The same, if it makes sense."""
-        if self.backend not in BACKENDS:
-            raise unknown("backend", self.backend, list(BACKENDS))
+        check_name(self.backend)
         if not 0.0 < self.speed < float("inf"):
             raise InputError(f"--speed {self.speed:g}: must be more than 0 and finite")
         if self.speed != 1.0 and self.backend != "local":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dally.cluster.topology import Topology
 from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
-from dally.live.backends.base import Backend, BackendError, Observed
+from dally.live.backends.base import Backend, BackendError, Completes, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
@@ -91,10 +91,11 @@ class Scheduler:
         result = self.decide(self.backend.snapshot())
         if not self.orders.dry_run:
             try:
-                result.problems += self.backend.mend()
+                if isinstance(self.backend, Completes):
+                    result.problems += self.backend.complete()
             except BackendError as error:
                 result.failed = str(error)
-            refused, failed = send(self.backend, self._due)
+            refused, failed = send(self.backend, self._due, self.roster.snapshot.term)
             result.failed = result.failed or failed
             result.problems += refused
             result.refused = len(refused)

@@ -11,8 +11,9 @@ from typing import Final
 import structlog
 
 from dally.errors import InputError, PolicyError
-from dally.live.backends.base import Backend, BackendError
+from dally.live.backends.base import Backend, BackendError, Publishes
 from dally.live.cycle import CycleResult, Scheduler
+from dally.live.publication import publication_of
 from dally.live.status import ClusterStatus, status_of
 from dally.live.store.database import StoreError
 from dally.report.explanation import ACTION
@@ -43,6 +44,7 @@ class Daemon:
         self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # cycles that did not come about
         self.watchers: list[Callable[[CycleResult, float], None]] = []  # told of each cycle, and its CPU seconds
         self.lock = threading.Lock()  # held during a cycle: whoever asks the backend for something takes it too
+        self.expected_start: Callable[[str], str] = lambda _: ""  # of a job that waits, in words
         self._begin = begin
         self._pause_s = pause_s
         self._scheduler: Scheduler | None = None
@@ -116,8 +118,10 @@ class Daemon:
 
     def _publish(self, status: ClusterStatus, result: CycleResult) -> None:
         """Users of the cluster's own tools see the status; if that fails, the cycle counts all the same."""
+        if not isinstance(self.backend, Publishes):
+            return
         try:
-            self.backend.tell(status, result)
+            self.backend.publish(publication_of(status, result.log, self.expected_start))
         except BackendError as error:
             result.failed = result.failed or str(error)
 

@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, ObservedJob, Placement, Submission
+from dally.live.backends.base import (
+    Backend,
+    BackendError,
+    Drains,
+    ObservedJob,
+    Placement,
+    StartOrder,
+    Submission,
+    Submits,
+)  # fmt: skip
 from dally.testing.invariants import InvariantError
 
 LONG_S = 3600.0
@@ -27,6 +36,7 @@ def check_backend(make: Callable[[], Backend], patience_s: float = 60.0) -> None
         check_life(bench)
         check_refusals(bench)
         check_end(bench)
+        check_term(bench)
         check_draining(bench)
     finally:
         bench.clear()
@@ -48,9 +58,23 @@ class BackendBench:
         """A job that runs that long; at 0 it ends at once."""
         command = ("sleep", f"{seconds:g}")
         spec = JobSpec(gpus, model="resnet50", name="check", duration_s=seconds)
+        require("submit", isinstance(self.backend, Submits), "it cannot take in the jobs to be checked with")
+        assert isinstance(self.backend, Submits)
         job_id = self.backend.submit(Submission(spec, command))
         self.submitted.append(job_id)
         return job_id
+
+    def start(self, job_id: str, placement: Placement) -> None:
+        """Start one job, in the present term; a BackendError if that is refused."""
+        _taken(self.backend.start([StartOrder(job_id, placement)], self.backend.term))
+
+    def preempt(self, job_id: str) -> None:
+        """Preempt one job likewise."""
+        _taken(self.backend.preempt([job_id], self.backend.term))
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel one job likewise."""
+        _taken(self.backend.cancel([job_id], self.backend.term))
 
     def job(self, job_id: str) -> ObservedJob | None:
         """As the backend tells of it now."""
@@ -98,9 +122,15 @@ class BackendBench:
         """Cancel what is left."""
         for job_id in self.submitted:
             try:
-                self.backend.cancel(job_id)
+                self.cancel(job_id)
             except BackendError:
                 continue  # gone
+
+
+def _taken(answers: list[str]) -> None:
+    require("answers", len(answers) == 1, f"one order has {len(answers)} answers")
+    if answers[0]:
+        raise BackendError(answers[0])
 
 
 def require(rule: str, holds: bool, otherwise: str) -> None:
@@ -125,20 +155,20 @@ def check_life(bench: BackendBench) -> None:
     stated_s = job.spec.duration_s
     require("fields", stated_s == LONG_S, f"duration_s was {LONG_S}, and it says {stated_s}")
     require("fields", job.managed, "a job that it takes in is managed")
-    bench.backend.start(job_id, {first: 2})
-    bench.backend.start(job_id, {first: 2})
+    bench.start(job_id, {first: 2})
+    bench.start(job_id, {first: 2})
     bench.become(job_id, base.RUNNING, {first: 2})
-    bench.backend.start(job_id, {first: 2})
+    bench.start(job_id, {first: 2})
     bench.become(job_id, base.RUNNING, {first: 2})
-    bench.backend.preempt(job_id)
-    bench.backend.preempt(job_id)
+    bench.preempt(job_id)
+    bench.preempt(job_id)
     again = bench.become(job_id, base.QUEUED, {})
     require("submit_s", again.submit_s == job.submit_s, "a preemption must not change when it was submitted")
     require("submit_s", job.submit_s <= time.time() + 1.0, "it cannot have been submitted in the future")
-    bench.backend.start(job_id, {first: 1, second: 1})
+    bench.start(job_id, {first: 1, second: 1})
     bench.become(job_id, base.RUNNING, {first: 1, second: 1})
     check_not_twice(bench, job_id, first)
-    bench.backend.cancel(job_id)
+    bench.cancel(job_id)
     gone_or(bench, job_id, base.CANCELLED)
 
 
@@ -148,13 +178,13 @@ def check_not_twice(bench: BackendBench, holder: str, machine: str) -> None:
     other = bench.submit(whole)
     bench.become(other, base.QUEUED, {})
     bench.refuses(f"{whole} GPUs of {machine}, of which job {holder} has one",
-                  lambda: bench.backend.start(other, {machine: whole}))  # fmt: skip
+                  lambda: bench.start(other, {machine: whole}))  # fmt: skip
     bench.become(other, base.QUEUED, {})
-    bench.backend.preempt(holder)
+    bench.preempt(holder)
     bench.become(holder, base.QUEUED, {})
-    bench.backend.start(other, {machine: whole})
+    bench.start(other, {machine: whole})
     bench.become(other, base.RUNNING, {machine: whole})
-    bench.backend.cancel(other)
+    bench.cancel(other)
     gone_or(bench, other, base.CANCELLED)
 
 
@@ -163,15 +193,15 @@ def check_refusals(bench: BackendBench) -> None:
     machine = next(iter(bench.machines))
     job_id = bench.submit(1)
     bench.become(job_id, base.QUEUED, {})
-    start = bench.backend.start
+    start = bench.start
     bench.refuses("a machine that does not exist", lambda: start(job_id, {"no-such-machine": 1}))
     bench.refuses("more GPUs than the job asks for", lambda: start(job_id, {machine: 2}))
     bench.refuses("no GPUs at all", lambda: start(job_id, {}))
     bench.become(job_id, base.QUEUED, {})
     bench.refuses("start of an unknown job", lambda: start(NO_JOB, {machine: 1}))
-    bench.refuses("preemption of an unknown job", lambda: bench.backend.preempt(NO_JOB))
-    bench.refuses("cancelling an unknown job", lambda: bench.backend.cancel(NO_JOB))
-    bench.backend.cancel(job_id)
+    bench.refuses("preemption of an unknown job", lambda: bench.preempt(NO_JOB))
+    bench.refuses("cancelling an unknown job", lambda: bench.cancel(NO_JOB))
+    bench.cancel(job_id)
     gone_or(bench, job_id, base.CANCELLED)
     bench.refuses("start of a job that was cancelled", lambda: start(job_id, {machine: 1}))
 
@@ -181,43 +211,61 @@ def check_end(bench: BackendBench) -> None:
     machine = next(iter(bench.machines))
     job_id = bench.submit(1, 0.0)
     bench.become(job_id, base.QUEUED, {})
-    bench.backend.start(job_id, {machine: 1})
+    bench.start(job_id, {machine: 1})
     gone_or(bench, job_id, base.FINISHED)
+
+
+def check_term(bench: BackendBench) -> None:
+    """Orders that were decided while another daemon led are refused, all of them."""
+    backend, machine = bench.backend, next(iter(bench.machines))
+    job_id = bench.submit(1)
+    bench.become(job_id, base.QUEUED, {})
+    term = backend.snapshot().term
+    require("term", term == backend.term, f"it is term {backend.term}, and the snapshot says {term}")
+    orders = [StartOrder(job_id, {machine: 1})]
+    bench.refuses("a start of an earlier term", lambda: void(backend.start(orders, term - 1)))
+    bench.refuses("a preemption of an earlier term", lambda: void(backend.preempt([job_id], term - 1)))
+    bench.refuses("cancelling in an earlier term", lambda: void(backend.cancel([job_id], term - 1)))
+    bench.become(job_id, base.QUEUED, {})
+    bench.cancel(job_id)
+    gone_or(bench, job_id, base.CANCELLED)
+
+
+def void(_: object) -> None:
+    """Nothing: for what is called for what it raises."""
 
 
 def check_draining(bench: BackendBench) -> None:
     """On a machine that drains what runs goes on and nothing new starts, until it is resumed.
 
-    A backend may leave both to the cluster's own tools, and say so.
+    A backend may leave both to the cluster's own tools.
     """
     backend = bench.backend
-    machine = next(iter(bench.machines))
-    if type(backend).drain is Backend.drain:
-        bench.refuses("draining", lambda: backend.drain(machine, "check"))
-        bench.refuses("resuming", lambda: backend.resume(machine))
+    if not isinstance(backend, Drains):
         return
+    machine = next(iter(bench.machines))
     job_id, other = bench.submit(1), bench.submit(1)
     for one in (job_id, other):
         bench.become(one, base.QUEUED, {})
-    backend.start(job_id, {machine: 1})
+    bench.start(job_id, {machine: 1})
     bench.become(job_id, base.RUNNING, {machine: 1})
     try:
         backend.drain(machine, "first reason")
         backend.drain(machine, "check of draining")
         bench.machine_becomes(machine, base.DRAINING, "check of draining")
         bench.become(job_id, base.RUNNING, {machine: 1})
-        bench.refuses(f"a start on {machine}, which drains", lambda: backend.start(other, {machine: 1}))
+        bench.refuses(f"a start on {machine}, which drains", lambda: bench.start(other, {machine: 1}))
         bench.become(other, base.QUEUED, {})
     finally:
         backend.resume(machine)
     backend.resume(machine)
     bench.machine_becomes(machine, base.UP, "")
-    backend.start(other, {machine: 1})
+    bench.start(other, {machine: 1})
     bench.become(other, base.RUNNING, {machine: 1})
     bench.refuses("draining a machine that does not exist", lambda: backend.drain("no-such-machine", "check"))
     bench.refuses("resuming a machine that does not exist", lambda: backend.resume("no-such-machine"))
     for one in (job_id, other):
-        backend.cancel(one)
+        bench.cancel(one)
         gone_or(bench, one, base.CANCELLED)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from dally.cluster.topology import Topology, grid
 from dally.live.backends import base
 from dally.live.backends.base import (
-    Backend,
     BackendError,
+    JobByJob,
     Observed,
     ObservedJob,
     ObservedMachine,
@@ -17,7 +17,7 @@ from dally.live.backends.base import (
 )
 
 
-class FakeBackend(Backend):
+class FakeBackend(JobByJob):
     """Jobs run for `duration_s` seconds of `now_s` in all, stop `stop_s` after they are told to."""
 
     name = "fake"
@@ -38,6 +38,7 @@ class FakeBackend(Backend):
         self.jobs: dict[str, ObservedJob] = {}
         self.left_s: dict[str, float] = {}
         self._submitted = 0
+        self._term = 0
         self._topology = grid(racks, machines, gpus)
         self._machines = {
             name: ObservedMachine(name, int(count))
@@ -45,6 +46,15 @@ class FakeBackend(Backend):
         }
         self._since_s: dict[str, float] = {}  # running: since when; stopping: from when on it is queued
         self._promised: dict[str, Placement] = {}  # blocked jobs: where they start once nothing blocks them
+
+    @property
+    def term(self) -> int:
+        """How many daemons have begun to lead it."""
+        return self._term
+
+    def begin_term(self) -> None:
+        """Orders that were decided before are refused."""
+        self._term += 1
 
     def topology(self) -> Topology:
         """As given."""
@@ -55,7 +65,7 @@ class FakeBackend(Backend):
         self._answer()
         self._advance()
         machines = tuple(machine for name, machine in self._machines.items() if name not in self.gone)
-        return Observed(tuple(self.jobs.values()), machines, self.unread)
+        return Observed(tuple(self.jobs.values()), machines, self.unread, self._term)
 
     def submit(self, request: Submission) -> str:
         """Take in a job, queued."""
@@ -66,7 +76,7 @@ class FakeBackend(Backend):
         self.left_s[job_id] = request.spec.duration_s or 0.0
         return job_id
 
-    def start(self, job_id: str, placement: Placement) -> None:
+    def start_job(self, job_id: str, placement: Placement) -> None:
         """Runs at once; refuses what is not free, as a real cluster would."""
         self._answer()
         self._count_order()
@@ -88,7 +98,7 @@ class FakeBackend(Backend):
         self._since_s[job_id] = self.now_s
         self.jobs[job_id] = replace(job, state=base.RUNNING, placement=dict(placement))
 
-    def preempt(self, job_id: str) -> None:
+    def preempt_job(self, job_id: str) -> None:
         """Stops, and is queued `stop_s` later; one that is blocked is called back."""
         self._answer()
         self._count_order()
@@ -108,7 +118,7 @@ class FakeBackend(Backend):
             self.jobs[job_id] = replace(job, state=base.STOPPING)
             self._advance()
 
-    def cancel(self, job_id: str) -> None:
+    def cancel_job(self, job_id: str) -> None:
         """Ends at once."""
         self._answer()
         if self._known(job_id).state not in base.ENDED:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dally.job_spec import JobSpec
 from dally.live.assembly import Service
-from dally.live.backends.base import Submission
+from dally.live.backends.base import Submission, Submits
 from dally.live.config import Config
 from dally.live.cycle import CycleResult
 from dally.live.history.daily import DAY_S, DailyReport, command
@@ -22,6 +22,7 @@ def test_the_report_of_a_day(tmp_path: Path) -> None:
     config = Config(folder=tmp_path, cluster="2x2x8", speed=600.0)
     config = replace(config, setup=replace(config.setup, network="slow"))
     service = Service(config)
+    assert isinstance(service.backend, Submits)
     for gpus in (8, 16, 4, 8, 16):
         service.backend.submit(Submission(JobSpec(gpus, model="bert-base", user="ana", duration_s=60.0)))
     for _ in range(100):

@@ -56,7 +56,7 @@ def test_one_that_ends_meanwhile_has_ended(bench: Shrinking) -> None:
     assert {row[2] for row in bench.rows()} == {"running", "waiting"}, "they may come back"
     assert bench.books() == {}
     bench.backend.forget(jobs["forgotten"])
-    bench.backend.cancel(jobs["waited"])
+    bench.backend.cancel_job(jobs["waited"])
     bench.go_on(300.0)
     assert bench.rows() == [
         (jobs["ran"], 24, "finished", base.FINISHED),

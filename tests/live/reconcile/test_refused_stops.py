@@ -120,7 +120,7 @@ def test_a_job_that_is_wanted_where_it_runs_is_left_running(bench: Bench) -> Non
     job = bench.submit(8, 5000.0)
     bench.go_on(10.0)
     bench.scheduler.roster.desire(job, {"rack0-m0": 8}, bench.backend.now_s)
-    send(bench.backend, requests_due(bench.scheduler.roster, bench.backend.now_s, 1.0))
+    send(bench.backend, requests_due(bench.scheduler.roster, bench.backend.now_s, 1.0), bench.backend.term)
     bench.go_on(10.0)
     assert (bench.states(), len(bench.backend.starts)) == ({job: base.RUNNING}, 1)
 

@@ -72,7 +72,7 @@ class World(Bench):
             mine = Override("ann", "", backend.now_s)
             say(self, overrides.without(HOLD, job_id) if held else overrides.with_override(HOLD, job_id, mine))
         elif what == "cancel" and state not in ("", *base.ENDED):
-            backend.cancel(job_id)
+            backend.cancel_job(job_id)
         elif what == "requeue" and state == base.RUNNING:
             backend.requeue(job_id)
         elif what == "put" and state == base.QUEUED:
@@ -237,7 +237,7 @@ def test_a_blocked_job_books_nothing_and_holds_nobody_up(tmp_path: Path) -> None
     bench.go_on(10.0)
     assert bench.scheduler.roster.orders[blocked].desired == BLOCKED
     bench.backend.blocking.clear()
-    bench.backend.cancel(other)
+    bench.backend.cancel_job(other)
     bench.go_on(200.0)
     assert bench.states() == {blocked: base.FINISHED, other: base.CANCELLED}
     failed = [row["reason"] for row in events(bench.store) if row["kind"] == "start_failed"]

@@ -50,7 +50,7 @@ def test_under_queues(tmp_path: Path, backend: type[FakeBackend]) -> None:
     bench.backend.drain(machine, "fans again")
     for job_id, job in list(bench.backend.jobs.items()):
         if machine in job.placement or not job.placement:
-            bench.backend.cancel(job_id)
+            bench.backend.cancel_job(job_id)
     bench.go_on(10.0)
     assert bench.scheduler.state.cluster.down[bench.scheduler.roster.machines[machine]]  # empty: out of the books
     bench.backend.resume(machine)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from dally.job_spec import JobSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dally.cluster.topology import Topology
-    from dally.live.cycle import CycleResult
-    from dally.live.status import ClusterStatus
 
 # ObservedJob.state
 QUEUED: Final = "queued"  # waits until it is started
@@ -79,39 +77,27 @@ class Observed:
     jobs: tuple[ObservedJob, ...]
     machines: tuple[ObservedMachine, ...]
     problems: tuple[str, ...] = ()  # what of it could not be read, a line each, as long as that is so
+    term: int = 0  # who led when this was read: orders that follow from it are of that term
 
 
-class Claim(Protocol):
-    """A cluster that is ours alone, until it is given back."""
+class StartOrder(NamedTuple):
+    """Start a queued job on these GPUs, which are free."""
 
-    def release(self) -> None:
-        """Let another daemon have the cluster."""
+    job_id: str
+    placement: Placement
 
 
 class Backend(ABC):
     """A cluster's own software. Every method may raise a BackendError; nothing is assumed until it is read back.
 
-    `start` and `preempt` return once the backend has taken the order, not once it is carried out: what came of
-    it is in a later snapshot. Both may be asked twice for the same.
+    Orders come in batches and carry the term in which they were decided: once that has passed, all of them are
+    refused by a BackendError. Otherwise each is answered by its place: why it was refused, or nothing if it was
+    taken, which is not yet carried out: what came of it is in a later snapshot. All may be asked for twice.
+
+    What not every cluster can do is in the protocols below.
     """
 
     name: str
-
-    @property
-    def generation(self) -> int:
-        """Another one: the cluster is not the one that the scheduler began with."""
-        return 0
-
-    def identity(self) -> str:
-        """What tells this cluster from others: two daemons never schedule the same."""
-        return self.name
-
-    def claim(self) -> Claim | None:
-        """Be the only one to schedule this cluster, or wait until that is so; None: a lock on this host will do."""
-        return None
-
-    def lead(self) -> None:  # noqa: B027
-        """A BackendError if the cluster that was claimed is, or may be, another daemon's by now."""
 
     @abstractmethod
     def topology(self) -> Topology:
@@ -122,56 +108,95 @@ class Backend(ABC):
         """How things stand."""
 
     @abstractmethod
-    def start(self, job_id: str, placement: Placement) -> None:
-        """Start a queued job on these GPUs, which are free."""
-
-    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
-        """Start several jobs; why not, by place, and nothing where the order was taken."""
-        return [self._refusal(job_id, placement) for job_id, placement in orders]
-
-    def _refusal(self, job_id: str, placement: Placement) -> str:
-        try:
-            self.start(job_id, placement)
-        except BackendError as error:
-            return str(error)
-        return ""
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
+        """Start queued jobs."""
 
     @abstractmethod
-    def preempt(self, job_id: str) -> None:
-        """Let a running job write its checkpoint and stop, or call a starting one back; it is queued again."""
+    def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
+        """Let running jobs write their checkpoints and stop, or call starting ones back; they are queued again."""
 
     @abstractmethod
-    def cancel(self, job_id: str) -> None:
-        """End the job, wherever it is."""
-
-    def drain(self, machine: str, why: str) -> None:
-        """What runs on the machine goes on, and nothing new starts there; the cluster's own tools tell why."""
-        raise BackendError(f"{self.name}: machines are drained with its own tools")
-
-    def resume(self, machine: str) -> None:
-        """The machine takes jobs again; one that is up is left as it is."""
-        raise BackendError(f"{self.name}: machines are resumed with its own tools")
+    def cancel(self, jobs: Sequence[str], term: int) -> list[str]:
+        """End jobs, wherever they are."""
 
     @abstractmethod
     def wait(self, timeout_s: float) -> None:
         """Return when something may have changed, at the latest after that many seconds of the wall clock."""
 
-    def mend(self) -> list[str]:
-        """Set right what orders left half done; what an operator should know of it, a line each."""
-        return []
+    def identity(self) -> str:
+        """What tells this cluster from others: two daemons never schedule the same."""
+        return self.name
 
-    def tell(self, status: ClusterStatus, result: CycleResult) -> None:  # noqa: B027
-        """Let users of the cluster's own tools know how things stand."""
+    @property
+    def generation(self) -> int:
+        """Another one: the cluster is not the one that the scheduler began with."""
+        return 0
 
-    def foresee(self, expected: Callable[[str], str]) -> None:  # noqa: B027
-        """Whom to ask when a job is expected to start, in words."""
+    @property
+    def term(self) -> int:
+        """Counts who has led the cluster so far."""
+        return 0
 
-    def submit(self, request: Submission) -> str:
-        """Take in a job, queued; its id."""
-        raise BackendError(f"{self.name}: jobs are submitted with its own tools")
+    def begin_term(self) -> None:  # noqa: B027
+        """From now on we lead: orders of earlier terms are refused. Called once the cluster is ours alone."""
+
+    def check_term(self, term: int) -> None:
+        """A BackendError if another daemon leads by now, or may lead."""
+        if term != self.term:
+            raise BackendError(f"decided in term {term}, and this is term {self.term}: another daemon leads")
 
     def close(self) -> None:  # noqa: B027
         """Let go of the cluster; jobs run on."""
+
+
+class JobByJob(Backend):
+    """A backend that carries out one order after the other. Each of these may raise a BackendError."""
+
+    @abstractmethod
+    def start_job(self, job_id: str, placement: Placement) -> None:
+        """Start one job."""
+
+    @abstractmethod
+    def preempt_job(self, job_id: str) -> None:
+        """Preempt one job."""
+
+    @abstractmethod
+    def cancel_job(self, job_id: str) -> None:
+        """Cancel one job."""
+
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
+        """One by one."""
+        self.check_term(term)
+        return answers(lambda order: self.start_job(order.job_id, order.placement), orders)
+
+    def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
+        """One by one."""
+        self.check_term(term)
+        return answers(self.preempt_job, jobs)
+
+    def cancel(self, jobs: Sequence[str], term: int) -> list[str]:
+        """One by one."""
+        self.check_term(term)
+        return answers(self.cancel_job, jobs)
+
+
+Order = TypeVar("Order")
+
+
+def answers(carry_out: Callable[[Order], None], orders: Sequence[Order]) -> list[str]:
+    """Why not, by place, and nothing where the order was taken."""
+    found = []
+    for order in orders:
+        try:
+            carry_out(order)
+        except BackendError as error:
+            found.append(str(error))
+        else:
+            found.append("")
+    return found
+
+
+# What a backend may be able to do besides.
 
 
 @dataclass(frozen=True)
@@ -181,3 +206,101 @@ class Submission:
     spec: JobSpec
     command: tuple[str, ...] = ()  # nothing: a job that only takes time, as long as it states
     folder: str = ""  # where the command runs
+
+
+@runtime_checkable
+class Submits(Protocol):
+    """Takes in jobs; of others they are submitted with their own tools."""
+
+    def submit(self, request: Submission) -> str:
+        """Take in a job, queued; its id."""
+
+
+@runtime_checkable
+class Drains(Protocol):
+    """Closes machines for new jobs; of others that is done with their own tools."""
+
+    def drain(self, machine: str, why: str) -> None:
+        """What runs on the machine goes on, and nothing new starts there; the cluster's own tools tell why."""
+
+    def resume(self, machine: str) -> None:
+        """The machine takes jobs again; one that is up is left as it is."""
+
+
+class Claim(Protocol):
+    """A cluster that is ours alone, until it is given back."""
+
+    def release(self) -> None:
+        """Let another daemon have the cluster."""
+
+
+@runtime_checkable
+class Elects(Protocol):
+    """Says which daemon leads, on whatever host; for others a lock on this host must do."""
+
+    def claim(self) -> Claim:
+        """Be the only one to schedule this cluster, or wait until that is so."""
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """Carries orders out in several steps, and may be left between two of them."""
+
+    def complete(self) -> list[str]:
+        """Finish or take back what was left half done; what an operator should know of it, a line each."""
+
+
+@dataclass(frozen=True)
+class WaitingNotice:
+    """Why a job waits."""
+
+    job_id: str
+    state: str  # waiting or held
+    reason: str  # in a word
+    message: str
+    until_s: float | None  # since 1970
+
+
+@dataclass(frozen=True)
+class PreemptionNotice:
+    """A job that gives its GPUs up, for another if there is one."""
+
+    job_id: str
+    winner: str
+
+
+@dataclass(frozen=True)
+class StartNotice:
+    """A job that starts."""
+
+    job_id: str
+    tier: str
+    placement: Placement
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What users of the cluster's own tools are to see after a cycle."""
+
+    jobs: frozenset[str]  # all that have not ended
+    waiting: tuple[WaitingNotice, ...]
+    changes: tuple[StartNotice | PreemptionNotice, ...]  # of this cycle, in order
+    expected_start: Callable[[str], str]  # of a job that waits, in words; empty: not known
+
+
+@runtime_checkable
+class Publishes(Protocol):
+    """Shows its users how things stand, in its own tools."""
+
+    def publish(self, publication: Publication) -> None:
+        """Show this."""
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """What a backend is opened with."""
+
+    folder: Path  # for what it keeps
+    cluster: str = ""  # RxMxG or a topology file; empty: it knows its machines itself
+    speed: float = 1.0  # of the clock, for a cluster that only takes time
+    settings: Mapping[str, str] = field(default_factory=dict)  # its table of dally.toml

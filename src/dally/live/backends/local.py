@@ -14,10 +14,11 @@ from typing import Final
 import structlog
 
 from dally.cluster.topology import Topology
+from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import (
-    Backend,
     BackendError,
+    JobByJob,
     Observed,
     ObservedJob,
     ObservedMachine,
@@ -26,6 +27,7 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
+from dally.whole_file import write_whole
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
 LOOK_EVERY_S: Final = 0.1
@@ -45,7 +47,7 @@ echo $code > "$DALLY_STATE/exit.new" && mv "$DALLY_STATE/exit.new" "$DALLY_STATE
 log = structlog.get_logger("dally")
 
 
-class LocalBackend(Backend):
+class LocalBackend(JobByJob):
     """Jobs of a folder, each with a folder of its own. They outlive the daemon; a new one finds them there."""
 
     name = "local"
@@ -60,6 +62,8 @@ class LocalBackend(Backend):
         self._last = 0  # number that a job has had
         self._jobs = self._read()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._term_path = folder / "term"
+        self._term = self.term  # in which we lead
         self._drained_path = folder / "drained.json"
         self._drained: dict[str, str] = read_drained(self._drained_path)  # why, by machine
         self._machines = tuple(
@@ -84,6 +88,24 @@ class LocalBackend(Backend):
         """Its folder."""
         return str(self._folder.resolve())
 
+    @property
+    def term(self) -> int:
+        """As the folder has it: whoever leads last has written it."""
+        try:
+            return int(self._term_path.read_text())
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError) as error:
+            raise BackendError(f"{self._term_path}: cannot be read: {error}") from None
+
+    def begin_term(self) -> None:
+        """Written to the folder, where another daemon sees it."""
+        self._term = self.term + 1
+        try:
+            write_whole(self._term_path, str(self._term).encode())
+        except InputError as error:
+            raise BackendError(str(error)) from None
+
     def topology(self) -> Topology:
         """As given."""
         return self._topology
@@ -101,7 +123,8 @@ class LocalBackend(Backend):
             else machine
             for machine in self._machines
         )
-        return Observed(tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S), machines)
+        jobs = tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S)
+        return Observed(jobs, machines, term=self._term)
 
     def submit(self, request: Submission) -> str:
         """A folder for the job; it is queued."""
@@ -111,7 +134,7 @@ class LocalBackend(Backend):
         self._last = number
         return str(number)
 
-    def start(self, job_id: str, placement: Placement) -> None:
+    def start_job(self, job_id: str, placement: Placement) -> None:
         """A process for the whole gang; it is told its machines."""
         one = self._find(job_id)
         if one.job.state in (base.STARTING, base.RUNNING) and one.job.placement == placement:
@@ -143,11 +166,11 @@ class LocalBackend(Backend):
             one.become(base.QUEUED)
             raise BackendError(f"job {job_id} could not be started: {error.strerror}") from None
 
-    def preempt(self, job_id: str) -> None:
+    def preempt_job(self, job_id: str) -> None:
         """SIGTERM now, SIGKILL if it has not ended when its grace is over."""
         self._stop(self._find(job_id), base.QUEUED)
 
-    def cancel(self, job_id: str) -> None:
+    def cancel_job(self, job_id: str) -> None:
         """Ends it, at once if it does not run."""
         one = self._find(job_id)
         if one.job.state in (base.QUEUED, base.HELD):

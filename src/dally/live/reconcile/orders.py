@@ -6,7 +6,7 @@ from typing import Final
 
 from dally.engine.executor import Executor
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, Observed
+from dally.live.backends.base import Backend, BackendError, Observed, StartOrder
 from dally.live.facts import placement_of
 from dally.live.reconcile import table
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
@@ -86,7 +86,7 @@ def requests_due(roster: Roster, now: float, speed: float) -> list[PendingOrder]
     return due
 
 
-def send(backend: Backend, due: list[PendingOrder]) -> tuple[list[str], str]:
+def send(backend: Backend, due: list[PendingOrder], term: int) -> tuple[list[str], str]:
     """Send requests and note the answers: what was refused, a line each, and why the backend failed, if it did.
 
     A job may have ended since the snapshot: its end is looked up before it is preempted, or it would run again.
@@ -96,12 +96,13 @@ def send(backend: Backend, due: list[PendingOrder]) -> tuple[list[str], str]:
         stops = [order for order in due if order.request == PREEMPT]
         if stops:
             live = {job.job_id for job in backend.snapshot().jobs if job.state not in base.ENDED}
-            for order in stops:
-                order.answer = _preempted(backend, order.job_id) if order.job_id in live else ""
+            ended = [order for order in stops if order.job_id not in live]
+            stops = [order for order in stops if order.job_id in live]
+            _answer(ended, [""] * len(ended))
+            _answer(stops, backend.preempt([order.job_id for order in stops], term))
         starts = [order for order in due if order.request == START]
-        answers = backend.start_all([(order.job_id, order.placement or {}) for order in starts])
-        for order, answer in zip(starts, answers, strict=True):
-            order.answer = answer
+        requests = [StartOrder(order.job_id, order.placement or {}) for order in starts]
+        _answer(starts, backend.start(requests, term))
     except BackendError as error:
         failed = str(error)
         for order in due:
@@ -109,12 +110,10 @@ def send(backend: Backend, due: list[PendingOrder]) -> tuple[list[str], str]:
     return [f"{order.request} of job {order.job_id}: {order.answer}" for order in due if order.answer], failed
 
 
-def _preempted(backend: Backend, job_id: str) -> str:
-    try:
-        backend.preempt(job_id)
-    except BackendError as error:
-        return str(error)
-    return ""
+def _answer(orders: list[PendingOrder], answers: list[str]) -> None:
+    """Note each order's answer."""
+    for order, answer in zip(orders, answers, strict=True):
+        order.answer = answer
 
 
 def _free_gpus(observed: Observed, roster: Roster) -> dict[str, int]:

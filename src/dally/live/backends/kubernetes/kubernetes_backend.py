@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 from dally.cluster.topology import Topology
 from dally.live.backends import base
 from dally.live.backends.base import (
-    Backend,
     BackendError,
+    JobByJob,
     Observed,
     Placement,
+    Publication,
+    StartOrder,
     Submission,
 )
 from dally.live.backends.kubernetes import names
@@ -40,17 +42,14 @@ from dally.live.backends.kubernetes.telling import Teller
 from dally.live.facts import allocation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dally.live.cycle import CycleResult
-    from dally.live.status import ClusterStatus
+    from collections.abc import Sequence
 
 THREADS: Final = 8
 READY_WITHIN_S: Final = 3.0  # a watch that broke may stand again
 SETTLE_S: Final = 0.05  # after a change: others come with it
 
 
-class KubernetesBackend(Backend):
+class KubernetesBackend(JobByJob):
     """A cluster under Kubernetes. Pods that name our scheduler wait in it unbound; this alone binds them."""
 
     name = "kubernetes"
@@ -100,7 +99,17 @@ class KubernetesBackend(Backend):
         self._claimed = True
         return self.leader
 
-    def lead(self) -> None:
+    @property
+    def term(self) -> int:
+        """How often we have won the lease."""
+        return self.leader.term
+
+    def check_term(self, term: int) -> None:
+        """The lease was not lost since then, and is ours."""
+        super().check_term(term)
+        self._check_lease()
+
+    def _check_lease(self) -> None:
         """A BackendError once somebody else may lead; a dry run has claimed nothing."""
         if self._claimed:
             self.leader.check()
@@ -122,7 +131,7 @@ class KubernetesBackend(Backend):
 
     def _ready(self) -> None:
         """Begin to watch, or see that the copies are up to date."""
-        self.lead()
+        self._check_lease()
         if not self._open:
             version = version_of(self.api.get("/version"))
             self._gates = self._options.gates and version >= SINCE
@@ -138,13 +147,14 @@ class KubernetesBackend(Backend):
 
         For the leader alone: what follows from it is written to the store, which another daemon may share.
         """
+        term = self.term
         self._ready()
         if self._topology is None:
             self.topology()
         self._gangs.renew()
-        self.lead()  # that may have taken its time
+        self._check_lease()  # that may have taken its time
         problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
-        return Observed(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems))
+        return Observed(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems), term)
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""
@@ -154,14 +164,15 @@ class KubernetesBackend(Backend):
 
     # Orders.
 
-    def start(self, job_id: str, placement: Placement) -> None:
+    def start_job(self, job_id: str, placement: Placement) -> None:
         """Bind every pod of the gang, or none."""
-        (problem,) = self.start_all([(job_id, placement)])
+        (problem,) = self.start([StartOrder(job_id, placement)], self.term)
         if problem:
             raise BackendError(problem)
 
-    def start_all(self, orders: Sequence[tuple[str, Placement]]) -> list[str]:
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
         """The pods of all gangs at once: one gang of few would leave the server idle."""
+        self.check_term(term)
         answers = [""] * len(orders)
         begun: dict[int, tuple[Seating, list[Future[str]]]] = {}
         with ExitStack() as kept:
@@ -189,20 +200,20 @@ class KubernetesBackend(Backend):
             raise BackendError(f"job {job_id} asks for {told.spec.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
-        self.lead()
+        self._check_lease()
         kept.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
         self._gangs.given_up.discard(gang.key)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))
 
-    def preempt(self, job_id: str) -> None:
+    def preempt_job(self, job_id: str) -> None:
         """Evict its pods; their controller makes new ones, which wait."""
         gang = self._gangs.find(job_id)
         if not gang.bound:
             return
         if gang.bare:
             raise BackendError("nobody would make its pods anew")
-        self.lead()
+        self._check_lease()
         stuck = self._evictor.evict(gang.bound)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
             self._gangs.given_up.add(gang.key)
@@ -213,10 +224,10 @@ class KubernetesBackend(Backend):
     def _is_going(self, gang: Gang) -> bool:
         return any(pod.stopping for pod in self.book.gang(gang.key))
 
-    def cancel(self, job_id: str) -> None:
+    def cancel_job(self, job_id: str) -> None:
         """Delete its controller, or its pods where they have none."""
         gang = self._gangs.find(job_id)
-        self.lead()
+        self._check_lease()
         owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
         if owner is not None:
             uid = owner.uid or (gang.controller.uid if gang.controller is not None else "")
@@ -237,7 +248,7 @@ class KubernetesBackend(Backend):
     def _cordon(self, machine: str, cordoned: bool | None, why: str | None) -> None:
         if not self.nodes.knows(machine):
             raise BackendError(f"there is no machine {machine}")
-        self.lead()
+        self._check_lease()
         body = {"metadata": {"annotations": {names.DRAINED: why}}, "spec": {"unschedulable": cordoned}}
         self.nodes.put(self.api.patch(f"/api/v1/nodes/{machine}", body))  # and not only once the watch tells
 
@@ -247,30 +258,25 @@ class KubernetesBackend(Backend):
             raise BackendError(
                 "jobs are submitted with kubectl; `image` in [kubernetes] of dally.toml lets us make some"
             )
-        self.lead()
+        self._check_lease()
         body = manifest(request, self._options.image, self._options.scheduler_name)
         space = self._options.namespace
         made = self.api.post(f"/apis/batch/v1/namespaces/{space}/jobs", body)
         return GangKey(space, "job", made["metadata"]["name"]).job_id
 
-    def mend(self) -> list[str]:
+    def complete(self) -> list[str]:
         """Finish gangs that are half bound, or take them apart."""
         if self._topology is None:
             return []
-        self.lead()
+        self._check_lease()
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return self._mender.mend(ours, tiers)
 
-    def tell(self, status: ClusterStatus, result: CycleResult) -> None:
+    def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""
         if self._teller is not None:
-            self._teller.tell(status, result, self._gangs.pods)
-
-    def foresee(self, expected: Callable[[str], str]) -> None:
-        """For what is told of those who wait."""
-        if self._teller is not None:
-            self._teller.expected = expected
+            self._teller.tell(publication, self._gangs.pods)
 
     def close(self) -> None:
         """Stop watching and telling; the lease is given back by who claimed it."""

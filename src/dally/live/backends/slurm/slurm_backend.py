@@ -13,8 +13,8 @@ from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import (
-    Backend,
     BackendError,
+    JobByJob,
     Observed,
     ObservedJob,
     ObservedMachine,
@@ -50,7 +50,7 @@ READERS = 4  # scripts read at a time
 SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
 
 
-class SlurmBackend(Backend):
+class SlurmBackend(JobByJob):
     """A cluster under Slurm. Jobs wait in it held; this alone releases them, with the machines to run on.
 
     An operator's `scontrol hold` keeps a job from us: our own holds are those of its user (`uhold`).
@@ -117,7 +117,7 @@ class SlurmBackend(Backend):
         self._promised = {}
         return self._latest
 
-    def start(self, job_id: str, placement: Placement) -> None:
+    def start_job(self, job_id: str, placement: Placement) -> None:
         """Tell Slurm where and how, see that it has understood, and release the job."""
         record = self._record(job_id)
         if self._standing(job_id) != "PENDING":
@@ -138,7 +138,7 @@ class SlurmBackend(Backend):
         self._tools.run("scontrol", "release", job_id)
         self._promised[job_id] = dict(placement)
 
-    def preempt(self, job_id: str) -> None:
+    def preempt_job(self, job_id: str) -> None:
         """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
         standing = self._standing(job_id)
         if standing == "PENDING":
@@ -147,7 +147,7 @@ class SlurmBackend(Backend):
         if standing not in ("PENDING", *STOPPING, *FINAL):
             self._tools.run("scontrol", "requeuehold", job_id)
 
-    def cancel(self, job_id: str) -> None:
+    def cancel_job(self, job_id: str) -> None:
         """By scancel."""
         if self._standing(job_id) not in FINAL:
             self._tools.run("scancel", job_id)
