@@ -24,7 +24,7 @@ def cpu_s(trace: Path, policy: str, queues: Path | None) -> float:
     """Of the whole command, the least of three."""
     words = ["simulate", "--trace", str(trace), "--cluster", CLUSTER, "--policy", policy, "--json"]
     words += ["--queues", str(queues)] if queues is not None else []
-    return min(json.loads(dally(*words))["cpu_s"] for _ in range(3))
+    return min(float(json.loads(dally(*words))["cpu_s"]) for _ in range(3))
 
 
 def main() -> None:

@@ -105,6 +105,8 @@ class Gate(Policy):
         self._pass: int = 0
         self._stops: int = 0  # jobs that gave GPUs back so far
         self._lease_ended: dict[int, bool] = {}  # numbers of stakes: of some of their jobs, since the last pass
+        # Numbers of tenants that hold or ask for more or less than when all were due what they want; none: all.
+        self._changed: dict[int, bool] = {}
         self._scarce: bool = False  # whether more is asked for than is free
         self._recount: bool = True  # machines failed or were repaired
         waits = GateQueue()
@@ -262,6 +264,13 @@ class Gate(Policy):
             self._asking[index] = True
         else:
             del self._asking[index]
+        self._note_change(stake.tenant)
+
+    def _note_change(self, tenant: Tenant | None) -> None:
+        """It and those above it want more or less than before."""
+        while self._changed and tenant is not None:
+            self._changed[tenant.number] = True
+            tenant = tenant.parent
 
     def _count_held(self, job: Job, stake: Stake, sign: int, now: float) -> None:
         """Count the GPUs that a job was given or gives back."""
@@ -276,6 +285,7 @@ class Gate(Policy):
             if sign > 0 and job.placed_s < now:
                 tenant.charge(job, now)
             tenant.hold_more(stake.pool.kind, sign * int(job.gpus), now)
+        self._note_change(stake.tenant)
         if sign < 0:
             self._stops += 1
 
@@ -609,22 +619,22 @@ class Gate(Policy):
             for shares in found:
                 due += shares.due[tenant.number]
             tenant.be_due(due, now)
+        self._changed = {}
 
     def _note_wants(self, now: float) -> None:
         """The same where there is enough for all: what each holds and asks for within its limits."""
         if len(self.pools) > 1:
             self._note_dues(now)
             return
-        wants = [0.0] * len(self.tenants.all)
-        for place in range(len(wants) - 1, 0, -1):
-            tenant = self.tenants.all[place]
+        numbers = sorted(self._changed, reverse=True) if self._changed else range(len(self.tenants.all) - 1, 0, -1)
+        for number in numbers:  # those below before those above
+            tenant = self.tenants.all[number]
             held = float(tenant.held[0])
-            if not tenant.children:
-                wants[place] = held + float(tenant.asked[0])
-            wants[place] = min(wants[place], held + max(0.0, tenant.room(0)))
-            tenant.be_due(wants[place], now)
-            if tenant.parent is not None:
-                wants[tenant.parent.number] += wants[place]
+            wants = held + float(tenant.asked[0])
+            if tenant.children:
+                wants = sum([child.due for child in tenant.children])
+            tenant.be_due(min(wants, held + max(0.0, tenant.room(0))), now)
+        self._changed = {0: True}
 
     def _tell_stalls(self, now: float) -> None:
         """What the first job of every tenant waits for, where that changed."""

@@ -50,7 +50,7 @@ class Tenant:
         self.spent_gpu_s: float = 0.0  # in the budget's present window
         self._window: int = -1
         self._now: float = -INFINITY
-        self._due: float = 0.0  # GPUs, since
+        self.due: float = 0.0  # GPUs, since
         self._due_s: float = 0.0  # then,
         self._due_gpu_s: float = 0.0  # and what it was due until then
         self._away_s: float = INFINITY  # from when on what adopted jobs had is not in these books yet
@@ -74,7 +74,7 @@ class Tenant:
 
     def room(self, kind: int) -> float:
         """GPUs of a type that its limits still let it have."""
-        if self.hold or self.budget_left_gpu_s() <= 0.0:
+        if self.hold or (self.window_s < INFINITY and self.budget_left_gpu_s() <= 0.0):
             return 0.0
         return min(self.limits[kind] - float(self.held[kind]), self.limit - float(self.held_in_all))
 
@@ -128,14 +128,14 @@ class Tenant:
 
     def be_due(self, gpus: float, now: float) -> None:
         """From now on it is due so many GPUs."""
-        if gpus != self._due:
+        if gpus != self.due:
             self._due_gpu_s = self.due_so_far(now)
-            self._due = gpus
+            self.due = gpus
             self._due_s = now
 
     def due_so_far(self, now: float) -> float:
         """GPU-seconds that it was due up to now."""
-        return self._due_gpu_s + self._due * (now - self._due_s)
+        return self._due_gpu_s + self.due * (now - self._due_s)
 
     def save(self) -> dict[str, float]:
         """What it has used, as plain values."""
