@@ -61,7 +61,7 @@ def test_of_a_job_that_cannot_be_stopped_it_is_said_why(desk: Desk) -> None:
     for managed, why in ((True, ""), (False, NOT_OURS), (True, "")):
         desk.backend.jobs[job] = replace(desk.backend.jobs[job], managed=managed)
         desk.cycle()
-        assert desk.get(f"jobs/{job}")["stays"] == why
+        assert desk.get(f"jobs/{job}")["non_preemptible"] == why
         assert (f"It cannot be stopped: {NOT_OURS}." in desk.client.get(f"/jobs/{job}").text) == bool(why)
 
 

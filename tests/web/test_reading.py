@@ -118,7 +118,7 @@ def test_a_job_that_asks_for_more_than_there_is_stops_nobody(desks: Callable[...
     assert desk.get("status")["problems"] == [f"job {large} asks for more GPUs than there are"]
     seen = desk.get(f"jobs/{large}")
     assert (seen["state"], seen["why"]) == ("unschedulable", "asks for more GPUs than there are")
-    assert desk.get(f"jobs/{large}/explanation")["story"] == []
+    assert desk.get(f"jobs/{large}/explanation")["history"] == []
     for path in (f"/jobs/{large}", "/queue?tab=held"):
         assert "asks for more GPUs" in desk.client.get(path, headers={"accept": "text/html"}).text
     desk.backend.resize(small, 64)

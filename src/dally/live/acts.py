@@ -31,7 +31,7 @@ RESUME: Final = "resume"
 
 CYCLE_WITHIN_S: Final = 20.0  # the present cycle ends; if not, the backend is slow
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ActRefused(Exception):  # noqa: N818 - an answer
@@ -49,7 +49,7 @@ class Act:
     what: str
     who: str
     why: str
-    told: str  # in words, without who and why
+    message: str  # in words, without who and why
     job_id: str | None = None
     owner: str = ""  # whose job that is
     machine: str | None = None
@@ -57,7 +57,7 @@ class Act:
     def sentence(self) -> str:
         """All of it."""
         by = f"by {self.who}: {self.why}" if self.why else f"by {self.who}"
-        return f"{self.told} {by}"
+        return f"{self.message} {by}"
 
 
 class Acts:
@@ -77,15 +77,15 @@ class Acts:
 
     def _hold(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
-        told = _told_of(scheduler, job_id)
+        observed = _observed_job(scheduler, job_id)
         override = scheduler.overrides.of(HOLD).get(job_id)
         if override is not None and (as_user or not override.by_user):  # an operator's hold goes over a user's
             raise ActRefused(f"job {job_id!r} is held already, {override.by()}")
-        if not told.managed:
+        if not observed.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
-        if told.state not in (base.QUEUED, base.HELD):
+        if observed.state not in (base.QUEUED, base.HELD):
             self._check_not_dry()
-        act = Act(HOLD, who, why, "put on hold", job_id, told.spec.user)
+        act = Act(HOLD, who, why, "put on hold", job_id, observed.spec.user)
         new = Override(who, why, self._service.clock.now(), by_user=as_user)
         return self._say(scheduler, act, scheduler.overrides.with_override(HOLD, job_id, new))
 
@@ -95,16 +95,16 @@ class Acts:
 
     def _release(self, job_id: str, who: str, why: str, as_user: bool) -> Act:
         scheduler = self._scheduler()
-        told = _told_of(scheduler, job_id)
+        observed = _observed_job(scheduler, job_id)
         override = scheduler.overrides.of(HOLD).get(job_id)
         if override is None:
-            if told.state == base.HELD:
-                by = f"{self._service.backend.name} holds it" + (f": {told.reason}" if told.reason else "")
+            if observed.state == base.HELD:
+                by = f"{self._service.backend.name} holds it" + (f": {observed.reason}" if observed.reason else "")
                 raise ActRefused(f"job {job_id!r}: {by}; only its own tools release it")
             raise ActRefused(f"job {job_id!r} is not on hold")
         if as_user and not override.by_user:
             raise ActRefused(f"job {job_id!r} is held {override.by()}; only operators release what operators hold")
-        act = Act(RELEASE, who, why, "taken off hold", job_id, told.spec.user)
+        act = Act(RELEASE, who, why, "taken off hold", job_id, observed.spec.user)
         return self._say(scheduler, act, scheduler.overrides.without(HOLD, job_id))
 
     def put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
@@ -113,17 +113,17 @@ class Acts:
 
     def _put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
         scheduler = self._scheduler()
-        told = _told_of(scheduler, job_id)
+        observed = _observed_job(scheduler, job_id)
         overrides = scheduler.overrides
         override = overrides.of(FIRST).get(job_id)
         if first and override is not None:
             raise ActRefused(f"job {job_id!r} is first in line already, {override.by()}")
         if not first and override is None:
             raise ActRefused(f"job {job_id!r} was not put first in line")
-        if not told.managed:
+        if not observed.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
         what = "put first in line" if first else "put back in its place in line"
-        act = Act(FIRST, who, why, what, job_id, told.spec.user)
+        act = Act(FIRST, who, why, what, job_id, observed.spec.user)
         new = (
             overrides.with_override(FIRST, job_id, self._override(act))
             if first
@@ -137,13 +137,13 @@ class Acts:
 
     def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
         scheduler = self._scheduler()
-        told = _told_of(scheduler, job_id)
+        observed = _observed_job(scheduler, job_id)
         overrides = scheduler.overrides
         if seconds is None and job_id not in overrides.of(PATIENCE):
             raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
         if seconds is not None:
             self._check_timers(scheduler)
-        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, told.spec.user)
+        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, observed.spec.user)
         if seconds is None:
             return self._say(scheduler, act, overrides.without(PATIENCE, job_id))
         new = self._override(act, self._service.clock.now() + seconds)
@@ -255,12 +255,12 @@ class Acts:
             raise ActRefused("this is a dry run: nothing is done to the cluster")
 
     def _scheduler(self) -> Scheduler:
-        found = self._service.daemon.scheduler
-        if found is None:
+        scheduler = self._service.daemon.scheduler
+        if scheduler is None:
             raise Busy("the scheduler is not ready; ask again")
-        return found
+        return scheduler
 
-    def _between_cycles(self, act: Callable[[], Found]) -> Found:
+    def _between_cycles(self, act: Callable[[], Result]) -> Result:
         lock = self._service.daemon.lock
         if not lock.acquire(timeout=CYCLE_WITHIN_S):
             raise Busy("the scheduler is busy; ask again")
@@ -275,11 +275,11 @@ class Acts:
             lock.release()
 
 
-def _told_of(scheduler: Scheduler, job_id: str) -> base.ObservedJob:
-    told = scheduler.roster.observed.get(job_id)
-    if told is None:
+def _observed_job(scheduler: Scheduler, job_id: str) -> base.ObservedJob:
+    observed = scheduler.roster.observed.get(job_id)
+    if observed is None:
         raise ActRefused(f"job {job_id!r} has ended, or the scheduler does not know it yet")
-    return told
+    return observed
 
 
 def _patience_text(seconds: float | None) -> str:
@@ -293,5 +293,5 @@ def _patience_text(seconds: float | None) -> str:
 def _row(act: Act, now: float, outcome: str) -> dict[str, Any]:
     return {
         "time_s": now, "who": act.who, "what": act.what, "job_id": act.job_id, "owner": act.owner,
-        "machine": act.machine, "told": act.told, "why": act.why, "outcome": outcome,
+        "machine": act.machine, "told": act.message, "why": act.why, "outcome": outcome,
     }  # fmt: skip

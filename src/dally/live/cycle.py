@@ -72,19 +72,19 @@ class Scheduler:
         self.orders = Orders(self.roster, self.unschedulable, dry_run)
         self.overrides = read_overrides(store)
         self._held = set(self.overrides.of(HOLD))  # as of the latest cycle
-        self._timers_s: dict[int, float] = {}  # as the policy was told
-        self._instructed: set[str] = set()  # jobs of which it was told something
-        self._noted: list[dict[str, Any]] = []  # what was said since
+        self._timers_s: dict[int, float] = {}  # as the policy has them
+        self._overridden: set[str] = set()  # jobs with overrides, as of the latest cycle
+        self._entries: list[dict[str, Any]] = []  # of the log, by people, since then
         self._left_out = recovery.restore(store, self.state, self.roster, self.overrides, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._stored = {order.job_id: asdict(order) for order in store.pending_orders()}
         self._due: list[PendingOrder] = []  # to be sent in this cycle
         self._learnt_s = clock.now()
 
-    def take_note(self, overrides: Overrides | None, said: dict[str, Any]) -> None:
-        """Somebody has said something, which is in the store: what stands from now on (None: as before)."""
+    def take_note(self, overrides: Overrides | None, entry: dict[str, Any]) -> None:
+        """A log entry that is in the store, and the overrides that stand from now on (None: as before)."""
         self.overrides = overrides or self.overrides
-        self._noted.append(said)
+        self._entries.append(entry)
 
     def run_cycle(self) -> CycleResult:
         """Look at the backend, decide, write down what will be sent, send it, and write down the answers."""
@@ -108,7 +108,7 @@ class Scheduler:
         now = self.clock.now()
         self.unschedulable.put_back()
         seen = Reconciler(self.state, self.roster, self.overrides.apply_to(observed), now, self.clock.speed)
-        self._instruct(now)
+        self._apply_overrides(now)
         note_non_preemptible(self.state, self.roster, now)
         result = CycleResult(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
         self._due = []
@@ -117,21 +117,21 @@ class Scheduler:
             self._due = requests_due(self.roster, now, self.clock.speed)
         result.problems += seen.problems
         self._write(result, seen)
-        result.log, self._noted = self._noted + result.log, []
+        result.log, self._entries = self._entries + result.log, []
         for job_id in seen.ended:
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
         return result
 
-    def _instruct(self, now: float) -> None:
-        """Have the policy do what was said of jobs and timers."""
+    def _apply_overrides(self, now: float) -> None:
+        """Have the policy heed the overrides of jobs and timers."""
         overrides = self.overrides
-        said = {*overrides.of(FIRST), *overrides.of(PATIENCE)}
-        for job_id in sorted(said | self._instructed):
+        overridden = {*overrides.of(FIRST), *overrides.of(PATIENCE)}
+        for job_id in sorted(overridden | self._overridden):
             job = self.roster.jobs.get(job_id)
             if job is not None:
                 self.state.override(job, job_id in overrides.of(FIRST), overrides.patient_until_s(job_id), now)
-        self._instructed = said
+        self._overridden = overridden
         timers_s = overrides.timers_s()
         for gpus in sorted(timers_s.keys() | self._timers_s.keys()):
             changed = timers_s.get(gpus, NEVER) != self._timers_s.get(gpus, NEVER)

@@ -66,22 +66,22 @@ class Overrides:
 
     def without_jobs(self, ended: Container[str]) -> Overrides:
         """Without what was said of jobs that ended; the same if nothing was."""
-        found = self
+        rest = self
         for kind in OF_JOBS:
             for job_id in [name for name in self.of(kind) if name in ended]:
-                found = found.without(kind, job_id)
-        return found
+                rest = rest.without(kind, job_id)
+        return rest
 
-    def apply_to(self, found: Observed) -> Observed:
-        """What the backend tells, with our own holds: a job that waits is held if somebody said so."""
+    def apply_to(self, observed: Observed) -> Observed:
+        """What the backend reports, with our own holds: a job that waits is held if somebody said so."""
         held = self.of(HOLD)
         if not held:
-            return found
+            return observed
         jobs = [
             replace(job, state=base.HELD) if job.job_id in held and job.state == base.QUEUED else job
-            for job in found.jobs
+            for job in observed.jobs
         ]
-        return replace(found, jobs=tuple(jobs))
+        return replace(observed, jobs=tuple(jobs))
 
     def timers_s(self) -> dict[int, float]:
         """For how long gangs hold out, by their GPUs."""
@@ -102,5 +102,7 @@ class Overrides:
 
 def read_overrides(store: Store) -> Overrides:
     """As the store knows them."""
-    kept: dict[str, dict[str, Any]] = store.fact(FACT) or {}
-    return Overrides({kind: {about: Override(**row) for about, row in rows.items()} for kind, rows in kept.items()})
+    stored: dict[str, dict[str, Any]] = store.fact(FACT) or {}
+    return Overrides(
+        {kind: {about: Override(**row) for about, row in rows.items()} for kind, rows in stored.items()}
+    )

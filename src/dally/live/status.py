@@ -47,7 +47,7 @@ class JobStatus:
     first_by: str = ""  # who put it first in line
     patient_by: str = ""  # who said how long it holds out for closer places,
     patient_until_s: float | None = None  # and until when
-    stays: str = ""  # why it cannot be stopped while it runs; empty: it can be
+    non_preemptible: str = ""  # why it cannot be stopped while it runs; empty: it can be
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _line(
         first_by=overrides.author(FIRST, job.job_id),
         patient_by=overrides.author(PATIENCE, job.job_id),
         patient_until_s=clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
-        stays=roster.non_preemptible.get(job.job_id, "") if running else "",
+        non_preemptible=roster.non_preemptible.get(job.job_id, "") if running else "",
     )
 
 
@@ -194,7 +194,7 @@ def _state(job: Job, roster: Roster) -> str:
 
 def _nodes(state: State, roster: Roster) -> list[NodeStatus]:
     topology, cluster = roster.topology, state.cluster
-    found = []
+    nodes = []
     for machine in roster.snapshot.machines:
         number = roster.machines.get(machine.name)
         if number is None:
@@ -202,7 +202,7 @@ def _nodes(state: State, roster: Roster) -> list[NodeStatus]:
         above = [
             topology.names[tier][topology.domain_of(tier, number)] for tier in range(1, len(topology.tiers) - 1)
         ]
-        found.append(
+        nodes.append(
             NodeStatus(
                 machine.name,
                 tuple(above),
@@ -213,4 +213,4 @@ def _nodes(state: State, roster: Roster) -> list[NodeStatus]:
                 tuple(job.job_id for job in cluster.jobs_on[number]),
             )
         )
-    return found
+    return nodes

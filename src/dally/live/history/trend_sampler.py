@@ -107,22 +107,20 @@ def point_of(status: ClusterStatus, topology: Topology) -> Point:
         if tier >= 0 and status.free:
             values[f"slots_{gpus}"] = float(slots_at(status.free, tier, gpus))
     jobs: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
+    demand: Counter[str] = Counter()
     for line in status.jobs:
         if line.place is not None:
             jobs[size_class(line.spec.gpus)] += 1
-            wanted[size_class(line.spec.gpus)] += line.spec.gpus
+            demand[size_class(line.spec.gpus)] += line.spec.gpus
     for name in SIZE_CLASSES:
         values[f"waiting_jobs_{name}"] = float(jobs[name])
-        values[f"waiting_gpus_{name}"] = float(wanted[name])
+        values[f"waiting_gpus_{name}"] = float(demand[name])
     return Point(values, _timers(status))
 
 
 def _timers(status: ClusterStatus) -> dict[int, tuple[float | None, ...]]:
     """The tuner's where there is one, else what demands were last offered."""
-    found = dict(status.timers_s)
-    if not found:
-        found = {offer.gpus: offer.timers_s for offer in status.offers if not offer.job_id}
-    return {
-        gpus: tuple(None if isinf(timer_s) else timer_s for timer_s in timers_s) for gpus, timers_s in found.items()
-    }
+    timers = dict(status.timers_s)
+    if not timers:
+        timers = {offer.gpus: offer.timers_s for offer in status.offers if not offer.job_id}
+    return {gpus: tuple(None if isinf(one_s) else one_s for one_s in timers_s) for gpus, timers_s in timers.items()}

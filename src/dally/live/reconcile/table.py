@@ -178,13 +178,13 @@ Index = dict[Key, tuple[Row, ...]]
 
 def index(rows: tuple[Row, ...]) -> Index:
     """The rows by desired, observed and status, in their order."""
-    found: dict[Key, list[Row]] = {}
+    by_key: dict[Key, list[Row]] = {}
     for row in rows:
         for desired in _alternatives(row.desired, DESIRED):
             for observed in _alternatives(row.observed, OBSERVED):
                 for status in _alternatives(row.status, STATUS):
-                    found.setdefault((desired, observed, status), []).append(row)
-    return {key: tuple(fitting) for key, fitting in found.items()}
+                    by_key.setdefault((desired, observed, status), []).append(row)
+    return {key: tuple(fitting) for key, fitting in by_key.items()}
 
 
 def _alternatives(text: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:

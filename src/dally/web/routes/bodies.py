@@ -106,7 +106,7 @@ class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
     first_by: Text = Field(default="", description="Who put it first in line.")
     patient_by: Text = Field(default="", description="Who said how long it holds out for closer places.")
     patient_until_s: float | None = Field(default=None, description="Until when, then; after that it takes any.")
-    stays: Text = Field(default="", description="Why it cannot be stopped while it runs; empty: it can be.")
+    non_preemptible: Text = Field(default="", description="Why it cannot be stopped; empty: it can be.")
 
 
 def job_body(line: object) -> Job:
