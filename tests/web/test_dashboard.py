@@ -69,7 +69,7 @@ def test_the_queue_says_who_waits_and_why(visitor: Visitor, served: Served) -> N
     assert rows.count() == len(waiting) > 0
     first = rows.first.inner_text()
     assert waiting[0]["name"] in first
-    assert "GPUs free" in first
+    assert "GPUs and none is free" in first
     assert "×" in first
     page.get_by_label("User").select_option("ann")
     visitor.until(lambda: "user=ann" in page.url)
