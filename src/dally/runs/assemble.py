@@ -15,8 +15,7 @@ from dally.model import Job
 from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
-from dally.runs.clock import check_clock
-from dally.runs.endless import check_end
+from dally.runs.checks import check_clock, check_end
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
 from dally.runs.scenario import Scenario

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gc
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
+from dally import is_compiled
 from dally.engine.simulate import Simulation
 from dally.metrics.queue_summary import summarize_sharing
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.runs.assemble import assemble
-from dally.runs.cost import cost
 from dally.runs.folder import check_inputs, prepare_folder, write_run
 from dally.runs.going_on import Keep, keep
 from dally.runs.own_policy import blamed
@@ -60,3 +62,14 @@ def execute(
         if out:
             write_run(out, record)
     return record
+
+
+def cost(began_s: float, cpu_began_s: float = 0.0) -> dict[str, Any]:
+    """Seconds since `perf_counter` and `process_time` said these, and the most memory the process held."""
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "wall_s": round(perf_counter() - began_s, 3),
+        "cpu_s": round(process_time() - cpu_began_s, 3),
+        "peak_rss_mb": round(peak_kb / 1024, 1),
+        "compiled": is_compiled(),
+    }

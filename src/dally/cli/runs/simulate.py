@@ -16,8 +16,7 @@ from dally.cli.runs.scenario_options import ScenarioOptions, require, takes_scen
 from dally.errors import InputError
 from dally.report.run_summary import summary_table
 from dally.report.share_tables import sharing_lines
-from dally.runs.cost import cost
-from dally.runs.execute import execute
+from dally.runs.execute import cost, execute
 from dally.runs.going_on import Keep
 from dally.sweep.progress import bar_of_run
 
