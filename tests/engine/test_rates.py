@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dally.engine.rates import advance, begin, end, roll_back, save
-from dally.model import RUNNING, Job
+from dally.job_spec import JobSpec
+from dally.model import RUNNING, Costs, Job
+from dally.perf.base import SpeedModel
+from dally.policies.view import View
 
 
 def running(rate: float = 1.0, comm_rate: float = 0.0) -> Job:
@@ -61,3 +64,17 @@ def test_a_preemption_saves_everything() -> None:
     save(job)
     roll_back(job)
     assert (job.work_s, job.overhead_s) == (17.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "usual", "kept", "risk"),
+    [(30.0, 0.0, 60.0, 10.0), (30.0, 50.0, 60.0, 10.0), (None, 50.0, 50.0, 20.0), (None, 0.0, 0.0, 0.0)],
+)
+def test_a_job_may_have_checkpoints_of_its_own(own: float | None, usual: float, kept: float, risk: float) -> None:
+    """They count whatever is usual: for what a failure undoes, and for what it would undo."""
+    job = Job(0, "j", 0.0, 4, 100.0, spec=JobSpec(4, checkpoint_every_s=own))
+    begin(job, 0.0)
+    job.status = RUNNING
+    assert View(SpeedModel(), Costs(checkpoint_every_s=usual)).at_risk_s(job, 70.0) == risk
+    advance(job, 70.0, usual)
+    assert job.saved_work_s == kept

@@ -35,7 +35,7 @@ class Shrinking(Bench):
 
     def rows(self) -> list[tuple[str, int, str, str]]:
         return [
-            (row["job_id"], row["told"]["spec"]["gpus"], row["status"], row["outcome"])
+            (row["job_id"], row["observed"]["spec"]["gpus"], row["status"], row["outcome"])
             for row in self.store.rows(select(JOBS).order_by(JOBS.c.number))
         ]
 

@@ -86,7 +86,7 @@ class LiveRecord(Record):
     @cached_property
     def _beside(self) -> dict[str, tuple[int, float]]:
         """GPUs and submission of the jobs that were there at the time, the latest of each name."""
-        query = select(JOBS.c.job_id, JOBS.c.told["spec"]["gpus"].as_integer(), JOBS.c.submit_s).where(
+        query = select(JOBS.c.job_id, JOBS.c.observed["spec"]["gpus"].as_integer(), JOBS.c.submit_s).where(
             JOBS.c.submit_s <= self._until_s, or_(JOBS.c.finish_s.is_(None), JOBS.c.finish_s >= self._begun_s)
         )
         return {

@@ -40,7 +40,7 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
 
 
 def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
-    spec, clocks = row["told"]["spec"], row["clocks"]
+    spec, clocks = row["observed"]["spec"], row["clocks"]
     held_s = max(clocks["held_s"], 0.001)
     return {
         **{name: _text(value) for name, value in spec.items()},
@@ -54,7 +54,7 @@ def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
 
 
 def _any_states(jobs: list[dict[str, Any]], name: str, default: object) -> bool:
-    return any(row["told"]["spec"][name] != default for row in jobs)
+    return any(row["observed"]["spec"][name] != default for row in jobs)
 
 
 def _text(value: object) -> object:

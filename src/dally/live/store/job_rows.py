@@ -31,7 +31,7 @@ def job_row(job: Job, told: ObservedJob, placement: Placement | None) -> dict[st
         "outcome": "",
         "submit_s": job.submit_s,
         "finish_s": job.finish_s if job.finish_s >= 0.0 else None,
-        "told": asdict(told),
+        "observed": asdict(told),
         "clocks": clocks,
         "placement": placement,
     }
@@ -58,4 +58,4 @@ def tier_of(row: dict[str, Any], tiers: list[str]) -> str:
 
 def told_of(row: dict[str, Any]) -> ObservedJob:
     """What the backend had said of the job."""
-    return ObservedJob.read(row["told"])
+    return ObservedJob.read(row["observed"])

@@ -21,7 +21,7 @@ JOBS = Table(
     Column("outcome", String, nullable=False, default=""),
     Column("submit_s", Float, nullable=False),
     Column("finish_s", Float),
-    Column("told", JSON, nullable=False),  # what the backend said of it
+    Column("observed", JSON, nullable=False),  # the fields of ObservedJob
     Column("clocks", JSON, nullable=False),  # how far it has come: see job_rows.py
     Column("placement", JSON),  # while it has GPUs
     Index("jobs_by_id", "job_id"),

@@ -28,7 +28,7 @@ def ended_jobs(
     """How many ended so, and some of them, the latest first; no state: however they ended."""
     chosen = [JOBS.c.outcome == state if state else JOBS.c.outcome.not_in(("", REPLACED))]
     if user is not None:
-        chosen.append(JOBS.c.told["spec"]["user"].as_string() == user)
+        chosen.append(JOBS.c.observed["spec"]["user"].as_string() == user)
     total = store.rows(select(func.count().label("jobs")).select_from(JOBS).where(*chosen))[0]["jobs"]
     rows = store.rows(
         select(JOBS)
