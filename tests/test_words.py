@@ -1,4 +1,4 @@
-"""The house's vocabulary: words of a private dialect are no names in src/ (shared/words.md has what to say instead)."""
+"""The vocabulary of shared/words.md: words of a private dialect are no names in src/."""
 
 from __future__ import annotations
 

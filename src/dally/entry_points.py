@@ -39,22 +39,22 @@ def installed(group: str) -> dict[str, list[Installed]]:
     """The group's entry points by name, sorted; several under one name are for the caller to refuse."""
     from importlib.metadata import entry_points  # slow to import, and seldom needed
 
-    found: dict[str, list[Installed]] = {}
+    result: dict[str, list[Installed]] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         distribution = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
-        here = found.setdefault(entry.name, [])
+        here = result.setdefault(entry.name, [])
         if all(other.entry.value != entry.value for other in here):  # the same one may lie in two folders
             here.append(Installed(entry, distribution))
-    return found
+    return result
 
 
 def the_one(group: str, name: str) -> Installed | None:
     """The entry point of that name, None if there is none; InputError if several distributions claim it."""
-    found = installed(group).get(name, [])
-    if len(found) > 1:
-        claims = ", ".join(one.distribution for one in found[1:])
-        raise found[0].refused(f"{claims} claims the same name; uninstall all but one")
-    return found[0] if found else None
+    result = installed(group).get(name, [])
+    if len(result) > 1:
+        claims = ", ".join(one.distribution for one in result[1:])
+        raise result[0].refused(f"{claims} claims the same name; uninstall all but one")
+    return result[0] if result else None
 
 
 @cache
@@ -62,8 +62,8 @@ def code_digest(group: str, name: str) -> str:
     """The digest of all Python files of the package that the entry point names; empty if there is no such one."""
     from importlib.util import find_spec
 
-    found = the_one(group, name)
-    package = find_spec(found.entry.module.partition(".")[0]) if found else None
+    result = the_one(group, name)
+    package = find_spec(result.entry.module.partition(".")[0]) if result else None
     if package is None:
         return ""
     folders = package.submodule_search_locations or []
@@ -80,10 +80,10 @@ def load_all(
     """All that can be loaded by name, and what is wrong with the others. Names of ours are refused."""
     things: dict[str, Thing] = {}
     problems: list[str] = []
-    for name, found in installed(group).items():
+    for name, result in installed(group).items():
         try:
             if name in ours:
-                raise found[0].refused(f"the name {name!r} is Dally's own; it is left out")
+                raise result[0].refused(f"the name {name!r} is Dally's own; it is left out")
             thing = load(name)
         except InputError as error:
             problems.append(str(error))

@@ -49,8 +49,8 @@ def remove_stale(folder: Path, name: str = "") -> None:
     """Remove what processes that are no more left under temporary names, of that file or of any."""
     with suppress(OSError):
         for path in folder.iterdir():
-            found = re.fullmatch(r"\.(.+)\.(\d{1,9})\.tmp", path.name)
-            if found and name in ("", found[1]) and not _lives(int(found[2])):
+            result = re.fullmatch(r"\.(.+)\.(\d{1,9})\.tmp", path.name)
+            if result and name in ("", result[1]) and not _lives(int(result[2])):
                 with suppress(OSError):
                     path.unlink()
 

@@ -90,9 +90,9 @@ def _loads(
     results: ResultFolder, named: Mapping[str, TraceLike], base: Scenario, seeds: Sequence[int], frames: bool
 ) -> Loads:
     """The workloads that are frames, or those that are files."""
-    found: Loads = {}
+    result: Loads = {}
     for place, (name, trace) in enumerate(named.items()):
         if is_frame(trace) == frames:
             path = trace_file(results, trace, f"trace-{place}" if place else "trace", base.strict)
-            found[name] = dict.fromkeys(seeds, Prepared(Path(path), base.cluster))
-    return found
+            result[name] = dict.fromkeys(seeds, Prepared(Path(path), base.cluster))
+    return result

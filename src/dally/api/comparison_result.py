@@ -58,11 +58,11 @@ class ComparisonResult:
 
     def run(self, policy: str, **labels: Any) -> RunResult:
         """The first run of a policy, or the one with these labels, such as `seed=2` or `network="slow"`."""
-        wanted = {"policy": policy, **labels}
+        desired = {"policy": policy, **labels}
         for row in self._rows:
-            if row.get("folder") and all(row.get(name) == value for name, value in wanted.items()):
+            if row.get("folder") and all(row.get(name) == value for name, value in desired.items()):
                 return RunResult(FolderRecord(self._results.folder / row["folder"]), self._results)
-        shown = ", ".join(f"{name} {value}" for name, value in wanted.items())
+        shown = ", ".join(f"{name} {value}" for name, value in desired.items())
         known = ", ".join(dict.fromkeys(str(row["policy"]) for row in self._rows))
         raise InputError(f"{shown}: no such run; the policies are {known}")
 
@@ -89,8 +89,8 @@ class ComparisonResult:
         first = favourite(self.contests[0])
         by = self.contests[0].standing(first.label, JCT_MEAN) if first else None
         change = by.change() if by else None
-        told = f"; mean JCT of {first.label} {change:+.1%} against {self.baseline}" if first and change else ""
-        return f"<ComparisonResult: {len(self._rows)} runs{told}; print it>"
+        record = f"; mean JCT of {first.label} {change:+.1%} against {self.baseline}" if first and change else ""
+        return f"<ComparisonResult: {len(self._rows)} runs{record}; print it>"
 
     def _repr_html_(self) -> str:
         parts = [part for contest in self.contests for part in _parts(contest)]

@@ -26,37 +26,37 @@ ClusterLike: TypeAlias = str | PathLike[str] | Topology
 class ScenarioFields(TypedDict, total=False):
     """The other fields of a scenario, by keyword; what is left out is as on the command line."""
 
-    seed: int
-    until_s: float
-    skip_impossible: bool
+    network: str
+    network_settings: Mapping[str, object]
+    congestion: str | float
+    gpu: str
+    profiles: str | PathLike[str]
+    queues: str | PathLike[str]
+    gpu_speeds: str
     restart_s: float
     restart_per_gpu_s: float
     checkpoint_every_s: float
+    seed: int
+    until_s: float
+    skip_impossible: bool
     jitter: int
     failures: str | PathLike[str]
     failure_rate: float
     repair_s: float
-    network: str
-    network_settings: Mapping[str, object]
-    congestion: str | float
     network_at: str
     mix: str
-    gpu: str
-    profiles: str | PathLike[str]
     trace_format: str
     strict: bool
     zone: str
     durations: str
-    queues: str | PathLike[str]
-    gpu_speeds: str
     past: str | PathLike[str]
 
 
 def scenario_of(
-    results: ResultFolder, trace: TraceLike, cluster: ClusterLike, policy: Chosen, given: Mapping[str, Any]
+    results: ResultFolder, trace: TraceLike, cluster: ClusterLike, policy: Chosen, options: Mapping[str, Any]
 ) -> Scenario:
     """The scenario; a frame and a topology become files that are kept with the result."""
-    fields = fields_of(given)
+    fields = fields_of(options)
     if is_frame(trace):
         fields["trace_format"] = "csv"
     return Scenario(
@@ -68,10 +68,10 @@ def scenario_of(
     )
 
 
-def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords as a scenario's fields; None stands for a keyword that was not given."""
     fields: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in ScenarioFields.__annotations__:
             raise unknown("keyword", name, list(ScenarioFields.__annotations__))
         if value is None:
@@ -86,17 +86,17 @@ def several(name: str, listed: Sequence[Any] | None, stated: Mapping[str, Any], 
         return [stated.get(name, usual)]
     if name in stated:
         raise InputError(f"{name} and {name}s: give one of them")
-    found = [listed] if isinstance(listed, (str, int)) else list(listed)
-    if not found:
+    result = [listed] if isinstance(listed, (str, int)) else list(listed)
+    if not result:
         raise InputError(f"{name}s: none given")
-    return [convert(name, value) for value in dict.fromkeys(found)]
+    return [convert(name, value) for value in dict.fromkeys(result)]
 
 
-def settings_of(name: str, given: Mapping[str, object] | None) -> dict[str, str]:
+def settings_of(name: str, options: Mapping[str, object] | None) -> dict[str, str]:
     """Settings as text, as `--set` takes them."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InputError(f"{name}: {given!r}: must be a dict")
-    return {str(key): convert(f"{name} {key}", value) for key, value in (given or {}).items()}
+    if options is not None and not isinstance(options, Mapping):
+        raise InputError(f"{name}: {options!r}: must be a dict")
+    return {str(key): convert(f"{name} {key}", value) for key, value in (options or {}).items()}
 
 
 def trace_file(results: ResultFolder, trace: TraceLike, name: str = "trace", strict: bool = False) -> str:

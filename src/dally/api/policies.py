@@ -26,28 +26,28 @@ class Choice(NamedTuple):
 @contextmanager
 def known(policies: Iterable[WithSettings]) -> Iterator[Choice]:
     """The policies in their order; inside, those of this process are known by the names of their classes."""
-    found: list[Chosen] = []
+    result: list[Chosen] = []
     here: dict[str, NamedPolicy] = {}
     for policy, settings in policies:
-        name = policy if isinstance(policy, str) else _free_name(policy, {one.name for one in found})
+        name = policy if isinstance(policy, str) else _free_name(policy, {one.name for one in result})
         if not isinstance(policy, str):
             here[name] = named_here(name, policy)
-        found.append(Chosen(name, settings))
+        result.append(Chosen(name, settings))
     with known_here(here):
-        yield Choice(found, not here)
+        yield Choice(result, not here)
 
 
 def spelled_out(policies: Iterable[PolicyLike]) -> list[WithSettings]:
     """Policies with the settings that a text such as `las:lease_s=1800` holds, none twice; `all` is all of ours."""
-    found: list[WithSettings] = []
+    result: list[WithSettings] = []
     for policy in [policies] if isinstance(policies, str) else policies:
         here: list[WithSettings] = [(policy, {})]
         if isinstance(policy, str):
             here = [(one.name, one.settings) for one in read_policies([policy])]
-        found += [one for one in here if one not in found]
-    if not found:
+        result += [one for one in here if one not in result]
+    if not result:
         raise InputError("policies: names none; `dally policies` lists them")
-    return found
+    return result
 
 
 def _free_name(policy: type[Policy] | Policy, taken: set[str]) -> str:

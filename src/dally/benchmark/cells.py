@@ -113,14 +113,14 @@ WORKLOADS: Final[dict[str, Workload]] = {
 
 def cells(names: Iterable[str], networks: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
     """Every workload on every network under every seed, in that order; InputError for an unknown name."""
-    wanted, seeds = list(networks), list(seeds)
-    for network in wanted:
+    desired, seeds = list(networks), list(seeds)
+    for network in desired:
         _check("network", network, NETWORKS)
-    found: list[Cell] = []
+    result: list[Cell] = []
     for name in names:
         find_workload(name)
-        found += [Cell(name, network, seed) for network in wanted for seed in seeds]
-    return found
+        result += [Cell(name, network, seed) for network in desired for seed in seeds]
+    return result
 
 
 def find_workload(name: str) -> Workload:

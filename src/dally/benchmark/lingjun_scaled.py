@@ -48,15 +48,15 @@ def _thinned(leaves: dict[str, int], hosts: int) -> dict[str, int]:
     """Leaves evenly spaced among all ordered by size, then trimmed to that many hosts."""
     ordered = sorted(leaves, key=lambda leaf: (leaves[leaf], leaf))
     largest = leaves[ordered[-1]]
-    wanted = round(len(leaves) * hosts / sum(leaves.values()))
-    count = max(1, wanted, ceil(hosts / largest))
+    desired = round(len(leaves) * hosts / sum(leaves.values()))
+    count = max(1, desired, ceil(hosts / largest))
     chosen = [ordered[(2 * place + 1) * len(ordered) // (2 * count)] for place in range(count)]
-    kept = {leaf: leaves[leaf] for leaf in chosen}
-    while sum(kept.values()) > hosts:
-        kept[max(kept, key=lambda leaf: kept[leaf])] -= 1
-    while sum(kept.values()) < hosts:
-        kept[min(kept, key=lambda leaf: kept[leaf])] += 1
-    return kept
+    remaining = {leaf: leaves[leaf] for leaf in chosen}
+    while sum(remaining.values()) > hosts:
+        remaining[max(remaining, key=lambda leaf: remaining[leaf])] -= 1
+    while sum(remaining.values()) < hosts:
+        remaining[min(remaining, key=lambda leaf: remaining[leaf])] += 1
+    return remaining
 
 
 def to_toml(tree: Tree) -> str:

@@ -89,8 +89,8 @@ def percent(change: float) -> str:
 
 def gains(contests: Iterable[Contest], ours: str, baseline: str, metric: Metric) -> list[Gain]:
     """What a policy gains in each cell, best first."""
-    found = [(contest.ratio(ours, contest.form(baseline), metric), contest) for contest in contests]
-    return sorted(Gain(ratio.mean - 1.0, one.workload, one.network) for ratio, one in found if ratio)
+    result = [(contest.ratio(ours, contest.form(baseline), metric), contest) for contest in contests]
+    return sorted(Gain(ratio.mean - 1.0, one.workload, one.network) for ratio, one in result if ratio)
 
 
 def headline(contests: Sequence[Contest], ours: str) -> str:
@@ -99,11 +99,11 @@ def headline(contests: Sequence[Contest], ours: str) -> str:
     claims = " | ".join(f"up to {percent(change)}" for change in CLAIMED.values())
     lines.append(f"| the paper, against consolidation-based scheduling, congested | {claims} |")
     for baseline in BASELINES:
-        found = [gains(contests, ours, baseline, metric) for metric in CLAIMED]
-        if not all(found):
+        result = [gains(contests, ours, baseline, metric) for metric in CLAIMED]
+        if not all(result):
             continue
-        lines.append(f"| `{baseline}`, most | {' | '.join(one[0].shown() for one in found)} |")
-        lines.append(f"| `{baseline}`, least | {' | '.join(one[-1].shown() for one in found)} |")
+        lines.append(f"| `{baseline}`, most | {' | '.join(one[0].shown() for one in result)} |")
+        lines.append(f"| `{baseline}`, least | {' | '.join(one[-1].shown() for one in result)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -113,10 +113,10 @@ def reached(contests: Sequence[Contest], ours: str) -> str:
     for metric, claimed in CLAIMED.items():
         parts = []
         for baseline in BASELINES:
-            found = gains(contests, ours, baseline, metric)
-            cells = [f"{gain.workload} {gain.network}" for gain in found if gain.change <= claimed]
+            result = gains(contests, ours, baseline, metric)
+            cells = [f"{gain.workload} {gain.network}" for gain in result if gain.change <= claimed]
             if cells:
-                parts.append(f"against `{baseline}` in {len(cells)} of {len(found)} cells ({', '.join(cells)})")
+                parts.append(f"against `{baseline}` in {len(cells)} of {len(result)} cells ({', '.join(cells)})")
         lines.append(f"- {percent(claimed)} {metric.title}: {'; '.join(parts) or 'nowhere'}.")
     return f"Where `{ours}` gains as much as the paper states:\n\n" + "\n".join(lines) + "\n"
 
@@ -146,8 +146,8 @@ def winners(contests: Sequence[Contest]) -> str:
         "| p99, h: ours / lowest other | communication ÷ reachable |",
         "|---" * 9 + "|",
     ]
-    found = [(contest, our_standing(contest, OURS, KNOWING)) for contest in contests]
-    for contest, line in found:
+    result = [(contest, our_standing(contest, OURS, KNOWING)) for contest in contests]
+    for contest, line in result:
         if line is None:
             continue
         ratio = contest.ratio(OURS, CONSOLIDATED, JCT_MEAN)
@@ -156,7 +156,7 @@ def winners(contests: Sequence[Contest]) -> str:
             f"{1.0 + line.change:.2f}", f"{ratio.mean:.2f}" if ratio else "-", line.p99_text(), line.comm_text(),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + f"\n\n{promises([line for _, line in found if line])}\n"
+    return "\n".join(lines) + f"\n\n{promises([line for _, line in result if line])}\n"
 
 
 def results_page(contests: Sequence[Contest], command: str, figure: str) -> str:

@@ -99,13 +99,13 @@ def block_table(contests: Sequence[Contest], networks: list[str]) -> list[str]:
 
 def _mean(contest: Contest | None, label: str, metric: Metric) -> str:
     entry = contest.entry(label) if contest else None
-    found = entry.standings.get(metric.key) if entry else None
-    return found.spread.shown(_unit(metric)) + UNFINISHED * bool(entry.unfinished) if entry and found else NOTHING
+    result = entry.standings.get(metric.key) if entry else None
+    return result.spread.shown(_unit(metric)) + UNFINISHED * bool(entry.unfinished) if entry and result else NOTHING
 
 
 def _bound(contest: Contest | None, metric: Metric) -> str:
-    found = contest.bounds.get(metric.key) if contest else None
-    return found.shown(_unit(metric)) if found else NOTHING
+    result = contest.bounds.get(metric.key) if contest else None
+    return result.shown(_unit(metric)) if result else NOTHING
 
 
 def _unit(metric: Metric) -> float:
@@ -152,7 +152,7 @@ def tables(contests: Sequence[Contest]) -> str:
 
 def by_workload(contests: Iterable[Contest]) -> dict[str, list[Contest]]:
     """The contests of each workload, in their order."""
-    found: dict[str, list[Contest]] = {}
+    result: dict[str, list[Contest]] = {}
     for contest in contests:
-        found.setdefault(contest.workload, []).append(contest)
-    return found
+        result.setdefault(contest.workload, []).append(contest)
+    return result

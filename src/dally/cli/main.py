@@ -126,13 +126,13 @@ def _terminated(*_: object) -> None:
     sys.exit(128 + signal.SIGTERM)
 
 
-def exit_code(words: Sequence[str]) -> int | str | None:
+def exit_code(parts: Sequence[str]) -> int | str | None:
     """Run a command; 0: fine, 2: bad input, 1: a bug or runs that failed, 130: interrupted."""
     try:
-        _check_text(words)
-        known = words[:1] if words and words[0] in COMMANDS else []
+        _check_text(parts)
+        known = parts[:1] if parts and parts[0] in COMMANDS else []
         app = app_of(known or COMMANDS, stubs=not known and COMPLETION not in os.environ)
-        code: int | None = app(list(words), prog_name="dally", standalone_mode=False)
+        code: int | None = app(list(parts), prog_name="dally", standalone_mode=False)
         if code == 130:
             return _say("interrupted; nothing was written", 130)
     except SystemExit as end:  # as completion ends
@@ -140,7 +140,7 @@ def exit_code(words: Sequence[str]) -> int | str | None:
     except typer.Abort:
         return _say("interrupted; nothing was written", 130)
     except TyperException as error:
-        return _misused(error, words)
+        return _misused(error, parts)
     except Interrupted as error:
         return _say(f"interrupted; {error}", 130)
     except InputError as error:
@@ -148,22 +148,22 @@ def exit_code(words: Sequence[str]) -> int | str | None:
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        return _say(str(missing(error.name, words[0])), 2)
+        return _say(str(missing(error.name, parts[0])), 2)
     except PolicyError as error:
         return _say(f"a bug in the policy: {error}", 1)
     return code or 0
 
 
-def _check_text(words: Sequence[str]) -> None:
+def _check_text(parts: Sequence[str]) -> None:
     """InputError for a word that no file of ours, all in UTF-8, could hold."""
-    for word in words:
+    for token in parts:
         try:
-            word.encode()
+            token.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{word!r}: is not text in UTF-8") from None
+            raise InputError(f"{token!r}: is not text in UTF-8") from None
 
 
-def _misused(error: TyperException, words: Sequence[str]) -> int:
+def _misused(error: TyperException, parts: Sequence[str]) -> int:
     """Say which option, argument or command is wrong; a group without a command gets its help."""
     problem = error.format_message()
     if problem.startswith("Usage: "):
@@ -171,7 +171,9 @@ def _misused(error: TyperException, words: Sequence[str]) -> int:
         return error.exit_code
     context = getattr(error, "ctx", None)
     path = (
-        context.command_path if context else " ".join(["dally", *[word for word in words[:1] if word in COMMANDS]])
+        context.command_path
+        if context
+        else " ".join(["dally", *[token for token in parts[:1] if token in COMMANDS]])
     )
     return _say(f"{problem.rstrip('.')}; see `{path} --help`", error.exit_code)
 

@@ -57,16 +57,16 @@ def in_width(
             together[-1].append(place)
         else:
             together.append([place])
-    found = [first]
+    result = [first]
     for places in together:
-        if len(found[-1]) > len(first) and _wide(sizes, [*found[-1], *places]) > width:
-            found.append(first)
-        found[-1] = [*found[-1], *places]
-    return found
+        if len(result[-1]) > len(first) and _wide(sizes, [*result[-1], *places]) > width:
+            result.append(first)
+        result[-1] = [*result[-1], *places]
+    return result
 
 
-def _parts(cell: str, words: bool) -> list[str]:
-    return cell.split() or [""] if words else [cell]
+def _parts(cell: str, parts: bool) -> list[str]:
+    return cell.split() or [""] if parts else [cell]
 
 
 def _wide(sizes: Sequence[int], places: Sequence[int]) -> int:

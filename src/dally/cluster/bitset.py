@@ -6,36 +6,36 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 
-def lowest_bit(word: i64) -> i64:
+def lowest_bit(bits: i64) -> i64:
     """Position of the lowest set bit of a non-zero 16-bit word."""
     place: i64 = 0
-    if word & 0xFF == 0:
+    if bits & 0xFF == 0:
         place += 8
-        word >>= 8
-    if word & 0xF == 0:
+        bits >>= 8
+    if bits & 0xF == 0:
         place += 4
-        word >>= 4
-    if word & 0x3 == 0:
+        bits >>= 4
+    if bits & 0x3 == 0:
         place += 2
-        word >>= 2
-    if word & 0x1 == 0:
+        bits >>= 2
+    if bits & 0x1 == 0:
         place += 1
     return place
 
 
-def highest_bit(word: i64) -> i64:
+def highest_bit(bits: i64) -> i64:
     """Position of the highest set bit of a non-zero 16-bit word."""
     place: i64 = 0
-    if word > 0xFF:
+    if bits > 0xFF:
         place += 8
-        word >>= 8
-    if word > 0xF:
+        bits >>= 8
+    if bits > 0xF:
         place += 4
-        word >>= 4
-    if word > 0x3:
+        bits >>= 4
+    if bits > 0x3:
         place += 2
-        word >>= 2
-    if word > 0x1:
+        bits >>= 2
+    if bits > 0x1:
         place += 1
     return place
 
@@ -93,9 +93,9 @@ class SortedBits:
             place = start + (value >> 4)
             if place >= stop:
                 return -1
-            word = words[place] >> (value & 15)
-            if word != 0:
-                return self._lowest_below(level, value + lowest_bit(word))
+            bits = words[place] >> (value & 15)
+            if bits != 0:
+                return self._lowest_below(level, value + lowest_bit(bits))
             value = (value >> 4) + 1
             level += 1
         return -1
@@ -106,9 +106,9 @@ class SortedBits:
         levels: i64 = len(self.starts)
         level: i64 = 0
         while level < levels and value >= 0:
-            word = words[self.starts[level] + (value >> 4)] & ((2 << (value & 15)) - 1)
-            if word != 0:
-                return self._highest_below(level, (value & ~15) + highest_bit(word))
+            bits = words[self.starts[level] + (value >> 4)] & ((2 << (value & 15)) - 1)
+            if bits != 0:
+                return self._highest_below(level, (value & ~15) + highest_bit(bits))
             value = (value >> 4) - 1
             level += 1
         return -1
@@ -154,13 +154,13 @@ class Buckets:
         """The domain with the fewest free GPUs that still has `need`, or -1."""
         if need > self.top:
             return -1
-        found = self.bits.at_least(need * self.count)
-        return found % self.count if found >= 0 else -1
+        result = self.bits.at_least(need * self.count)
+        return result % self.count if result >= 0 else -1
 
     def next_fit(self, index: i64) -> i64:
         """The domain that follows `index` in order of fewest free GPUs first, or -1."""
-        found = self.bits.at_least(self.free[index] * self.count + index + 1)
-        return found % self.count if found >= 0 else -1
+        result = self.bits.at_least(self.free[index] * self.count + index + 1)
+        return result % self.count if result >= 0 else -1
 
     def emptiest(self) -> i64:
         """The domain with the most free GPUs."""
@@ -169,11 +169,11 @@ class Buckets:
     def next_emptiest(self, index: i64) -> i64:
         """The domain that follows `index` in order of most free GPUs first, or -1."""
         free = self.free[index]
-        found = self.bits.at_least(free * self.count + index + 1)
-        if found >= 0 and found // self.count == free:
-            return found % self.count
-        found = self.bits.at_most(free * self.count - 1)
-        return self._first_in(found // self.count) if found >= 0 else -1
+        result = self.bits.at_least(free * self.count + index + 1)
+        if result >= 0 and result // self.count == free:
+            return result % self.count
+        result = self.bits.at_most(free * self.count - 1)
+        return self._first_in(result // self.count) if result >= 0 else -1
 
     def _first_in(self, free: i64) -> i64:
         return self.bits.at_least(free * self.count) % self.count

@@ -72,12 +72,12 @@ def _taken_apart(topology: Topology) -> _Tree:
 
 
 def _step(tree: _Tree, tiers: list[str], step: str, text: str) -> _Tree:
-    found = _STEP.fullmatch(step)
-    if found is None or int(found[2]) == 0:
+    result = _STEP.fullmatch(step)
+    if result is None or int(result[2]) == 0:
         raise InputError(f"--cluster-delta {text!r}: must be like '+2 racks' or '-1 rack, +4 machines'")
-    count = int(found[2])
-    length = len(tiers) - 1 - _tier(tiers, found[3], text)
-    if found[1] == "-":
+    count = int(result[2])
+    length = len(tiers) - 1 - _tier(tiers, result[3], text)
+    if result[1] == "-":
         return _taken_away(tree, length, count, text)
     return _added(tree, length, count, text)
 
@@ -171,11 +171,11 @@ class _Names:
         number = max(self._last.get(before, 0), int(text or 1))
         while True:
             number += 1
-            found = f"{before}{number:0{len(text)}d}"
-            if found not in self.taken:
+            result = f"{before}{number:0{len(text)}d}"
+            if result not in self.taken:
                 self._last[before] = number
-                self.taken.add(found)
-                return found
+                self.taken.add(result)
+                return result
 
 
 def pool_topology(topology: Topology, types: set[str], partition: Partition | None = None) -> Topology:

@@ -43,12 +43,12 @@ class FreeGpus:
 
     def fullest(self, tier: i64, gpus: i64, most: i64) -> list[int]:
         """Up to `most` domains of that tier with room for `gpus`, fewest free GPUs first."""
-        found: list[int] = []
+        result: list[int] = []
         domain = self.best_domain(tier, gpus)
-        while domain >= 0 and len(found) < most:
-            found.append(int(domain))
+        while domain >= 0 and len(result) < most:
+            result.append(int(domain))
             domain = self.tier_buckets[tier].next_fit(domain) if tier < self.root else -1
-        return found
+        return result
 
     def change(self, machine: i64, gpus: i64) -> None:
         """Add free GPUs to a machine and to every domain above it."""

@@ -148,25 +148,25 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
 
 def at_share(network: Network, share: float) -> Network:
     """The same network with that share of the bandwidth of every link above the machines' fabrics."""
-    found = Network(network.topology, network.name)
-    found.algorithms = network.algorithms
-    found.chunks = network.chunks
-    found.fabric_root_s = network.fabric_root_s
-    found.root_s = network.root_s
-    found.tree_efficiency = network.tree_efficiency
-    found.sharing_penalty = network.sharing_penalty
-    found.fabric_rate = network.fabric_rate
-    found.fabric_latency_s = network.fabric_latency_s
-    found.nvls_rate = network.nvls_rate
-    found.gpu_nic_rate = vec[float]([rate * share for rate in network.gpu_nic_rate])
-    found.mesh = network.mesh
-    found.bus = network.bus
-    found.first_link = network.first_link
-    found.capacity_gbps = vec[float]([gbps * share for gbps in network.capacity_gbps])
-    found.background = network.background
-    found.rate = vec[float]([rate * share for rate in network.rate])
-    found.latency_s = network.latency_s
-    return found
+    result = Network(network.topology, network.name)
+    result.algorithms = network.algorithms
+    result.chunks = network.chunks
+    result.fabric_root_s = network.fabric_root_s
+    result.root_s = network.root_s
+    result.tree_efficiency = network.tree_efficiency
+    result.sharing_penalty = network.sharing_penalty
+    result.fabric_rate = network.fabric_rate
+    result.fabric_latency_s = network.fabric_latency_s
+    result.nvls_rate = network.nvls_rate
+    result.gpu_nic_rate = vec[float]([rate * share for rate in network.gpu_nic_rate])
+    result.mesh = network.mesh
+    result.bus = network.bus
+    result.first_link = network.first_link
+    result.capacity_gbps = vec[float]([gbps * share for gbps in network.capacity_gbps])
+    result.background = network.background
+    result.rate = vec[float]([rate * share for rate in network.rate])
+    result.latency_s = network.latency_s
+    return result
 
 
 def _add_fabrics(network: Network, links: Links) -> None:
@@ -235,8 +235,8 @@ def _typed(key: str, value: Any, like: Any) -> Any:
             return is_on(value)
         return type(like)(value)
     except ValueError:
-        wanted = ACCEPTED if isinstance(like, bool) else f"a {type(like).__name__}"
-        raise InputError(f"network: {key}: {value!r}: must be {wanted}") from None
+        desired = ACCEPTED if isinstance(like, bool) else f"a {type(like).__name__}"
+        raise InputError(f"network: {key}: {value!r}: must be {desired}") from None
 
 
 def check_links(links: Links) -> Links:
@@ -245,18 +245,18 @@ def check_links(links: Links) -> Links:
         if isinstance(value, str):
             continue
         if key == "background":
-            fine, wanted = 0.0 <= value < 1.0, "a share from 0 to below 1"
+            fine, desired = 0.0 <= value < 1.0, "a share from 0 to below 1"
         elif key.endswith("_efficiency"):
-            fine, wanted = (
+            fine, desired = (
                 0.0 <= value <= 1.0 and (value > 0.0 or key == "nvls_efficiency"),
                 "above 0, at most 1",
             )
         elif key in ("fabric_gbps", "nic_gbps", "nic_count", "oversubscription"):
-            fine, wanted = 0.0 < value < float("inf"), "above 0"
+            fine, desired = 0.0 < value < float("inf"), "above 0"
         else:
-            fine, wanted = 0.0 <= value < float("inf"), "not negative"
+            fine, desired = 0.0 <= value < float("inf"), "not negative"
         if not fine:
-            raise InputError(f"network: {key}: {value!r}: must be {wanted}")
+            raise InputError(f"network: {key}: {value!r}: must be {desired}")
     if links.fabric not in FABRICS:
         raise InputError(f"network: fabric: {links.fabric!r}: must be one of {', '.join(FABRICS)}")
     chosen = links.algorithms.split()

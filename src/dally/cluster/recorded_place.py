@@ -50,9 +50,9 @@ class Places:
 
 def _stated(counts: str, gpus: int, sizes: list[int]) -> list[int]:
     """GPUs by machine as the trace has them; [] if that does not fit these machines."""
-    words = counts.split("+")
-    parts = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 10]
-    fits = len(parts) == len(words) == len(sizes) and sum(parts) == gpus
+    tokens = counts.split("+")
+    parts = [int(token) for token in tokens if token.isascii() and token.isdigit() and len(token) < 10]
+    fits = len(parts) == len(tokens) == len(sizes) and sum(parts) == gpus
     return parts if fits and all(part <= size for part, size in zip(parts, sizes, strict=True)) else []
 
 

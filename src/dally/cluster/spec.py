@@ -49,19 +49,19 @@ def _read_file(spec: str) -> Topology:
 
     if not os.path.exists(spec) and not spec.endswith(".toml"):
         raise InputError(f"cluster {shown(spec)}: neither RxMxG (racks × machines × GPUs, e.g. 4x16x8) nor a file")
-    found = import_file(Path(spec))
-    if found.left_out:
-        _warn(spec, describe(found.left_out))
-    return found.topology
+    result = import_file(Path(spec))
+    if result.left_out:
+        _warn(spec, describe(result.left_out))
+    return result.topology
 
 
 def _warn(spec: str, left_out: str) -> None:
     """Say it once, however often and by whatever name the file is read."""
     import logging
 
-    told = f"{Path(spec).resolve()}: {left_out}"
-    if told not in _TOLD:
-        _TOLD.add(told)
+    record = f"{Path(spec).resolve()}: {left_out}"
+    if record not in _TOLD:
+        _TOLD.add(record)
         logging.getLogger("dally").warning("dally: %s: %s", spec, left_out)
 
 
@@ -104,18 +104,18 @@ def read_congestion(text: str) -> float | dict[str, float] | None:
 
 def read_shares(text: str) -> list[tuple[float, float]]:
     """`43200=0.5,129600=1`: from which moments on links have what share of their bandwidth, in order."""
-    found: list[tuple[float, float]] = []
+    result: list[tuple[float, float]] = []
     for part in text.split(",") if text else []:
         moment, _, share = part.partition("=")
         try:
-            found.append((float(moment), float(share)))
+            result.append((float(moment), float(share)))
         except ValueError:
-            found.append((-1.0, 0.0))
-        if not (0.0 <= found[-1][0] < float("inf") and 0.0 < found[-1][1] <= 1.0):
+            result.append((-1.0, 0.0))
+        if not (0.0 <= result[-1][0] < float("inf") and 0.0 < result[-1][1] <= 1.0):
             raise InputError(
                 f"--network-at {part}: must be SECONDS=SHARE, the share above 0 and at most 1, as 43200=0.5"
             )
-    return sorted(found, key=lambda change: change[0])
+    return sorted(result, key=lambda change: change[0])
 
 
 def read_settings(option: str, texts: list[str]) -> dict[str, str]:

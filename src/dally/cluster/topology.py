@@ -192,9 +192,9 @@ class Topology:
 
     def _largest_in_groups(self, group: i64) -> vec[i64]:
         """The most GPUs in whole groups that a domain of each tier holds."""
-        found = self._by_group.get(int(group))
-        if found is not None:
-            return found
+        result = self._by_group.get(int(group))
+        if result is not None:
+            return result
         sizes = [int(gpus - gpus % group) for gpus in self.gpus[0]]
         largest = [max(sizes)]
         for tier in range(len(self.tiers) - 1):
@@ -208,9 +208,9 @@ class Topology:
 
     def machine_numbers(self) -> dict[str, int]:
         """Each machine's number by its name, and by the number itself as text."""
-        found = {str(number): number for number in range(self.machine_count())}
-        found.update({name: number for number, name in enumerate(self.names[0])})
-        return found
+        result = {str(number): number for number in range(self.machine_count())}
+        result.update({name: number for number, name in enumerate(self.names[0])})
+        return result
 
 
 picklable(Topology, ["machine", "network"], [Machine((), "", 1)])

@@ -55,10 +55,10 @@ def in_turn(events: list[Event]) -> list[Event]:
     """The events in the order in which those of one instant are handled; equal kinds stay as they came."""
     last: i64 = 0
     for event in events:
-        turn = turn_of(event)
-        if turn < last:
+        phase = turn_of(event)
+        if phase < last:
             return sorted(events, key=turn_of)
-        last = turn
+        last = phase
     return events
 
 

@@ -25,11 +25,11 @@ def uniform(seed: i64, one: i64, other: i64) -> float:
     return (float(state) * 67108864.0 + float(low >> 6)) / (4294967296.0 * 67108864.0)
 
 
-def _mix(word: i64) -> i64:
+def _mix(token: i64) -> i64:
     """A bijection of 32-bit words that leaves no pattern (the finaliser of MurmurHash3)."""
-    word = (word + 0x9E3779B9) & 0xFFFFFFFF
-    word ^= word >> 16
-    word = (word * 0x85EBCA6B) & 0xFFFFFFFF
-    word ^= word >> 13
-    word = (word * 0xC2B2AE35) & 0xFFFFFFFF
-    return word ^ (word >> 16)
+    token = (token + 0x9E3779B9) & 0xFFFFFFFF
+    token ^= token >> 16
+    token = (token * 0x85EBCA6B) & 0xFFFFFFFF
+    token ^= token >> 13
+    token = (token * 0xC2B2AE35) & 0xFFFFFFFF
+    return token ^ (token >> 16)

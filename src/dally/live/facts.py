@@ -11,11 +11,11 @@ from dally.model import NEVER, Allocation, Job, make_allocation
 from dally.perf.profiles import find_model
 
 
-def job_of(found: ObservedJob, number: int, submit_s: float, usual_model: str) -> Job:
+def job_of(result: ObservedJob, number: int, submit_s: float, usual_model: str) -> Job:
     """The engine's job; `usual_model` stands in where no model is stated, or one that nobody knows."""
-    spec = found.spec
+    spec = result.spec
     duration_s = NEVER if spec.duration_s is None else spec.duration_s
-    return Job(number, found.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), spec)
+    return Job(number, result.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), spec)
 
 
 def known_model(name: str, usual: str) -> str:

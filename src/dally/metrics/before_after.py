@@ -128,8 +128,8 @@ def by_size(jobs: pl.DataFrame) -> list[Group]:
 
     labels = {number: size_label(number) for number in sorted(jobs["size_class"].unique().to_list())}
     named = jobs.with_columns(pl.col("size_class").replace_strict(labels, return_dtype=pl.String).alias("group"))
-    found = {group.name: group for group in _groups(named)}
-    return [found[label] for label in labels.values()]
+    result = {group.name: group for group in _groups(named)}
+    return [result[label] for label in labels.values()]
 
 
 def by_owner(jobs: pl.DataFrame, kind: str, most: int | None = None) -> list[Group]:
@@ -212,9 +212,9 @@ def _figures(jobs: pl.DataFrame, by: Sequence[str], seeds: int) -> pl.DataFrame:
 def _told(row: Mapping[str, Any]) -> dict[str, float]:
     """The figures of one seed by name, and how much smaller the new ones are."""
     sides = {side: asdict(_side(row, side)) for side in ("current", "new")}
-    found = {f"{side}_{name}": value for side, figures in sides.items() for name, value in figures.items()}
+    result = {f"{side}_{name}": value for side, figures in sides.items() for name, value in figures.items()}
     saved = {f"saved_{name}": value - sides["new"][name] for name, value in sides["current"].items()}
-    return found | saved
+    return result | saved
 
 
 def _side(row: Mapping[str, Any], side: str) -> Side:

@@ -38,7 +38,7 @@ class Standing:
 
     def noise(self) -> float | None:
         """Half the range of a seed's replications, on average over seeds; None if there is one of each."""
-        halves = [found.half() for found in self.ranges.values()]
+        halves = [result.half() for result in self.ranges.values()]
         return sum(halves) / len(halves) if self.measured else None
 
 
@@ -54,8 +54,8 @@ class Entry:
 
     def mean(self, metric: Metric) -> float | None:
         """The mean of a figure over the runs, None if they have none."""
-        found = self.standings.get(metric.key)
-        return found.spread.mean if found else None
+        result = self.standings.get(metric.key)
+        return result.spread.mean if result else None
 
 
 @dataclass(frozen=True)
@@ -135,18 +135,18 @@ def _better_forms(groups: Groups, baseline: str) -> Groups:
             mean_s = sum(row[JCT_MEAN.key] for row in rows) / len(rows)
             rank = (any(_left(row) for row in rows), mean_s, label)
             best[form_of] = min(rank, best.get(form_of, rank))
-    kept = {baseline, *(label for *_, label in best.values())}
-    return {label: rows for label, rows in groups.items() if not rows[0].get(FORM_OF) or label in kept}
+    remaining = {baseline, *(label for *_, label in best.values())}
+    return {label: rows for label, rows in groups.items() if not rows[0].get(FORM_OF) or label in remaining}
 
 
 def contest_of(
     groups: Groups, baseline: str, pair_by: Sequence[str] = ("seed",), workload: str = "", network: str = ""
 ) -> Contest:
     """The groups compared; runs that agree in `pair_by` are pairs."""
-    found = {label: _keyed(rows, pair_by) for label, rows in groups.items()}
-    bounds = {metric.key: _bounds(found.values(), metric) for metric in METRICS if metric.bound}
-    base = found.get(baseline, {})
-    entries = [_entry(label, runs, base, bounds) for label, runs in found.items()]
+    result = {label: _keyed(rows, pair_by) for label, rows in groups.items()}
+    bounds = {metric.key: _bounds(result.values(), metric) for metric in METRICS if metric.bound}
+    base = result.get(baseline, {})
+    entries = [_entry(label, runs, base, bounds) for label, runs in result.items()]
     known = {key: bound for key, by_run in bounds.items() if (bound := spread(by_run.values()))}
     return Contest(workload, network, baseline if base else "", _starred(entries), known)
 
@@ -182,12 +182,12 @@ def favourite(contest: Contest) -> Entry | None:
     return min(others, key=lambda entry: (bool(entry.unfinished), entry.mean(JCT_MEAN) or 0.0), default=None)
 
 
-def choose_baseline(labels: Sequence[str], wanted: str = "") -> str:
+def choose_baseline(labels: Sequence[str], desired: str = "") -> str:
     """The label to compare with: the wanted one, else the usual ones, else the first."""
-    if wanted:
-        if wanted not in labels:
-            raise unknown("baseline", wanted, labels)
-        return wanted
+    if desired:
+        if desired not in labels:
+            raise unknown("baseline", desired, labels)
+        return desired
     return next((name for name in USUAL_BASELINES if name in labels), labels[0])
 
 
@@ -207,7 +207,7 @@ def by_label(rows: Iterable[Row], *labels: str) -> dict[tuple[Any, ...], list[Ro
 
 def groups_of(rows: Iterable[Row], *labels: str) -> Groups:
     """Rows by these labels joined to one text."""
-    return {" ".join(str(part) for part in key): found for key, found in by_label(rows, *labels).items()}
+    return {" ".join(str(part) for part in key): result for key, result in by_label(rows, *labels).items()}
 
 
 def with_figures(rows: Iterable[Row]) -> list[Row]:
@@ -217,11 +217,11 @@ def with_figures(rows: Iterable[Row]) -> list[Row]:
 
 def unfinished(rows: Iterable[Row], *labels: str) -> list[str]:
     """The runs that left jobs waiting, in words; of replications, the one that left most."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for row in rows:
         name = ", ".join(str(row[label]) for label in labels if row[label] not in ("", None))
-        found[name] = max(_left(row), found.get(name, 0))
-    return [f"{name}: {left} jobs never finished" for name, left in found.items() if left]
+        result[name] = max(_left(row), result.get(name, 0))
+    return [f"{name}: {left} jobs never finished" for name, left in result.items() if left]
 
 
 def _left(row: Row) -> int:
@@ -234,12 +234,12 @@ Runs = dict[Hashable, list[Row]]  # one entry's replications, by seed or whateve
 
 def _keyed(rows: Iterable[Row], pair_by: Sequence[str]) -> Runs:
     only = pair_by[0] if len(pair_by) == 1 else ""
-    found: dict[Hashable, dict[int, Row]] = {}
+    result: dict[Hashable, dict[int, Row]] = {}
     for row in rows:
         key = row.get(only) if only else tuple(row.get(name) for name in pair_by)
-        told = {**row, LOST_TO_NETWORK.key: lost_to_network(row)}
-        found.setdefault(key, {})[int(row.get(REPLICATION) or 0)] = told
-    return {key: list(by_number.values()) for key, by_number in found.items()}
+        record = {**row, LOST_TO_NETWORK.key: lost_to_network(row)}
+        result.setdefault(key, {})[int(row.get(REPLICATION) or 0)] = record
+    return {key: list(by_number.values()) for key, by_number in result.items()}
 
 
 def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
@@ -247,12 +247,12 @@ def _bounds(groups: Iterable[Runs], metric: Metric) -> dict[Hashable, float]:
 
     A run that left jobs unfinished states the bound of fewer jobs, which says nothing of the others.
     """
-    found: dict[Hashable, float] = {}
+    result: dict[Hashable, float] = {}
     for key, row in ((key, row) for runs in groups for key, rows in runs.items() for row in rows):
         bound = row.get(metric.bound)
         if bound is not None and not _left(row):
-            found[key] = min(float(bound), found.get(key, float(bound)))
-    return found
+            result[key] = min(float(bound), result.get(key, float(bound)))
+    return result
 
 
 def _entry(label: str, runs: Runs, base: Runs, bounds: dict[str, dict[Hashable, float]]) -> Entry:
@@ -261,20 +261,20 @@ def _entry(label: str, runs: Runs, base: Runs, bounds: dict[str, dict[Hashable, 
     standings = {}
     for metric in METRICS:
         over = {} if left else bounds.get(metric.key, {})
-        found = _standing(_ranges(runs, metric), _ranges(base, metric), over, measured)
-        if found:
-            standings[metric.key] = found
+        result = _standing(_ranges(runs, metric), _ranges(base, metric), over, measured)
+        if result:
+            standings[metric.key] = result
     every = [row for rows in runs.values() for row in rows]
     return Entry(label, [rows[0] for rows in runs.values()], every, left, standings)
 
 
 def _ranges(runs: Runs, metric: Metric) -> dict[Hashable, Spread]:
     """The range of the replications of each seed that has the figure; where no job finished no time is one."""
-    found = {
+    result = {
         key: spread(row.get(metric.key) for row in rows if row["finished"] or metric.unit != SPAN)
         for key, rows in runs.items()
     }
-    return {key: one for key, one in found.items() if one}
+    return {key: one for key, one in result.items() if one}
 
 
 def _standing(
@@ -312,7 +312,7 @@ def _starred(entries: Sequence[Entry]) -> list[Entry]:
         replace(
             entry,
             standings={
-                key: replace(found, best=entry.label in best[key]) for key, found in entry.standings.items()
+                key: replace(result, best=entry.label in best[key]) for key, result in entry.standings.items()
             },
         )
         for entry in entries
@@ -331,7 +331,7 @@ def _best(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
     }
     if not able:
         return
-    first = min(able.values(), key=lambda found: sign * found.spread.mean)
-    equal = [label for label, found in able.items() if within_noise(found, first)]
+    first = min(able.values(), key=lambda result: sign * result.spread.mean)
+    equal = [label for label, result in able.items() if within_noise(result, first)]
     if len(equal) < len(able):
         yield from equal

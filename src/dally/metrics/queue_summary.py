@@ -35,7 +35,7 @@ def summarize_sharing(record: Simulated) -> dict[str, Any]:
 def _by_queue(record: Simulated, sharing: Gate, uses: dict[str, QueueUse]) -> dict[str, dict[str, Any]]:
     entitled = sharing.due_gpu_s(record.end_s)
     taken = _reclaimed(sharing.reclaimed, "loser_queue", uses)
-    given = _reclaimed(sharing.reclaimed, "winner_queue", uses)
+    options = _reclaimed(sharing.reclaimed, "winner_queue", uses)
     jct: dict[str, list[float]] = {path: [] for path in uses}
     waits: dict[str, list[float]] = {path: [] for path in uses}
     counts = dict.fromkeys(uses, 0)
@@ -58,8 +58,8 @@ def _by_queue(record: Simulated, sharing: Gate, uses: dict[str, QueueUse]) -> di
             "lent_gpu_h": use.lent_gpu_s / HOUR_S,
             "stopped": taken.get(path, (0, 0.0))[0],
             "stopped_gpu_h": taken.get(path, (0, 0.0))[1] / HOUR_S,
-            "reclaimed": given.get(path, (0, 0.0))[0],
-            "reclaimed_gpu_h": given.get(path, (0, 0.0))[1] / HOUR_S,
+            "reclaimed": options.get(path, (0, 0.0))[0],
+            "reclaimed_gpu_h": options.get(path, (0, 0.0))[1] / HOUR_S,
         }
         for path, use in uses.items()
     }
@@ -73,14 +73,14 @@ def _rivals(uses: dict[str, QueueUse]) -> list[QueueUse]:
 
 def _reclaimed(rows: Iterable[Reclaimed], side: str, paths: Collection[str]) -> dict[str, tuple[int, float]]:
     """By queue of that side: jobs that were stopped, and the GPU-seconds for which they had run."""
-    found: dict[str, tuple[int, float]] = {}
+    result: dict[str, tuple[int, float]] = {}
     for row in rows:
         queue = getattr(row, side)
         if queue not in paths:  # a priority class of a queue
             queue = queue.rpartition("#")[0]
-        count, gpu_s = found.get(queue, (0, 0.0))
-        found[queue] = (count + 1, gpu_s + row.gpus * row.ran_s)
-    return found
+        count, gpu_s = result.get(queue, (0, 0.0))
+        result[queue] = (count + 1, gpu_s + row.gpus * row.ran_s)
+    return result
 
 
 def jain(shares: Sequence[float]) -> float | None:
@@ -104,19 +104,19 @@ def rho_by_user(record: Simulated) -> dict[str, Any] | None:
             span_s = job.finish_s - job.submit_s
             took_s[job.user] = took_s.get(job.user, 0.0) + span_s
             fair_s[job.user] = fair_s.get(job.user, 0.0) + job.duration_s * (end - begin) / span_s
-    found = {user: took_s[user] / fair for user, fair in fair_s.items() if fair > 0.0}
-    if not found:
+    result = {user: took_s[user] / fair for user, fair in fair_s.items() if fair > 0.0}
+    if not result:
         return None
-    worst = max(found, key=lambda user: found[user])
-    p50 = quantile(sorted(found.values()), 0.5)
-    return {"users": len(found), "p50": p50, "max": found[worst], "worst": worst, "by_user": found}
+    worst = max(result, key=lambda user: result[user])
+    p50 = quantile(sorted(result.values()), 0.5)
+    return {"users": len(result), "p50": p50, "max": result[worst], "worst": worst, "by_user": result}
 
 
 def _crowding(record: Simulated) -> dict[int, tuple[float, float]]:
     """By finished job: the integral over time of demands ÷ GPUs, at least 1, at its submission and at its end."""
     gpus = float(record.topology.total_gpus())
     begun: dict[int, float] = {}
-    found: dict[int, tuple[float, float]] = {}
+    result: dict[int, tuple[float, float]] = {}
     integral = demand = now = 0.0
     log = record.log
     for time_s, kind, number in zip(log.times, log.kinds, log.jobs, strict=True):
@@ -129,5 +129,5 @@ def _crowding(record: Simulated) -> dict[int, tuple[float, float]]:
             demand += float(record.outcomes[number].gpus)
         elif number in begun:
             demand -= float(record.outcomes[number].gpus)
-            found[number] = (begun.pop(number), integral)
-    return found
+            result[number] = (begun.pop(number), integral)
+    return result

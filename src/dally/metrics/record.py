@@ -109,12 +109,12 @@ class Record(ABC):
 
     def job(self, job_id: str) -> dict[str, Any]:
         """The job's row of jobs.csv, or an InputError that suggests the nearest name."""
-        found = self.jobs.filter(self.jobs["job_id"] == job_id)
-        if found.is_empty():
+        result = self.jobs.filter(self.jobs["job_id"] == job_id)
+        if result.is_empty():
             near = get_close_matches(job_id, self.jobs["job_id"].to_list(), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InputError(f"job {job_id!r}: not in {self.name}{hint}")
-        return found.row(0, named=True)
+        return result.row(0, named=True)
 
 
 def _named_kinds(table: pl.DataFrame) -> pl.DataFrame:

@@ -65,7 +65,7 @@ def importances(rows: Sequence[Row], names: Sequence[str], key: str) -> dict[str
     settings = by_label(known, *names)
     drawn = len(settings) < prod(len({row[name] for row in known}) for name in names)
     alone = {name: max(0.0, _explained(groups_by(known, name), values, total, drawn)) for name in names}
-    seeds = sum(_squares([float(row[key]) for row in found]) for found in settings.values()) / total
+    seeds = sum(_squares([float(row[key]) for row in result]) for result in settings.values()) / total
     scale = min(1.0, (1.0 - seeds) / sum(alone.values())) if sum(alone.values()) else 1.0
     shares = {name: share * scale for name, share in sorted(alone.items(), key=lambda one: (-one[1], one[0]))}
     return {**shares, TOGETHER: max(0.0, 1.0 - seeds - sum(shares.values())), NOISE: seeds}
@@ -91,7 +91,7 @@ def _explained(groups: Iterable[Hashable], values: Sequence[float], total: float
     by_group: dict[Hashable, list[float]] = {}
     for group, value in zip(groups, values, strict=True):
         by_group.setdefault(group, []).append(value)
-    within = sum(_squares(found) for found in by_group.values())
+    within = sum(_squares(result) for result in by_group.values())
     free = len(values) - len(by_group)
     chance = (len(by_group) - 1) * within / free if drawn and free else 0.0
     return (total - within - chance) / total

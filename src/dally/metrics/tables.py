@@ -89,16 +89,16 @@ def jobs_csv(record: Simulated) -> Iterator[str]:
 
 def _more_columns(record: Simulated) -> dict[str, Callable[[Job], str]]:
     """Columns that not every run has: whose job it is, its queue, and the type of GPU that it ran on last."""
-    found: dict[str, Callable[[Job], str]] = {}
+    result: dict[str, Callable[[Job], str]] = {}
     if any(job.user for job in record.outcomes):
-        found[USER] = lambda job: job.user
+        result[USER] = lambda job: job.user
     if record.sharing is not None:
         tree, last = record.sharing.tree, type_use(record).last
         cells: tuple[Callable[[Job], str], ...] = (
             lambda job: queue_of(tree, job), lambda job: last.get(int(job.index), ""), lambda job: job.account,
         )  # fmt: skip
-        found |= dict(zip(SHARED, cells, strict=True))
-    return found
+        result |= dict(zip(SHARED, cells, strict=True))
+    return result
 
 
 def _job_row(job: Job, record: Simulated) -> tuple[object, ...]:

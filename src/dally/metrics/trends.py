@@ -108,23 +108,23 @@ def trends_of(
     at_s: list[float], wall_s: list[float], every_s: float, points: Sequence[Point], tiers: Sequence[str]
 ) -> Trends:
     """The points as columns; series that no point has are left out."""
-    found = [
+    result = [
         Series(name, topic, label, [point.values.get(name) for point in points])
         for name, topic, label in GAUGES
         if any(name in point.values for point in points)
     ]
-    return Trends(at_s, wall_s, every_s, [*found, *_timers(points, tiers)])
+    return Trends(at_s, wall_s, every_s, [*result, *_timers(points, tiers)])
 
 
 def _timers(points: Sequence[Point], tiers: Sequence[str]) -> list[Series]:
     """A line per size and tier above the machine, if it ever holds out for closer than that."""
-    found = []
+    result = []
     for gpus in sorted({size for point in points for size in point.timers_s}):
         for place, tier in enumerate(tiers[1:]):
             values = [_minutes(point.timers_s.get(gpus, ()), place) for point in points]
             if any(values):
-                found.append(Series(f"timer_{gpus}_{tier}", "timers", f"{gpus} GPUs, {tier}", values))
-    return found
+                result.append(Series(f"timer_{gpus}_{tier}", "timers", f"{gpus} GPUs, {tier}", values))
+    return result
 
 
 def _minutes(timers_s: Sequence[float | None], place: int) -> float | None:

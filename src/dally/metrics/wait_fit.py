@@ -111,13 +111,13 @@ def _by_size(waits: Sequence[Wait]) -> list[list[Wait]]:
     classes: dict[int, list[Wait]] = {}
     for wait in waits:
         classes.setdefault(size_class(wait.gpus), []).append(wait)
-    found: list[list[Wait]] = []
+    result: list[list[Wait]] = []
     for number in sorted(classes):
-        if found and (len(found[-1]) < FEWEST or len(classes[number]) < FEWEST):
-            found[-1] += classes[number]
+        if result and (len(result[-1]) < FEWEST or len(classes[number]) < FEWEST):
+            result[-1] += classes[number]
         else:
-            found.append(list(classes[number]))
-    return found
+            result.append(list(classes[number]))
+    return result
 
 
 def _size_fit(group: Sequence[Wait]) -> SizeFit:

@@ -42,9 +42,9 @@ class SpeedModel:
 
     def anew(self, sharing: str) -> SpeedModel:
         """The same model with nobody placed, for jobs that share links in the way of that name."""
-        found = SpeedModel()
-        found.profiles = self.profiles
-        return found
+        result = SpeedModel()
+        result.profiles = self.profiles
+        return result
 
     def for_type(self, gpu_type: str) -> SpeedModel:
         """What policies may ask, of places on GPUs of that type alone."""

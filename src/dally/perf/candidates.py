@@ -32,13 +32,13 @@ class Candidates:
     def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
         """The flow that the job would be on that place; the caller sets whose it is and its times."""
         key = _key(job, allocation)
-        found = self._flows.get(key)
-        if found is None:
+        result = self._flows.get(key)
+        if result is None:
             if len(self._flows) >= MOST_KEPT:
                 self._flows.clear()
-            found = Flow(job.index, self._work_out(allocation, profile))
-            self._flows[key] = found
-        return found
+            result = Flow(job.index, self._work_out(allocation, profile))
+            self._flows[key] = result
+        return result
 
     def demand(self, job: Job, allocation: Allocation, profile: Profile) -> Demand:
         """What the job asks for on the place it got."""
@@ -46,15 +46,15 @@ class Candidates:
         flow = self._flows.get(key)
         if flow is not None:
             return flow.demand
-        found = self._demands.get(key)
-        if found is None:
+        result = self._demands.get(key)
+        if result is None:
             if self._links >= MOST_LINKS:
                 self._links = 0
                 self._demands.clear()
-            found = self._work_out(allocation, profile)
-            self._links += 1 + len(found.cost.links)
-            self._demands[key] = found
-        return found
+            result = self._work_out(allocation, profile)
+            self._links += 1 + len(result.cost.links)
+            self._demands[key] = result
+        return result
 
     def _work_out(self, allocation: Allocation, profile: Profile) -> Demand:
         gang = gang_on(self._network, allocation.machines, allocation.gpus)

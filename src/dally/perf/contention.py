@@ -170,12 +170,12 @@ class Contention:
 
     def others(self, flow: Flow, leaving: Flow | None) -> list[Flow]:
         """Those who use a link of that flow, it and `leaving` aside, each once."""
-        found: dict[int, Flow] = {}
+        result: dict[int, Flow] = {}
         for link in flow.demand.cost.links:
             for other in self.members[link]:
                 if other is not flow and other is not leaving:
-                    found[int(other.job)] = other
-        return list(found.values())
+                    result[int(other.job)] = other
+        return list(result.values())
 
     def try_on(self, flow: Flow, leaving: Flow | None) -> None:
         """Note on a flow that is not there its times if it came and `leaving` went; one step, no other changes."""
@@ -263,14 +263,14 @@ class Contention:
 
     def _share(self, reached: list[Flow], newcomer: Flow | None) -> list[int]:
         """Give these their times; the jobs whose time changed, and the newcomer."""
-        found: list[int] = []
+        result: list[int] = []
         for flow in reached:
             flow.queued = False
             comm_s = self._shared_s(flow)
             if flow is newcomer or self._differ(comm_s, flow.comm_s):
                 flow.comm_s = comm_s
-                found.append(int(flow.job))
-        return found
+                result.append(int(flow.job))
+        return result
 
     def _differ(self, one_s: float, other_s: float) -> bool:
         change = one_s - other_s

@@ -124,18 +124,18 @@ def _fill(network: Network, pending: list[tuple[int, int, int]]) -> Gang:
     counts: vec[i64] = vec[i64]()
     topology = network.topology
     while pending:
-        level, place, wanted = pending.pop()
+        level, place, desired = pending.pop()
         if level == 0:
             machines = append(machines, place)
-            counts = append(counts, wanted)
+            counts = append(counts, desired)
             continue
         first = int(topology.first_children[level][place])
         children = list(range(first, first + int(topology.child_counts[level][place])))
         children.sort(key=lambda child: (-int(topology.gpus[level - 1][child]), child))
         for child in children:
-            if wanted == 0:
+            if desired == 0:
                 break
-            part = min(wanted, int(topology.gpus[level - 1][child]))
+            part = min(desired, int(topology.gpus[level - 1][child]))
             pending.append((level - 1, child, part))
-            wanted -= part
+            desired -= part
     return gang_on(network, machines, counts)

@@ -42,11 +42,11 @@ class TypeSpeeds:
 
     def step_s(self, model: str, name: str) -> float:
         """Against an A100, for models of which nothing is known."""
-        found = self._known.get((model, name))
-        if found is None:
-            found = max(self._one_s(model, part) for part in name.split(MIX))
-            self._known[model, name] = found
-        return found
+        result = self._known.get((model, name))
+        if result is None:
+            result = max(self._one_s(model, part) for part in name.split(MIX))
+            self._known[model, name] = result
+        return result
 
     def _one_s(self, model: str, name: str) -> float:
         if name.lower() in self._stated:
@@ -62,8 +62,8 @@ class TypeSpeeds:
 
     def _listed(self, name: str) -> str:
         """The catalogue's name of a type, as `a100` of NVIDIA-A100-SXM4-80GB; empty if it has none."""
-        found = [gpu for gpu in self._catalogue.gpus if gpu in name.lower()]
-        return max(found, key=len) if found else ""
+        result = [gpu for gpu in self._catalogue.gpus if gpu in name.lower()]
+        return max(result, key=len) if result else ""
 
     def factor(self, job: Job, name: str) -> float:
         """The speed of the job's computation there, against the fastest type that it accepts; at most 1."""
@@ -98,10 +98,10 @@ class TypedSpeed(SpeedModel):
         return OnOneType(self, gpu_type)
 
     def placed(self, job: Job) -> list[Speed]:
-        found = [self._typed(speed) for speed in self.inner.placed(job)]
-        if not any(speed.job is job for speed in found):
-            found.append(self._typed(Speed(job, 1.0, 0.0)))
-        return found
+        result = [self._typed(speed) for speed in self.inner.placed(job)]
+        if not any(speed.job is job for speed in result):
+            result.append(self._typed(Speed(job, 1.0, 0.0)))
+        return result
 
     def removed(self, job: Job) -> list[Speed]:
         return [self._typed(speed) for speed in self.inner.removed(job)]
@@ -165,7 +165,7 @@ class OnOneType(SpeedModel):
 
 def read_speeds(text: str) -> dict[str, float]:
     """`V100=0.4,T4=0.2` as a table; InputError for anything else."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for part in text.split(",") if text else []:
         name, _, value = part.partition("=")
         try:
@@ -176,5 +176,5 @@ def read_speeds(text: str) -> dict[str, float]:
             raise InputError(
                 f"--gpu-speeds {text}: {part!r}: must be a type and its speed against an A100, as V100=0.4"
             )
-        found[name.strip()] = speed
-    return found
+        result[name.strip()] = speed
+    return result

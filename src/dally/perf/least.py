@@ -133,9 +133,9 @@ def _highest(rates: vec[float], first: i64, count: i64) -> float:
 
 
 def _largest_together(gpus: vec[i64]) -> vec[i64]:
-    found: vec[i64] = vec[i64]()
+    result: vec[i64] = vec[i64]()
     total = 0
     for room in sorted([int(count) for count in gpus], reverse=True):
         total += room
-        found = append(found, total)
-    return found
+        result = append(result, total)
+    return result

@@ -52,8 +52,8 @@ class Kind:
 
     def slowdown(self, iteration_s: float) -> float:
         """How many times longer than at the closest placement; at least 1, as the rate is at most 1."""
-        found = iteration_s / self.closest_s if self.closest_s > 0.0 else 1.0
-        return found if found > 1.0 else 1.0
+        result = iteration_s / self.closest_s if self.closest_s > 0.0 else 1.0
+        return result if result > 1.0 else 1.0
 
 
 picklable(Kind, Profile(), Demand(0.0, 0.0, Cost(), 0.0), 0.0)
@@ -107,15 +107,15 @@ class NetworkModel(SpeedModel):
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
         key = (job.model, int(job.gpus))
-        found = self._kinds.get(key)
-        if found is None:
+        result = self._kinds.get(key)
+        if result is None:
             assert self.profiles is not None
             profile = self.profiles(job.model, int(job.gpus))
             closest = closest_placement(self._quiet, job.gpus)
             least_s = 0.0 if self._least is None else self._least.iteration_s(profile, job.gpus)
-            found = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
-            self._kinds[key] = found
-        return found
+            result = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
+            self._kinds[key] = result
+        return result
 
     def placed(self, job: Job) -> list[Speed]:
         if job.gpus == 1:
@@ -169,13 +169,13 @@ class NetworkModel(SpeedModel):
 
     def best(self, job: Job) -> float:
         key = (job.model, int(job.gpus))
-        found = self._best.get(key)
-        if found is None:
+        result = self._best.get(key)
+        if result is None:
             kind = self.kind(job)
             closest = demand_of(self._network, closest_placement(self._network, job.gpus), kind.profile)
-            found = kind.slowdown(closest.iteration_s(closest.alone_s))
-            self._best[key] = found
-        return found
+            result = kind.slowdown(closest.iteration_s(closest.alone_s))
+            self._best[key] = result
+        return result
 
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         if job.gpus == 1:
@@ -209,14 +209,14 @@ class NetworkModel(SpeedModel):
         return inflicted if inflicted > 0.0 else 0.0
 
     def _speeds(self, changed: list[int]) -> list[Speed]:
-        found: list[Speed] = []
+        result: list[Speed] = []
         for index in changed:
             job = self._sharing[index]
             flow = self._contention.flows[index]
             self._touch(flow.demand.cost.links)
             iteration_s = flow.demand.iteration_s(flow.comm_s)
-            found.append(_speed(job, self.kind(job), iteration_s, iteration_s - flow.demand.compute_s()))
-        return found
+            result.append(_speed(job, self.kind(job), iteration_s, iteration_s - flow.demand.compute_s()))
+        return result
 
     def _touch(self, links: vec[i64]) -> None:
         for link in links:
@@ -225,17 +225,17 @@ class NetworkModel(SpeedModel):
                 self._touched = append(self._touched, link)
 
     def link_loads(self) -> list[LinkLoad]:
-        found: list[LinkLoad] = []
+        result: list[LinkLoad] = []
         for link in self._touched:
             self._is_touched[link] = 0
             load = self._contention.load(link)
             moved = load - self._logged[link]
             if moved >= LOAD_STEP or -moved >= LOAD_STEP or (load == 0.0 and moved < 0.0):
                 self._logged[link] = load
-                found.append(LinkLoad(link, load))
+                result.append(LinkLoad(link, load))
         if len(self._touched) > 0:
             self._touched = vec[i64]()
-        return found
+        return result
 
     def link_name(self, link: i64) -> str:
         return self._network.link_name(int(link))

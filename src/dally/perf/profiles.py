@@ -121,9 +121,9 @@ def load_profiles(path: Path) -> Catalogue:
     `measured` stands for the second one that ships: profiles measured on an H200 (docs/profiles.md).
     """
     own, base = read_catalogue(path if names_file(str(path)) else MEASURED), shipped()
-    kept = {name: model for name, model in base.models.items() if plain(name) not in own.names}
-    names = {spelling: name for spelling, name in base.names.items() if name in kept}
-    return Catalogue(kept | own.models, base.gpus | own.gpus, names | own.names)
+    remaining = {name: model for name, model in base.models.items() if plain(name) not in own.names}
+    names = {spelling: name for spelling, name in base.names.items() if name in remaining}
+    return Catalogue(remaining | own.models, base.gpus | own.gpus, names | own.names)
 
 
 def find_model(name: str, catalogue: Catalogue | None = None) -> Model:
@@ -156,16 +156,16 @@ def find_profile(
         raise InputError(f"batch {batch}: must be at least 1")
     if precision is not None and precision not in PRECISIONS:
         raise InputError(f"precision {precision!r}: must be one of {', '.join(PRECISIONS)}")
-    wanted = batch or model.batch
-    row = _nearest(_measured(model, gpu, precision), wanted)
+    desired = batch or model.batch
+    row = _nearest(_measured(model, gpu, precision), desired)
     source, ratio, basis = row.source, 1.0, "measured" if row.source.startswith("measured:") else "published"
-    if row.batch != wanted:
+    if row.batch != desired:
         source = f"estimate: scaled from a batch of {row.batch:,}; {source.removeprefix('estimate: ')}"
     if row.gpu != gpu:
         ratio = _speed(known, row.gpu, model, row) / _speed(known, gpu, model, row)
         source = f"estimate: {row.gpu} × {ratio:.4g}; {source.removeprefix('estimate: ')}"
         basis = "derived"
-    scale = wanted / row.batch * ratio
+    scale = desired / row.batch * ratio
     used = precision or row.precision
     wire = wire_precision(used)
     return ModelProfile(
@@ -173,7 +173,7 @@ def find_profile(
         kind=model.kind,
         gpu=gpu,
         precision=used,
-        batch=wanted,
+        batch=desired,
         batch_unit=model.batch_unit,
         params=model.params,
         gradient_bytes=model.gradient_bytes[wire],
@@ -181,14 +181,14 @@ def find_profile(
         skew=model.skew,
         forward_s=row.forward_s * scale,
         backward_s=row.backward_s * scale,
-        all_to_all_bytes=model.all_to_all_bytes_per_sample * wanted,
+        all_to_all_bytes=model.all_to_all_bytes_per_sample * desired,
         all_to_all_gpus=model.all_to_all_gpus,
         tensor_parallel=model.tensor_parallel,
         pipeline_parallel=model.pipeline_parallel,
         sources=model.sources | {"compute": source},
         basis=basis,
         optimizer_s=row.optimizer_s * ratio,  # the same at any batch
-        memory_bytes=row.memory_bytes if row.batch == wanted else 0,
+        memory_bytes=row.memory_bytes if row.batch == desired else 0,
         timeline=row.timeline,
     )
 
@@ -236,8 +236,8 @@ class Steps:
         self._known: dict[tuple[str, int], Profile] = {}
 
     def __call__(self, model: str, gpus: int) -> Profile:
-        found = self._known.get((model, gpus))
-        if found is None:
-            found = find_profile(model, self._gpu, catalogue=self._catalogue).step(gpus)
-            self._known[(model, gpus)] = found
-        return found
+        result = self._known.get((model, gpus))
+        if result is None:
+            result = find_profile(model, self._gpu, catalogue=self._catalogue).step(gpus)
+            self._known[(model, gpus)] = result
+        return result

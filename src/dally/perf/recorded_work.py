@@ -46,7 +46,7 @@ def recorded_work(model: SpeedModel, ran: Sequence[Recorded]) -> list[float]:
         + [(record.start_s, 1, place) for place, record in enumerate(ran) if record.end_s > record.start_s]
     )
     running: dict[int, _Progress] = {}  # by the job's index
-    found = [0.0] * len(ran)
+    result = [0.0] * len(ran)
     for now, starts, place in order:
         job = ran[place].job
         if starts:
@@ -56,10 +56,10 @@ def recorded_work(model: SpeedModel, ran: Sequence[Recorded]) -> list[float]:
         elif int(job.index) in running:
             progress = running.pop(int(job.index))
             progress.go_on(now, 0.0)
-            found[place] = progress.work_s
+            result[place] = progress.work_s
             _change(speed.removed(job), running, now)
             job.allocation = None
-    return found
+    return result
 
 
 def _change(speeds: list[Speed], running: dict[int, _Progress], now: float) -> None:

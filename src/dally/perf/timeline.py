@@ -69,27 +69,27 @@ def staged(network: Network, gang: Gang, profile: Profile, algorithm: str, chunk
         whole.links = append(whole.links, link)
         whole.seconds = append(whole.seconds, seconds_of[link])
     whole.fixed_s = whole_s - whole.alone_s()  # latencies, and where another resource is the busiest
-    found = Staged(whole)
-    _draw(found, profile, each_s)
-    return found
+    result = Staged(whole)
+    _draw(result, profile, each_s)
+    return result
 
 
-def _draw(found: Staged, profile: Profile, each_s: list[float]) -> None:
+def _draw(result: Staged, profile: Profile, each_s: list[float]) -> None:
     """The lines, from the end of the backward pass to its beginning."""
-    found.add(profile.backward_s, 0.0)
+    result.add(profile.backward_s, 0.0)
     after_s = 0.0
     place = len(each_s) - 1
     while place >= 0:
         count, _, first_s, last_s = profile.stages[place]
-        found.add(last_s, after_s + each_s[place])
+        result.add(last_s, after_s + each_s[place])
         after_s += count * each_s[place]
-        found.add(first_s, after_s)
+        result.add(first_s, after_s)
         place -= 1
 
 
 def as_shares(tails_s: list[float], exchange_s: float, alone_s: float) -> vec[float]:
     """Each tail as a share of all communication, with what never hides in every one."""
-    found: vec[float] = vec[float]()
+    result: vec[float] = vec[float]()
     for tail_s in tails_s:
-        found = append(found, (tail_s + exchange_s) / alone_s)
-    return found
+        result = append(result, (tail_s + exchange_s) / alone_s)
+    return result

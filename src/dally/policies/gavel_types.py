@@ -183,14 +183,14 @@ class GavelOfTypes(GavelPolicy):
         chosen: list[list[Job]] = [[] for _ in self._pools]
         left: dict[int, Job] = {}  # in order of their first claims
         done: set[int] = set()
-        for turn in self._order(now, queue):
-            job, index = turn.job, int(turn.job.index)
+        for phase in self._order(now, queue):
+            job, index = phase.job, int(phase.job.index)
             if index in done:
                 continue
             if job.status == RUNNING and not self._may_stop(job, now):
                 done.add(index)
-            elif turn.due > 0.0 and self._may_take(room, self._pools[turn.pool], job):
-                chosen[turn.pool].append(job)
+            elif phase.due > 0.0 and self._may_take(room, self._pools[phase.pool], job):
+                chosen[phase.pool].append(job)
                 done.add(index)
             else:
                 left[index] = job
@@ -205,10 +205,10 @@ class GavelOfTypes(GavelPolicy):
         """Pools for a job to which no claim matters: where it is, then the fastest; equals in turn."""
         speeds = self._kinds[int(job.index)].throughputs
         here = self._pool(job) if job.status == RUNNING else None
-        turn, count = int(job.index), len(self._pools)
+        phase, count = int(job.index), len(self._pools)
         fitting = [pool for pool in self._pools if speeds[pool.number] > 0.0]
         return sorted(
-            fitting, key=lambda pool: (pool is not here, -speeds[pool.number], (pool.number + turn) % count)
+            fitting, key=lambda pool: (pool is not here, -speeds[pool.number], (pool.number + phase) % count)
         )
 
     def _may_take(self, room: list[int], pool: Pool, job: Job) -> bool:
@@ -252,14 +252,14 @@ class GavelOfTypes(GavelPolicy):
                 if not self._aware:  # any type is as good as another: a claim is one to all of them
                     part, own_s = sum(parts), sum(had_s)
                 lack = part * (now - job.submit_s) / own_s if own_s > 0.0 else INFINITY
-                turn = Turn(part, job, pool.number)
-                rows.append((-lack if part > 0.0 else 0.0, -part, int(job.index), place, turn))
+                phase = Turn(part, job, pool.number)
+                rows.append((-lack if part > 0.0 else 0.0, -part, int(job.index), place, phase))
         rows.sort(key=_rank)
         ranked: set[int] = set()
-        for lack, _, index, _, turn in rows:
-            if turn.job.status != RUNNING and index not in ranked:  # by the best of its claims
+        for lack, _, index, _, phase in rows:
+            if phase.job.status != RUNNING and index not in ranked:  # by the best of its claims
                 ranked.add(index)
-                queue.rerank(turn.job, lack, 0.0)
+                queue.rerank(phase.job, lack, 0.0)
         return [row[4] for row in rows]
 
     def _solved(self) -> dict[Kind, list[float]]:

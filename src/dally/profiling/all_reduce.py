@@ -20,13 +20,13 @@ REPEATS: Final = 10
 
 def all_reduce_times(device: str, processes: int, sizes: Sequence[int] = ()) -> list[tuple[int, float]]:
     """(bytes, median seconds) for each size, seen by the first process."""
-    asked = tuple(sizes) or (SIZES if device == "cuda" else CPU_SIZES)
+    request = tuple(sizes) or (SIZES if device == "cuda" else CPU_SIZES)
     with tempfile.TemporaryDirectory() as folder:
         store, answer = Path(folder) / "store", Path(folder) / "answer"
         spawned: Any = torch.multiprocessing.spawn
-        spawned(_member, (processes, device, str(store), str(answer), asked), nprocs=processes)
+        spawned(_member, (processes, device, str(store), str(answer), request), nprocs=processes)
         seconds: list[float] = torch.load(answer)
-    return list(zip(asked, seconds, strict=True))
+    return list(zip(request, seconds, strict=True))
 
 
 def _member(rank: int, processes: int, device: str, store: str, answer: str, sizes: tuple[int, ...]) -> None:

@@ -37,7 +37,7 @@ def buckets_of(
     gradients: Sequence[Gradient], first_bytes: int = FIRST_BUCKET_BYTES, most_bytes: int = BUCKET_BYTES
 ) -> list[Bucket]:
     """DistributedDataParallel's: filled in the order of arrival; the tensor that fills a bucket closes it."""
-    found: list[Bucket] = []
+    result: list[Bucket] = []
     nbytes, ready, cap = 0.0, 0.0, first_bytes
     for gradient in sorted(gradients, key=lambda one: one.ready):
         if gradient.nbytes <= 0.0:
@@ -45,11 +45,11 @@ def buckets_of(
         nbytes += gradient.nbytes
         ready = gradient.ready
         if nbytes >= cap:
-            found.append(Bucket(nbytes, ready))
+            result.append(Bucket(nbytes, ready))
             nbytes, cap = 0.0, most_bytes
     if nbytes > 0.0:
-        found.append(Bucket(nbytes, ready))
-    return found
+        result.append(Bucket(nbytes, ready))
+    return result
 
 
 def stages_of(buckets: Sequence[Bucket], tolerance: float = TOLERANCE) -> list[Stage]:

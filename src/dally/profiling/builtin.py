@@ -107,10 +107,10 @@ def builder(where: str, package: str = "") -> Callable[[int], Task]:
         if error.name and not module_name.startswith(error.name):
             raise
         raise InputError(f"--module {where}: there is no module {module_name!r} to import") from None
-    found = getattr(module, name, None)
-    if not callable(found):
+    result = getattr(module, name, None)
+    if not callable(result):
         raise InputError(f"--module {where}: {module_name} has no function {name!r}")
-    return lambda batch: as_task(where, found(batch))
+    return lambda batch: as_task(where, result(batch))
 
 
 def as_task(where: str, made: Any) -> Task:

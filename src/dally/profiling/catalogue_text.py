@@ -67,19 +67,19 @@ def _model(name: str, rows: list[Record], about: About) -> str:
         f'batch = {{ value = {usual:_}, unit = {toml_text(about.unit)}, source = "as measured" }}',
     ]
     if about.all_to_all_bytes:
-        told = toml_text("computed: from the model's shape, dally.profiling.builtin")
+        record = toml_text("computed: from the model's shape, dally.profiling.builtin")
         lines.append(
             f"all_to_all = {{ bytes_per_sample = {about.all_to_all_bytes:_}, gpus = {about.all_to_all_gpus}, "
-            f"source = {told} }}"
+            f"source = {record} }}"
         )
     return "\n".join(lines) + "\n" + "".join(_compute(row) for row in rows)
 
 
-def _usual_batch(rows: list[Record], wanted: int) -> int:
+def _usual_batch(rows: list[Record], desired: int) -> int:
     """The batch nearest the wanted one, or the smallest, of those at which the host was not late."""
     late = {row["batch"] for row in rows if _spread(row) > LAUNCH_BOUND and not passes_s(row)[2]}
     batches: list[int] = sorted({row["batch"] for row in rows} - late) or sorted(late)
-    return min(batches, key=lambda one: max(one, wanted) / min(one, wanted)) if wanted else batches[0]
+    return min(batches, key=lambda one: max(one, desired) / min(one, desired)) if desired else batches[0]
 
 
 def _spread(row: Record) -> float:

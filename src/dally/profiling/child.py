@@ -42,19 +42,19 @@ def measure(question: dict[str, Any]) -> Any:
     return all_reduces(question["device"], question["processes"])
 
 
-def step(asked: Asked) -> dict[str, Any]:
+def step(request: Asked) -> dict[str, Any]:
     """The record of one model, batch and precision."""
     from dally.profiling.measure import Setting, measured, usable_device
     from dally.profiling.training_step import Timing
 
-    timing = Timing(steps=asked.steps, warmup=min(4, asked.steps), ready_steps=min(5, asked.steps))
-    setting = Setting(asked.batch, asked.precision, asked.optimizer, asked.graph)
-    return measured(asked.name, build_of(asked), setting, usable_device(asked.device), timing)
+    timing = Timing(steps=request.steps, warmup=min(4, request.steps), ready_steps=min(5, request.steps))
+    setting = Setting(request.batch, request.precision, request.optimizer, request.graph)
+    return measured(request.name, build_of(request), setting, usable_device(request.device), timing)
 
 
-def build_of(asked: Asked) -> Callable[[int], Task]:
+def build_of(request: Asked) -> Callable[[int], Task]:
     """The function that builds the model for a batch size."""
-    return builtin_builder(find_builtin(asked.model)) if asked.model else builder(asked.module)
+    return builtin_builder(find_builtin(request.model)) if request.model else builder(request.module)
 
 
 def all_reduces(device: str, processes: int) -> list[tuple[int, float]]:

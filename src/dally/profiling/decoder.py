@@ -129,8 +129,8 @@ class Decoder(nn.Module):  # type: ignore[misc]
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
-    def forward(self, words: Any) -> Any:
-        x = self.embedding(words)
+    def forward(self, tokens: Any) -> Any:
+        x = self.embedding(tokens)
         for block in self.blocks:
             if self.recompute:
                 x = checkpoint(block, x, self.cos, self.sin, use_reentrant=False)
@@ -139,15 +139,15 @@ class Decoder(nn.Module):  # type: ignore[misc]
         return self.head(self.norm(x))
 
 
-def _loss(model: Any, words: Any) -> Any:
-    guesses = model(words[:, :-1])
-    return cross_entropy(guesses.flatten(0, 1).float(), words[:, 1:].flatten())
+def _loss(model: Any, tokens: Any) -> Any:
+    guesses = model(tokens[:, :-1])
+    return cross_entropy(guesses.flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
 def task_of(shape: Shape, batch: int) -> Task:
     """A decoder of that shape with a batch of random tokens."""
-    words = torch.randint(shape.vocabulary, (batch, shape.tokens + 1))
-    return Task(Decoder(shape), words, _loss)
+    tokens = torch.randint(shape.vocabulary, (batch, shape.tokens + 1))
+    return Task(Decoder(shape), tokens, _loss)
 
 
 def llama_1b(batch: int) -> Task:

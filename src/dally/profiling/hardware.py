@@ -15,8 +15,8 @@ KNOWN = re.compile(r"(?:^|[^a-z0-9])((?:gh|gb|rtx|gtx|mi|[abhlptv])\s?\d{1,4}(?:
 
 def short_name(device_name: str) -> str:
     """The GPU type as catalogues call it: `h200` of `NVIDIA H200`, `a100` of `NVIDIA A100-SXM4-80GB`."""
-    found = KNOWN.search(device_name.lower())
-    return found[1].replace(" ", "") if found else re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+    result = KNOWN.search(device_name.lower())
+    return result[1].replace(" ", "") if result else re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
 
 
 def where(device: str) -> dict[str, str]:
@@ -34,9 +34,9 @@ def where(device: str) -> dict[str, str]:
 
 
 def _driver() -> str:
-    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    request = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        said = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout
+        said = subprocess.run(request, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return said.strip().splitlines()[0]

@@ -30,13 +30,13 @@ class Setting(NamedTuple):
     graph: bool = False
 
 
-def usable_device(wanted: str) -> str:
+def usable_device(desired: str) -> str:
     """`cuda` or `cpu`: as wanted, or by what is there."""
-    if wanted not in ("auto", "cuda", "cpu"):
-        raise InputError(f"--device {wanted}: must be auto, cuda or cpu")
-    if wanted == "cuda" and not torch.cuda.is_available():
+    if desired not in ("auto", "cuda", "cpu"):
+        raise InputError(f"--device {desired}: must be auto, cuda or cpu")
+    if desired == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no GPU here; --device cpu measures on the CPU")
-    return wanted if wanted != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    return desired if desired != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def measured(

@@ -59,15 +59,15 @@ class Measuring:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def record(self, asked: Asked) -> Record:
+    def record(self, request: Asked) -> Record:
         """What was measured."""
-        found: Record = self._answer(asked.told(), {"step": asked._asdict()})
-        return found
+        result: Record = self._answer(request.told(), {"step": request._asdict()})
+        return result
 
     def all_reduces(self, device: str, processes: int) -> list[tuple[int, float]]:
         """(bytes, seconds) among so many processes; 0: a process a GPU, and none on a CPU."""
-        told = self._answer("all-reduces", {"device": device, "processes": processes})
-        return [(size, seconds) for size, seconds in told]
+        record = self._answer("all-reduces", {"device": device, "processes": processes})
+        return [(size, seconds) for size, seconds in record]
 
     def _answer(self, what: str, question: dict[str, Any]) -> Any:
         while not (line := self._exchange(json.dumps(question))):

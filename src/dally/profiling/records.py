@@ -32,7 +32,7 @@ def append_record(path: Path, record: Record) -> None:
 
 def read_records(paths: Iterable[Path]) -> list[Record]:
     """The measurements of the files; an InputError names the line and field that is wrong."""
-    found: list[Record] = []
+    result: list[Record] = []
     for path in paths:
         for number, line in enumerate(read_text(path).splitlines(), start=1):
             try:
@@ -41,9 +41,9 @@ def read_records(paths: Iterable[Path]) -> list[Record]:
                 raise at(path, number, None, f"is no JSON: {error}") from None
             if not isinstance(record, dict):
                 raise at(path, number, None, "must be an object")
-            found.append(record)
+            result.append(record)
             if "error" not in record:
                 for field in FIELDS:
                     if field not in record:
                         raise at(path, number, field, "is missing")
-    return found
+    return result

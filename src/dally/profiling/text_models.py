@@ -17,8 +17,8 @@ def _bert(batch: int, tokens: int, **sizes: int) -> Task:
     from transformers import BertConfig, BertForMaskedLM
 
     config = BertConfig(**sizes)
-    words = torch.randint(config.vocab_size, (batch, tokens))
-    return Task(BertForMaskedLM(config), {"input_ids": words, "labels": words.clone()}, _loss)
+    parts = torch.randint(config.vocab_size, (batch, tokens))
+    return Task(BertForMaskedLM(config), {"input_ids": parts, "labels": parts.clone()}, _loss)
 
 
 def bert_base(batch: int) -> Task:
@@ -35,8 +35,8 @@ def _gpt2(batch: int, **sizes: int) -> Task:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(use_cache=False, **sizes)
-    words = torch.randint(config.vocab_size, (batch, 1024))
-    return Task(GPT2LMHeadModel(config), {"input_ids": words, "labels": words.clone()}, _loss)
+    parts = torch.randint(config.vocab_size, (batch, 1024))
+    return Task(GPT2LMHeadModel(config), {"input_ids": parts, "labels": parts.clone()}, _loss)
 
 
 def gpt2(batch: int) -> Task:
@@ -61,6 +61,6 @@ def t5_base(batch: int) -> Task:
     config = T5Config(
         d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_heads=12, use_cache=False, decoder_start_token_id=0
     )
-    words = torch.randint(config.vocab_size, (batch, 512))
+    parts = torch.randint(config.vocab_size, (batch, 512))
     answers = torch.randint(config.vocab_size, (batch, 114))
-    return Task(T5ForConditionalGeneration(config), {"input_ids": words, "labels": answers}, _loss)
+    return Task(T5ForConditionalGeneration(config), {"input_ids": parts, "labels": answers}, _loss)

@@ -39,15 +39,15 @@ def _limits(path: Path, node: QueueNode) -> None:
 def _guarantees(path: Path, node: QueueNode, children: list[QueueNode]) -> None:
     """What children are guaranteed must be their parent's to give, where the parent states anything."""
     for gpu_type, quota in node.quotas.items():
-        given = sum(_guaranteed(child, gpu_type) for child in children)
-        if quota.guarantee > 0.0 and given > quota.guarantee:
-            raise _too_much(path, node, gpu_type, given, f"the guarantee of {quota.guarantee:g}")
-        if given > quota.limit:
-            raise _too_much(path, node, gpu_type, given, f"the limit of {quota.limit:g}")
+        options = sum(_guaranteed(child, gpu_type) for child in children)
+        if quota.guarantee > 0.0 and options > quota.guarantee:
+            raise _too_much(path, node, gpu_type, options, f"the guarantee of {quota.guarantee:g}")
+        if options > quota.limit:
+            raise _too_much(path, node, gpu_type, options, f"the limit of {quota.limit:g}")
 
 
-def _too_much(path: Path, node: QueueNode, gpu_type: str, given: float, above: str) -> Exception:
-    problem = f"its queues are guaranteed {given:g} together, above {above}"
+def _too_much(path: Path, node: QueueNode, gpu_type: str, options: float, above: str) -> Exception:
+    problem = f"its queues are guaranteed {options:g} together, above {above}"
     return at(path, node.line, f"{node.path}: {_field('guarantee', gpu_type)}", problem)
 
 

@@ -73,8 +73,8 @@ def _quota(path: Path, thing: KubeThing, inner: bool, notes: dict[str, None]) ->
 def _min_runtime_s(name: str, things: dict[str, KubeThing], above: dict[str, str]) -> float:
     """reclaimMinRuntime, its own or that of the closest queue above that states one."""
     while name:
-        found = things[name].spec.seconds("reclaimMinRuntime")
-        if found is not None:
-            return found
+        result = things[name].spec.seconds("reclaimMinRuntime")
+        if result is not None:
+            return result
         name = above[name]
     return QueueNode("").min_runtime_s

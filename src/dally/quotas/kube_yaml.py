@@ -43,32 +43,32 @@ class KubeFields(NamedTuple):
         value = self.fields[key]
         if not isinstance(value.of, list):
             raise self.wrong(key, "must be a list")
-        found = []
+        result = []
         for item in value.of:
             if not isinstance(item.of, dict):
                 raise at(
                     self.path, item.line, f"{self.where}.{key}", f"{shown(item.of)}: must be a mapping of fields"
                 )
-            found.append(KubeFields(self.path, f"{self.where}.{key}", item.line, item.of))
-        return found
+            result.append(KubeFields(self.path, f"{self.where}.{key}", item.line, item.of))
+        return result
 
     def text(self, key: str) -> str:
         """The text under a key; empty if it is missing."""
         if key not in self:
             return ""
-        found = self.fields[key].of
-        if not isinstance(found, str):
+        result = self.fields[key].of
+        if not isinstance(result, str):
             raise self.wrong(key, "must be text")
-        return found
+        return result
 
     def number(self, key: str) -> float | None:
         """The quantity under a key, such as 8, 0.5 or 500m; None if it is missing."""
         if key not in self:
             return None
-        found = re.fullmatch(r"([+-]?\d{1,15}(?:\.\d{1,9})?)([mk]?)", self.text(key), re.ASCII)
-        if found is None:
+        result = re.fullmatch(r"([+-]?\d{1,15}(?:\.\d{1,9})?)([mk]?)", self.text(key), re.ASCII)
+        if result is None:
             raise self.wrong(key, "must be a number")
-        return float(found[1]) * _SUFFIXES[found[2]]
+        return float(result[1]) * _SUFFIXES[result[2]]
 
     def seconds(self, key: str) -> float | None:
         """The length of time under a key, as Go writes it: 1h30m0s; None if it is missing."""
@@ -100,7 +100,7 @@ class KubeThing(NamedTuple):
 
 def things_of(path: Path, text: str) -> list[KubeThing]:
     """All objects of the file, those in lists too."""
-    found: list[KubeThing] = []
+    result: list[KubeThing] = []
     for document in parse_documents(path, text):
         if document.of in ("", "null", "~"):
             continue
@@ -111,10 +111,10 @@ def things_of(path: Path, text: str) -> list[KubeThing]:
         top = KubeFields(path, "", document.line, document.of)
         if "items" in top:
             kind = top.text("kind").removesuffix("List")  # which raw lists say once for all
-            found += [_thing(item._replace(where=""), kind) for item in top.each("items")]
+            result += [_thing(item._replace(where=""), kind) for item in top.each("items")]
         else:
-            found.append(_thing(top, ""))
-    return found
+            result.append(_thing(top, ""))
+    return result
 
 
 def _thing(fields: KubeFields, kind: str) -> KubeThing:

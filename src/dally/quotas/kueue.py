@@ -62,7 +62,7 @@ class _Reader:
             self._above.setdefault(above, "")
             stated.setdefault(above, {})
         totals = {name: self._total(name, stated) for name in stated}
-        self._types = list(dict.fromkeys(gpu_type for found in totals.values() for gpu_type in found))
+        self._types = list(dict.fromkeys(gpu_type for result in totals.values() for gpu_type in result))
         nodes = [self._node(name, thing, stated, totals) for name, thing in (cohorts | queues).items()]
         written = {node.path for node in nodes}
         for name in stated:  # cohorts that are only named
@@ -107,11 +107,11 @@ class _Reader:
 
     def _total(self, name: str, stated: dict[str, dict[str, _Amounts]]) -> dict[str, float]:
         """What is written down for a queue, or for a cohort and all below it, by type."""
-        found = {gpu_type: amounts.nominal for gpu_type, amounts in stated[name].items()}
+        result = {gpu_type: amounts.nominal for gpu_type, amounts in stated[name].items()}
         for below in [below for below, above in self._above.items() if above == name]:
             for gpu_type, gpus in self._total(below, stated).items():
-                found[gpu_type] = found.get(gpu_type, 0.0) + gpus
-        return found
+                result[gpu_type] = result.get(gpu_type, 0.0) + gpus
+        return result
 
     def _cohort(self, thing: KubeThing) -> str:
         """The cohort above, by any of its field's names so far."""
@@ -120,7 +120,7 @@ class _Reader:
 
     def _amounts(self, thing: KubeThing) -> dict[str, _Amounts]:
         """GPUs by type, flavours of one type added up."""
-        found: dict[str, _Amounts] = {}
+        result: dict[str, _Amounts] = {}
         for flavor in _flavors(thing):
             gpu_type = self._gpu_type(flavor)
             for resource in flavor.each("resources"):
@@ -130,9 +130,9 @@ class _Reader:
                         _count(resource, "borrowingLimit", INFINITY),
                         _count(resource, "lendingLimit", INFINITY),
                     )
-                    known = found.get(gpu_type, _Amounts(0.0, 0.0, 0.0))
-                    found[gpu_type] = _Amounts(*(one + other for one, other in zip(known, more, strict=True)))
-        return found
+                    known = result.get(gpu_type, _Amounts(0.0, 0.0, 0.0))
+                    result[gpu_type] = _Amounts(*(one + other for one, other in zip(known, more, strict=True)))
+        return result
 
     def _gpu_type(self, flavor: KubeFields) -> str:
         """The product that the flavour's nodes are labelled with; else its name, unless there is no other."""
@@ -161,22 +161,22 @@ class _Reader:
                 self._notes[f"LocalQueue {local.namespace}/{local.name}: neither name nor namespace is its own"] = (
                     None
                 )
-        found = {"queue": tuple(dict.fromkeys(names)), "account": tuple(dict.fromkeys(namespaces))}
-        return {fact: values for fact, values in found.items() if values}
+        result = {"queue": tuple(dict.fromkeys(names)), "account": tuple(dict.fromkeys(namespaces))}
+        return {fact: values for fact, values in result.items() if values}
 
     def _leads_to(self, field: str, value: str) -> set[str]:
         """ClusterQueues that LocalQueues of this name or namespace lead to, and the one of this name."""
         locals_ = [thing for thing in self._of["LocalQueue"] if getattr(thing, field) == value]
-        found = {thing.spec.text("clusterQueue") for thing in locals_}
+        result = {thing.spec.text("clusterQueue") for thing in locals_}
         own = [thing.name for thing in self._of["ClusterQueue"] if field == "name" and thing.name == value]
-        return found.union(own)
+        return result.union(own)
 
 
 def _flavors(thing: KubeThing) -> list[KubeFields]:
     """The flavours of all resource groups that give GPUs."""
-    found = [flavor for group in thing.spec.each("resourceGroups") for flavor in group.each("flavors")]
+    result = [flavor for group in thing.spec.each("resourceGroups") for flavor in group.each("flavors")]
     return [
-        flavor for flavor in found if any(GPU.fullmatch(item.text("name")) for item in flavor.each("resources"))
+        flavor for flavor in result if any(GPU.fullmatch(item.text("name")) for item in flavor.each("resources"))
     ]
 
 

@@ -30,8 +30,8 @@ def with_changes(tree: QueueTree, changes: Iterable[str]) -> QueueTree:
         if key not in (*QUOTAS, *PLAIN):
             raise unknown(f"--quota {text}: key", key, (*QUOTAS, *PLAIN))
         nodes[path] = _changed(nodes[path], key, gpu_type, value.strip(), text)
-    found = QueueTree(list(nodes.values()), tree.source, tree.makes, tree.notes, tree.classes)
-    return checked(Path(tree.source), found)
+    result = QueueTree(list(nodes.values()), tree.source, tree.makes, tree.notes, tree.classes)
+    return checked(Path(tree.source), result)
 
 
 def check_types(changes: Iterable[str], types: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ class _Row(NamedTuple):
 
     def amounts(self, key: str) -> dict[str, float]:
         """GPUs by type among `cpu=64,gres/gpu=8,gres/gpu:a100=8`; the type is empty for all together."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for item in filter(None, self.field.get(key, "").split(",")):
             name, _, count = item.partition("=")
             if name.partition(":")[0] != "gres/gpu":
@@ -40,8 +40,8 @@ class _Row(NamedTuple):
             if not count.isascii() or not count.removeprefix("-").isdigit():
                 raise at(self.path, self.line, key, f"{shown(item)}: must be like gres/gpu=8 or gres/gpu:a100=8")
             if not count.startswith("-"):  # -1 takes a limit away
-                found[name.partition(":")[2] or ANY_TYPE] = float(count)
-        return found
+                result[name.partition(":")[2] or ANY_TYPE] = float(count)
+        return result
 
     def number(self, key: str) -> float:
         """A whole number that may be missing: then 0."""
@@ -69,7 +69,7 @@ def looks_like(text: str) -> bool:
 
 def _rows(path: Path, text: str) -> list[_Row]:
     heading: list[str] = []
-    found: list[_Row] = []
+    result: list[_Row] = []
     for line, content in lines_of(text):
         fields = content.split("|")
         if not content.strip():
@@ -81,8 +81,8 @@ def _rows(path: Path, text: str) -> list[_Row]:
             raise at(path, line, None, "a second heading: give associations and QOS in a file each")
         if len(fields) != len(heading):
             raise at(path, line, None, f"{len(fields)} fields where the heading has {len(heading)}")
-        found.append(_Row(path, line, dict(zip(heading, fields, strict=True))))
-    return found
+        result.append(_Row(path, line, dict(zip(heading, fields, strict=True))))
+    return result
 
 
 def _associations(rows: list[_Row], notes: dict[str, None]) -> list[QueueNode]:
@@ -119,14 +119,14 @@ def _parents(rows: list[_Row], notes: dict[str, None]) -> dict[str, str]:
     if not any(name.startswith(" ") for name in named):
         notes["accounts stand side by side: `sacctmgr show assoc tree -P` tells who belongs to whom"] = None
         return {name: ROOT for name in named if name != ROOT}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     open_accounts: list[str] = []
     for text in named:
         name = text.lstrip(" ")
         del open_accounts[len(text) - len(name) :]
-        found[name] = open_accounts[-1] if open_accounts else ""
+        result[name] = open_accounts[-1] if open_accounts else ""
         open_accounts.append(name)
-    return found
+    return result
 
 
 def _chain(row: _Row, account: str, above: dict[str, str]) -> list[str]:

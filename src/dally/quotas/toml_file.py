@@ -52,12 +52,12 @@ class _Reader:
 
     def _classes(self) -> dict[str, float]:
         """`[priority_classes]`: names, and the least priority of their jobs."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for name, value in (self._table("priority_classes") if "priority_classes" in self._tables else {}).items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value in found.values():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value in result.values():
                 self._fail(("priority_classes", name), value, "must be a number that no other class has")
-            found[name] = float(value)
-        return found
+            result[name] = float(value)
+        return result
 
     def _makes(self, row: dict[str, Any]) -> Makes:
         """`[accounts]`: a queue of its own for each account, user, partition, … of the jobs."""
@@ -125,7 +125,7 @@ class _Reader:
         stated = row.get("match", {})
         if not isinstance(stated, dict):
             self._fail((*keys, "match"), stated, 'must be like {account = ["a", "b"]}')
-        found: dict[str, tuple[str, ...]] = {}
+        result: dict[str, tuple[str, ...]] = {}
         for fact, value in stated.items():
             place = (*keys, "match", fact)
             values = value if isinstance(value, list) else [value]
@@ -133,8 +133,8 @@ class _Reader:
                 self._fail(place, value, f"unknown; known: {', '.join(FACTS)}")
             if not values or not all(isinstance(each, str) and each for each in values):
                 self._fail(place, value, "must be a text, or a list of texts")
-            found[fact] = tuple(dict.fromkeys(values))
-        return {**found, **DEFAULT} if self._switch((*keys, "default"), row.get("default", False)) else found
+            result[fact] = tuple(dict.fromkeys(values))
+        return {**result, **DEFAULT} if self._switch((*keys, "default"), row.get("default", False)) else result
 
     def _seconds(self, keys: tuple[str, ...], value: object, above_0: bool = False) -> float:
         """A number of seconds, or a text such as 7d."""

@@ -117,11 +117,11 @@ class QueueTree:
             value = fact_of(job, fact)
             if not value:
                 continue
-            found = self._by_fact.get((fact, value))
-            if found is None and fact == "queue" and value in self.nodes and self.is_leaf(value):
-                found = value
-            if found is not None:
-                return found
+            result = self._by_fact.get((fact, value))
+            if result is None and fact == "queue" and value in self.nodes and self.is_leaf(value):
+                result = value
+            if result is not None:
+                return result
         return None
 
     def leaf_for(self, job: Job) -> str:
@@ -155,10 +155,10 @@ def fact_of(job: Job, fact: str) -> str:
 def with_parents(nodes: Iterable[QueueNode]) -> list[QueueNode]:
     """The queues, each behind those above it; a parent that nobody wrote down is made with defaults."""
     written = {node.path: node for node in nodes}
-    found: dict[str, QueueNode] = {}
+    result: dict[str, QueueNode] = {}
     for path, node in written.items():
         parts = path.split("/")
         for length in range(1, len(parts) + 1):
             above = "/".join(parts[:length])
-            found.setdefault(above, written.get(above) or QueueNode(above, line=node.line))
-    return list(found.values())
+            result.setdefault(above, written.get(above) or QueueNode(above, line=node.line))
+    return list(result.values())

@@ -119,11 +119,11 @@ def to_csv(contests: Iterable[Contest]) -> str:
     writer.writeheader()
     for values in (values for contest in contests for values in _values(contest)):
         for metric in REPEATED:
-            found = values[metric.key]
-            if found:
+            result = values[metric.key]
+            if result:
                 left = sum(values["unfinished"].values())
-                best = str(found["best"]).lower()
-                writer.writerow({**values, "metric": metric.key, **found, "best": best, "unfinished": left})
+                best = str(result["best"]).lower()
+                writer.writerow({**values, "metric": metric.key, **result, "best": best, "unfinished": left})
     return buffer.getvalue()
 
 
@@ -152,26 +152,26 @@ def _values(contest: Contest) -> Iterator[dict[str, Any]]:
         }
 
 
-def _standing_values(found: Standing | None, metric: Metric, contest: Contest) -> dict[str, Any] | None:
-    if found is None:
+def _standing_values(result: Standing | None, metric: Metric, contest: Contest) -> dict[str, Any] | None:
+    if result is None:
         return None
     values: dict[str, Any] = {
-        "mean": found.spread.mean,
-        "spread": found.spread.half(),
-        "low": found.spread.low,
-        "high": found.spread.high,
-        "noise": found.noise(),
-        "values": list(found.values.values()),
-        "ranges": [[one.low, one.high] for one in found.ranges.values()],
-        "best": found.best,
-        "against_baseline": found.change(),
-        "against_baseline_spread": found.ratio.half() if found.ratio else None,
+        "mean": result.spread.mean,
+        "spread": result.spread.half(),
+        "low": result.spread.low,
+        "high": result.spread.high,
+        "noise": result.noise(),
+        "values": list(result.values.values()),
+        "ranges": [[one.low, one.high] for one in result.ranges.values()],
+        "best": result.best,
+        "against_baseline": result.change(),
+        "against_baseline_spread": result.ratio.half() if result.ratio else None,
     }
     if metric.bound:
         bound = contest.bounds.get(metric.key)
         values |= {
             "bound": bound.mean if bound else None,
-            "times_bound": found.times_bound.mean if found.times_bound else None,
+            "times_bound": result.times_bound.mean if result.times_bound else None,
         }
     return values
 
@@ -185,16 +185,16 @@ def unit_of(contest: Contest) -> tuple[str, float]:
     return "s", 1.0
 
 
-def _absolute(found: Standing | None, unit: float) -> TextCell:
-    return TextCell(found.spread.shown(unit), found.best) if found else TextCell(NOTHING)
+def _absolute(result: Standing | None, unit: float) -> TextCell:
+    return TextCell(result.spread.shown(unit), result.best) if result else TextCell(NOTHING)
 
 
-def _times(found: Standing | None) -> TextCell:
-    return TextCell(f"{found.times_bound.mean:,.2f}" if found and found.times_bound else NOTHING)
+def _times(result: Standing | None) -> TextCell:
+    return TextCell(f"{result.times_bound.mean:,.2f}" if result and result.times_bound else NOTHING)
 
 
-def _percent(found: Standing | None) -> str:
-    ratio: Spread | None = found.ratio if found else None
+def _percent(result: Standing | None) -> str:
+    ratio: Spread | None = result.ratio if result else None
     if ratio is None:
         return NOTHING
     return f"{100 * (ratio.mean - 1):+.1f}%" + (f" ±{100 * ratio.half():.1f}" if ratio.half() >= 0.0005 else "")
@@ -220,7 +220,7 @@ def recorded_baseline(folder: Path) -> str:
     path = folder / VALUES
     if not path.exists():
         return ""
-    found = parse_json(path, read_text(path)).get("baseline")
-    if not isinstance(found, str):
-        raise at(path, None, "baseline", f"{shown(found)}: must be a name; `dally compare` writes it again")
-    return found
+    result = parse_json(path, read_text(path)).get("baseline")
+    if not isinstance(result, str):
+        raise at(path, None, "baseline", f"{shown(result)}: must be a name; `dally compare` writes it again")
+    return result

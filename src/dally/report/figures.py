@@ -137,15 +137,15 @@ def _axis(channel: Any, axis: Axis, field: str) -> Any:
     if axis.scale == "category":
         return channel(f"{field}:N", title=axis.full_title(), sort=[label for _, label in axis.ticks])
     labels = {f"{value:.10g}": label for value, label in axis.ticks}
-    words = "datum.value == " + " : datum.value == ".join(f"{value} ? {label!r}" for value, label in labels.items())
+    parts = "datum.value == " + " : datum.value == ".join(f"{value} ? {label!r}" for value, label in labels.items())
     scale = alt.Scale(type="log" if axis.scale == "log" else "linear", domain=[axis.low, axis.high], nice=False)
-    ticks = alt.Axis(values=[value for value, _ in axis.ticks], labelExpr=f"{words} : ''")
+    ticks = alt.Axis(values=[value for value, _ in axis.ticks], labelExpr=f"{parts} : ''")
     return channel(f"{field}:Q", title=axis.full_title(), scale=scale, axis=ticks)
 
 
 def _rows(chart: Chart) -> list[dict[str, Any]]:
     """A row per point; places on a category axis by their label."""
-    found = []
+    result = []
     grey = _merged(chart)
     for one in sorted(chart.series, key=lambda one: one.name not in grey):  # what is drawn last is on top
         for place, (x, y) in enumerate(zip(one.xs, one.ys, strict=True)):
@@ -158,8 +158,8 @@ def _rows(chart: Chart) -> list[dict[str, Any]]:
             }
             if one.lows:
                 row |= {"low": one.lows[place], "high": one.highs[place]}
-            found.append(row)
-    return found
+            result.append(row)
+    return result
 
 
 def _value(axis: Axis, value: float) -> Any:
@@ -259,8 +259,8 @@ def _totals(chart: Chart) -> list[Any]:
         .mark_errorbar(ticks=alt.MarkConfig(size=8), color="#222", clip=True)
         .encode(x=_axis(alt.X, chart.x, "low"), x2="high:Q", y=y)
     )
-    words = _chart_of(cut).mark_text(align="right", dx=-4, color="#111")
-    return [whiskers, words.encode(x=alt.value("width"), y=y, text="label:N")]
+    parts = _chart_of(cut).mark_text(align="right", dx=-4, color="#111")
+    return [whiskers, parts.encode(x=alt.value("width"), y=y, text="label:N")]
 
 
 def _read(axis: Axis, value: float) -> str:

@@ -37,9 +37,9 @@ def write_perfetto(run: Record, path: Path) -> int:
 
 def facts(run: Record) -> dict[str, Any]:
     """What was run, and when its second 0 was, where the trace says."""
-    found = {"policy": run.summary["policy"], "seed": run.scenario.seed, "trace": Path(run.scenario.trace).name}
+    result = {"policy": run.summary["policy"], "seed": run.scenario.seed, "trace": Path(run.scenario.trace).name}
     epoch_s = run.summary.get("epoch_s")
-    return found if epoch_s is None else {**found, "epoch_s": epoch_s, "zone": run.scenario.zone}
+    return result if epoch_s is None else {**result, "epoch_s": epoch_s, "zone": run.scenario.zone}
 
 
 def trace_events(run: Record) -> list[Event]:
@@ -64,8 +64,8 @@ def _names(run: Record) -> Iterator[Event]:
             pid, tid = _track(run, machine, gpu)
             yield _named("thread_name", pid, tid, f"{topology.names[0][machine]} GPU {gpu}")
     for number, job in enumerate(run.jobs.iter_rows(named=True), 1):
-        words = [job["job_id"], job.get(USER), job["model"], f"{job['gpus']} GPUs"]
-        yield _named("thread_name", JOBS, number, " · ".join(word for word in words if word))
+        parts = [job["job_id"], job.get(USER), job["model"], f"{job['gpus']} GPUs"]
+        yield _named("thread_name", JOBS, number, " · ".join(token for token in parts if token))
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> Event:
@@ -130,8 +130,8 @@ def _job_events(run: Record) -> Iterator[Event]:
 def _counters(run: Record) -> Iterator[Event]:
     """Jobs that wait, GPUs held, and the load of every uplink in percent."""
     levels = {"jobs that wait": waiting_jobs(run.events), "GPUs held": held_gpus(run.events, run.jobs)}
-    for name, found in levels.items():
-        last = found.unique("time_s", keep="last", maintain_order=True)
+    for name, result in levels.items():
+        last = result.unique("time_s", keep="last", maintain_order=True)
         for time_s, level in last.select("time_s", "level").iter_rows():
             yield _counter(name, time_s, level)
     loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")

@@ -52,25 +52,33 @@ def by_queue_values(entry: Entry) -> dict[str, Any]:
     queues = queues_of(entry.rows[0])
     if not queues:
         return {}
-    found = {
+    result = {
         queue: {figure: _values(_spread(entry, by_queue(figure, queue))) for figure in BY_QUEUE} for queue in queues
     }
-    return {"queues": found, "jain": _values(_spread(entry, "jain")), "rho_max": _values(_spread(entry, "rho_max"))}
+    return {
+        "queues": result,
+        "jain": _values(_spread(entry, "jain")),
+        "rho_max": _values(_spread(entry, "rho_max")),
+    }
 
 
 def _spread(entry: Entry, column: str) -> Spread | None:
     return spread(row.get(column) for row in entry.replications)
 
 
-def _values(found: Spread | None) -> dict[str, float] | None:
-    return {"mean": found.mean, "spread": found.half(), "low": found.low, "high": found.high} if found else None
+def _values(result: Spread | None) -> dict[str, float] | None:
+    return (
+        {"mean": result.mean, "spread": result.half(), "low": result.low, "high": result.high} if result else None
+    )
 
 
-def _shown(found: Spread | None) -> str:
-    if found is None:
+def _shown(result: Spread | None) -> str:
+    if result is None:
         return "-"
-    half = _time(found.half())
-    return _time(found.mean) + (f" ±{half}" if found.half() >= 0.0005 * found.mean and found.half() >= 0.05 else "")
+    half = _time(result.half())
+    return _time(result.mean) + (
+        f" ±{half}" if result.half() >= 0.0005 * result.mean and result.half() >= 0.05 else ""
+    )
 
 
 def _time(seconds: float) -> str:

@@ -20,12 +20,12 @@ def results_figure(contests: Sequence[Contest]) -> str:
         {
             "cell": contest.name(),
             "policy": entry.label,
-            "times": found.times_bound.mean,
-            "shown": f"{found.times_bound.mean:.{0 if found.times_bound.mean >= 100 else 1}f}",
+            "times": result.times_bound.mean,
+            "shown": f"{result.times_bound.mean:.{0 if result.times_bound.mean >= 100 else 1}f}",
         }
         for contest in contests
         for entry in contest.entries
-        if (found := entry.standings.get(JCT_MEAN.key)) and found.times_bound
+        if (result := entry.standings.get(JCT_MEAN.key)) and result.times_bound
     ]
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     columns = list(dict.fromkeys(row["cell"] for row in rows))

@@ -234,12 +234,12 @@ def network_name(name: str, stated: bool = False) -> str:
 
 def trust_sentences(values: Values) -> list[str]:
     """How the policy in use and its network were found, and what there is to know about that."""
-    found = values["calibration"]
+    result = values["calibration"]
     network = network_name(values["network"], values["links_stated"])
-    if not found["searched"]:
+    if not result["searched"]:
         return [f"Replayed under {values['current']} on {network}: {_why_not_searched(values)}."]
     lines = [f"{_searched(values)} {values['current']} on {network} fits the record best."]
-    lines += [told for told in (_network_sentence(values), _little_waiting(values)) if told]
+    lines += [record for record in (_network_sentence(values), _little_waiting(values)) if record]
     return lines
 
 
@@ -249,21 +249,21 @@ def _why_not_searched(values: Values) -> str:
 
 
 def _searched(values: Values) -> str:
-    found = values["calibration"]
+    result = values["calibration"]
     parts = []
-    if len(found["policies"]) > 1:
-        parts.append(f"{len(found['policies'])} policies")
-    if len(found["networks"]) > 1:
-        parts.append(f"{len(found['networks'])} networks")
+    if len(result["policies"]) > 1:
+        parts.append(f"{len(result['policies'])} policies")
+    if len(result["networks"]) > 1:
+        parts.append(f"{len(result['networks'])} networks")
     return f"Of {' and '.join(parts)},"
 
 
 def _network_sentence(values: Values) -> str:
     """How sure the network is."""
-    found = values["calibration"]
-    if len(found["networks"]) == 1:
+    result = values["calibration"]
+    if len(result["networks"]) == 1:
         return ""
-    evidence, others = found["network_evidence"], found["other_networks"]
+    evidence, others = result["network_evidence"], result["other_networks"]
     if not evidence:
         return (
             "The record does not tell the network: that takes jobs of one name at several recorded places, with "

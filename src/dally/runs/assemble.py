@@ -120,10 +120,10 @@ class TierSlowdowns:
 
     def __call__(self, model: str, gpus: int) -> list[float]:
         """By tier."""
-        found = self._known.get((model, gpus))
-        if found is None:
-            found = self._known[model, gpus] = self._worked_out(model, gpus)
-        return found
+        result = self._known.get((model, gpus))
+        if result is None:
+            result = self._known[model, gpus] = self._worked_out(model, gpus)
+        return result
 
     def _worked_out(self, model: str, gpus: int) -> list[float]:
         network, still = self._network, self._still
@@ -132,15 +132,15 @@ class TierSlowdowns:
         profile = self._profiles(model, gpus)
         best = demand_of(still, closest_placement(still, gpus), profile)
         best_s = best.iteration_s(best.alone_s)
-        found: list[float] = []
+        result: list[float] = []
         for tier in range(self._tiers):
             gang = placement_at(network, gpus, tier)
             if gang is None:
-                found.append(0.0)
+                result.append(0.0)
                 continue
             here = demand_of(network, gang, profile)
-            found.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
-        return found
+            result.append(here.iteration_s(here.alone_s) / best_s if best_s > 0.0 else 1.0)
+        return result
 
     @cached_property
     def _profiles(self) -> Profiles:

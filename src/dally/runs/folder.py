@@ -60,11 +60,11 @@ class FolderRecord(Record):
     @cached_property
     def topology(self) -> Topology:
         """The cluster of the run."""
-        found = read_topology(self.scenario.cluster)
-        if found.tiers != self.tiers:
-            problem = f"{', '.join(self.tiers)}: the cluster of scenario.toml has {', '.join(found.tiers)}"
+        result = read_topology(self.scenario.cluster)
+        if result.tiers != self.tiers:
+            problem = f"{', '.join(self.tiers)}: the cluster of scenario.toml has {', '.join(result.tiers)}"
             raise at(self.folder / "summary.json", None, "tier_starts", problem)
-        return found
+        return result
 
     @cached_property
     def end_s(self) -> float:
@@ -92,29 +92,29 @@ class FolderRecord(Record):
         content = checked_bytes(path)
         decode(path, content)
         try:
-            found = read_jobs(io.BytesIO(content))
+            result = read_jobs(io.BytesIO(content))
         except (pl.exceptions.PolarsError, OSError) as error:
             raise at(path, None, None, f"cannot be read: {str(error).splitlines()[0]}") from None
-        check_columns(path, found, JOB_COLUMNS)
-        if len(found) != self.summary["jobs"]:
-            problem = f"{len(found):,} rows, where summary.json says {self.summary['jobs']:,}"
+        check_columns(path, result, JOB_COLUMNS)
+        if len(result) != self.summary["jobs"]:
+            problem = f"{len(result):,} rows, where summary.json says {self.summary['jobs']:,}"
             raise at(path, None, "job_id", f"{problem}: it was cut short, or is of another run")
-        return found
+        return result
 
 
 def _summary(path: Path) -> dict[str, Any]:
     """summary.json, as far as pages and stories need it."""
-    found = parse_json(path, decode(path, checked_bytes(path)))
+    result = parse_json(path, decode(path, checked_bytes(path)))
     for name in FIGURES:
-        value = found.get(name)
+        value = result.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise at(path, None, name, f"{shown(value)}: must be a number; is this a run's summary?")
-    starts = found.get("tier_starts")
+    starts = result.get("tier_starts")
     if not isinstance(starts, dict) or not all(type(count) is int for count in starts.values()):
         raise at(path, None, "tier_starts", f"{shown(starts)}: must be numbers by tier")
-    if not isinstance(found.get("policy"), str):
-        raise at(path, None, "policy", f"{shown(found.get('policy'))}: must be a name")
-    return found
+    if not isinstance(result.get("policy"), str):
+        raise at(path, None, "policy", f"{shown(result.get('policy'))}: must be a name")
+    return result
 
 
 def prepare_folder(folder: Path, own: bool = True) -> None:

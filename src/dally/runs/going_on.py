@@ -34,8 +34,8 @@ class Keep(NamedTuple):
 
 def keep(simulation: Simulation, scenario: Scenario, trace: Trace, stop: Keep) -> None:
     """Save the run between two cycles, with what is needed to go on without its trace."""
-    told = {"skipped": trace.skipped, "unused": trace.unused, "notes": trace.notes, "epoch_s": trace.epoch_s}
-    save(simulation, stop.path, {"scenario": scenario.to_toml(), "trace": told, "at_s": stop.at_s})
+    record = {"skipped": trace.skipped, "unused": trace.unused, "notes": trace.notes, "epoch_s": trace.epoch_s}
+    save(simulation, stop.path, {"scenario": scenario.to_toml(), "trace": record, "at_s": stop.at_s})
 
 
 def saved_scenario(path: Path) -> Scenario:
@@ -43,8 +43,8 @@ def saved_scenario(path: Path) -> Scenario:
     note = note_of(path)
     if "scenario" not in note:
         raise InputError(f"{path}: no scenario was noted: it was not saved by `dally simulate --snapshot`")
-    found = parse_scenario(path, note["scenario"])
-    return replace(found, snapshot=str(path), digests={})
+    result = parse_scenario(path, note["scenario"])
+    return replace(result, snapshot=str(path), digests={})
 
 
 def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
@@ -66,10 +66,10 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
             policy_for(built, scenario.queues, simulation.jobs, cluster.topology, cluster.network)
         )
     simulation.state.costs = simulation.state.costs._replace(jitter=scenario.jitter)
-    told: dict[str, Any] = note["trace"]
+    record: dict[str, Any] = note["trace"]
     trace = Trace(
-        simulation.jobs, [], told["skipped"], "duration_s", "snapshot", told["unused"], told["notes"],
-        told["epoch_s"],
+        simulation.jobs, [], record["skipped"], "duration_s", "snapshot", record["unused"], record["notes"],
+        record["epoch_s"],
     )  # fmt: skip
     return simulation, trace
 
@@ -77,10 +77,12 @@ def go_on(scenario: Scenario) -> tuple[Simulation, Trace]:
 def _check_alike(scenario: Scenario, saved: Scenario) -> None:
     """InputError if the scenario asks for what cannot change on the way."""
     for item in fields(Scenario):
-        wanted, was = getattr(scenario, item.name), getattr(saved, item.name)
-        named_alike = isinstance(wanted, str) and wanted and os.path.realpath(wanted) == was  # saved by full path
-        if item.name not in MAY_DIFFER and wanted != was and not named_alike:
+        desired, was = getattr(scenario, item.name), getattr(saved, item.name)
+        named_alike = (
+            isinstance(desired, str) and desired and os.path.realpath(desired) == was
+        )  # saved by full path
+        if item.name not in MAY_DIFFER and desired != was and not named_alike:
             raise InputError(
-                f"{scenario.snapshot}: {item.name}: {wanted!r}: the saved run has {was!r}; "
+                f"{scenario.snapshot}: {item.name}: {desired!r}: the saved run has {was!r}; "
                 "its policy, settings and end can change, nothing else"
             )

@@ -43,11 +43,11 @@ def checked_parquet(path: Path, columns: Iterable[str]) -> pl.DataFrame:
 
     content = checked_bytes(path)
     try:
-        found = pl.read_parquet(io.BytesIO(content))
+        result = pl.read_parquet(io.BytesIO(content))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise at(path, None, None, f"cannot be read: {str(error).splitlines()[0]}") from None
-    check_columns(path, found, columns)
-    return found
+    check_columns(path, result, columns)
+    return result
 
 
 def check_columns(path: Path, table: pl.DataFrame, columns: Iterable[str]) -> None:
@@ -59,14 +59,14 @@ def check_columns(path: Path, table: pl.DataFrame, columns: Iterable[str]) -> No
 
 def _noted(path: Path, name: str) -> str:
     """The digest that SHA256SUMS has for the file of that name."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line, text in enumerate(read_text(path).splitlines(), 1):
         match = re.fullmatch(r"([0-9a-f]{64})  (.+)", text)
         if match is None:
             raise at(
                 path, line, None, "must be a SHA-256 and a name; nothing is checked in a folder without this file"
             )
-        found[match[2]] = match[1]
-    if name not in found:
+        result[match[2]] = match[1]
+    if name not in result:
         raise at(path, None, name, "is missing; nothing is checked in a folder without this file")
-    return found[name]
+    return result[name]

@@ -99,18 +99,18 @@ def possible(
     if len(types) == 1 and not topology.partitions and not queues:
         return trace
     tree = _tree(queues, trace.jobs) if queues else QueueTree([])
-    kept: list[int] = []
+    remaining: list[int] = []
     for place, job in enumerate(trace.jobs):
         problem = _impossible(job, types, topology) or _over_limit(job, types, tree)
         problem = problem or _over_budget(job, restart_s(job), tree)
         if not problem:
-            kept.append(place)
+            remaining.append(place)
         elif not skip:
             raise InputError(f"{name}: job {job.job_id!r}: {problem}; --skip-impossible leaves such jobs out")
-    jobs = [trace.jobs[place] for place in kept]
+    jobs = [trace.jobs[place] for place in remaining]
     for number, job in enumerate(jobs):
         job.index = number
-    stated = [trace.stated[place] for place in kept] if trace.stated else []
+    stated = [trace.stated[place] for place in remaining] if trace.stated else []
     notes = {what: count for what, count in trace.notes.items() if len(types) == 1 or ANY_GPU not in what}
     return trace._replace(
         jobs=jobs, stated=stated, skipped=trace.skipped + len(trace.jobs) - len(jobs), notes=notes

@@ -44,9 +44,9 @@ def carry_out(
     todo = [run for run in runs if run.key not in rows]
     reasons: dict[str, str] = {}
     problems: set[str] = set()
-    found = len(rows)
+    match = len(rows)
     if report:
-        report(Headway(found, len(runs), 0, found))
+        report(Headway(match, len(runs), 0, match))
     for run, result in engine.map(make_row, todo) if todo else ():
         if isinstance(result, Failure):
             reasons[run.key] = f"{run.name()}: {result.reason}"
@@ -56,7 +56,7 @@ def carry_out(
             if store:
                 store.add(run, result)
         if report:
-            report(Headway(len(rows) + len(reasons), len(runs), len(reasons), found))
+            report(Headway(len(rows) + len(reasons), len(runs), len(reasons), match))
     finished = [_labelled(run, rows[run.key]) for run in runs if run.key in rows]
     if store and finished:
         store.write_results(finished)
@@ -77,14 +77,14 @@ def _labelled(run: Run, row: Row) -> Row:
 def with_folders(runs: list[Run], parent: Path, report: bool = False) -> list[Run]:
     """The same runs, each with a folder of its own there, named by its labels, and maybe a report in it."""
     taken: dict[str, int] = {}
-    found: list[Run] = []
+    result: list[Run] = []
     for run in runs:
         name = "-".join(_plain(str(value)) for value in run.labels.values() if value != "") or "run"
         name = name[:120]
         taken[name] = taken.get(name, 0) + 1
         folder = parent / (name if taken[name] == 1 else f"{name}~{taken[name]}")
-        found.append(replace(run, folder=folder, report=report))
-    return found
+        result.append(replace(run, folder=folder, report=report))
+    return result
 
 
 def _plain(text: str) -> str:

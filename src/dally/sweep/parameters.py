@@ -40,18 +40,18 @@ def _set_names() -> list[str]:
 
 def convert(name: str, value: Any) -> Any:
     """The value as the parameter takes it; settings are text, as `--set` takes them."""
-    wanted = FIELDS.get(name, "str")
+    desired = FIELDS.get(name, "str")
     try:
-        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and wanted not in ("bool", "str")):
+        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and desired not in ("bool", "str")):
             raise ValueError
-        if wanted == "bool":
+        if desired == "bool":
             return is_on(value)
-        if wanted == "int":
+        if desired == "int":
             return int(str(value))
-        if wanted == "float":
+        if desired == "float":
             return float(value)
     except ValueError:
-        kind = ACCEPTED if wanted == "bool" else f"of type {wanted}"
+        kind = ACCEPTED if desired == "bool" else f"of type {desired}"
         raise InputError(f"{name}: {shown(value)}: must be {kind}") from None
     return setting_text(value)
 
@@ -79,11 +79,11 @@ class Range(NamedTuple):
 
 def read_range(name: str, text: str) -> Range | None:
     """The range that LOW:HIGH, LOW:HIGH:log or LOW:HIGH:int states; None if the text is no range."""
-    found = RANGE.fullmatch(text.strip())
-    if found is None:
+    result = RANGE.fullmatch(text.strip())
+    if result is None:
         return None
-    kinds = found[3].lower().split(":")
-    stated = Range(float(found[1]), float(found[2]), "log" in kinds, "int" in kinds)
+    kinds = result[3].lower().split(":")
+    stated = Range(float(result[1]), float(result[2]), "log" in kinds, "int" in kinds)
     if not math.isfinite(stated.high - stated.low):
         raise InputError(f"{name}: {text}: both ends of a range must be finite, and not that far apart")
     if stated.whole and max(-stated.low, stated.high) >= 2.0**63:

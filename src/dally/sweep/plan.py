@@ -41,12 +41,12 @@ class Plan:
 
         Returns the parameter's full name.
         """
-        given, equals, values = text.partition("=")
+        options, equals, values = text.partition("=")
         if not equals:
             raise InputError(f"--vary {text}: must be NAME=A,B,C or NAME=LOW:HIGH")
-        name = full_name(given.strip())
+        name = full_name(options.strip())
         self._forget(name)
-        stated = read_range(f"--vary {given}", values)
+        stated = read_range(f"--vary {options}", values)
         if stated:
             self.random[name] = stated
         else:

@@ -25,8 +25,8 @@ class Chosen(NamedTuple):
 
     def label(self) -> str:
         """As the command line names it: las or las:lease_s=1800."""
-        given = ",".join(f"{key}={value}" for key, value in self.settings.items())
-        return f"{self.name}:{given}" if given else self.name
+        options = ",".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.name}:{options}" if options else self.name
 
     def labels(self) -> dict[str, str]:
         """What the row of a run says of its policy."""
@@ -40,33 +40,33 @@ def read_policies(texts: Iterable[str]) -> list[Chosen]:
     `all` stands for each of ours that needs no package which is not here, and `-LABEL` leaves one of those before
     it out: a form as tables name it.
     """
-    found = _listed(texts, lambda part: _all() if part == "all" else [_read(part)])
-    if not found:
+    result = _listed(texts, lambda part: _all() if part == "all" else [_read(part)])
+    if not result:
         raise InputError("--policies: names none; see `dally policies`")
-    return found
+    return result
 
 
 def _listed(texts: Iterable[str], read: Callable[[str], Iterable[Chosen]]) -> list[Chosen]:
     """What `read` makes of each part of the texts, none twice, without those that are left out."""
-    found: dict[str, Chosen] = {}
+    result: dict[str, Chosen] = {}
     for part in (part for text in texts for part in _split(text)):
         if part.startswith("-"):
-            _leave_out(found, part)
+            _leave_out(result, part)
         else:
             for chosen in read(part):
-                found.setdefault(chosen.label(), chosen)
-    return list(found.values())
+                result.setdefault(chosen.label(), chosen)
+    return list(result.values())
 
 
 def _all() -> list[Chosen]:
     """Each of ours; those that need a package which is not installed are named instead."""
-    found: list[Chosen] = []
+    result: list[Chosen] = []
     for name in POLICIES:
         try:
-            found.append(_read(name))
+            result.append(_read(name))
         except MissingExtraError as error:
             _tell_missing(name, str(error))
-    return found
+    return result
 
 
 @cache
@@ -88,8 +88,8 @@ def both_forms(texts: Iterable[str]) -> list[Chosen]:
     return _listed(texts, read) or read_policies(texts)
 
 
-def _leave_out(found: dict[str, Chosen], part: str) -> None:
-    if found.pop(part[1:], None) is None:
+def _leave_out(result: dict[str, Chosen], part: str) -> None:
+    if result.pop(part[1:], None) is None:
         raise InputError(f"--policies {part}: there is no {part[1:]!r} before it to leave out")
 
 
@@ -101,7 +101,7 @@ def _forms(chosen: Chosen) -> list[Chosen]:
         anywhere = {TIER.name: ANY}
     else:
         return [chosen]
-    return [Chosen(chosen.name, given, chosen.name) for given in (anywhere, {TIER.name: CLOSEST})]
+    return [Chosen(chosen.name, options, chosen.name) for options in (anywhere, {TIER.name: CLOSEST})]
 
 
 def _split(text: str) -> list[str]:
@@ -125,9 +125,9 @@ def _name_of(text: str) -> str:
 
 def _read(text: str) -> Chosen:
     name = _name_of(text)
-    given = text.removeprefix(name).removeprefix(":")
+    options = text.removeprefix(name).removeprefix(":")
     settings: list[str] = []
-    for piece in given.split(",") if given else []:
+    for piece in options.split(",") if options else []:
         if settings and "=" not in piece:
             settings[-1] += f",{piece}"
         else:

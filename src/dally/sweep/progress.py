@@ -22,12 +22,12 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def bar_of_run(wanted: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
+def bar_of_run(desired: bool | None) -> Iterator[Callable[[Simulation], None] | None]:
     """A bar on stderr with jobs finished, simulated date, events/s and time left; None: not wanted.
 
     By default there is one when stderr is a terminal.
     """
-    if not (sys.stderr.isatty() if wanted is None else wanted):
+    if not (sys.stderr.isatty() if desired is None else desired):
         yield None
         return
     from rich.console import Console
@@ -61,9 +61,9 @@ def bar_of_run(wanted: bool | None) -> Iterator[Callable[[Simulation], None] | N
 
 
 @contextmanager
-def bar_of_runs(wanted: bool | None) -> Iterator[Callable[[Headway], None] | None]:
+def bar_of_runs(desired: bool | None) -> Iterator[Callable[[Headway], None] | None]:
     """A bar on stderr with runs done, failures and time left; by default if stderr is a terminal."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
+    if not (sys.stderr.isatty() if desired is None else desired):
         yield None
         return
     from rich.console import Console

@@ -30,8 +30,8 @@ class Run:
 
     def name(self) -> str:
         """The run in words; its replications go by the same name."""
-        told = {name: value for name, value in self.labels.items() if value != "" and name != REPLICATION}
-        return ", ".join(f"{name} {value}" for name, value in told.items())
+        record = {name: value for name, value in self.labels.items() if value != "" and name != REPLICATION}
+        return ", ".join(f"{name} {value}" for name, value in record.items())
 
 
 def check_count(count: int) -> None:

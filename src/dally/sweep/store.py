@@ -72,9 +72,9 @@ class Store:
 
     def write_results(self, rows: Iterable[Row]) -> None:
         """Write results.parquet: these rows in their order, without what was measured."""
-        kept = [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
+        remaining = [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
         buffer = io.BytesIO()
-        frame_of(kept).write_parquet(buffer)
+        frame_of(remaining).write_parquet(buffer)
         path = self.folder / RESULTS
         write_whole(path, buffer.getvalue())
         write_whole(self.folder / SUMS, sums_text({RESULTS: path}).encode())

@@ -78,9 +78,9 @@ class BackendBench:
 
     def job(self, job_id: str) -> ObservedJob | None:
         """As the backend tells of it now."""
-        found = [job for job in self.backend.snapshot().jobs if job.job_id == job_id]
-        require("snapshot", len(found) <= 1, f"job {job_id} stands {len(found)} times in a snapshot")
-        return found[0] if found else None
+        result = [job for job in self.backend.snapshot().jobs if job.job_id == job_id]
+        require("snapshot", len(result) <= 1, f"job {job_id} stands {len(result)} times in a snapshot")
+        return result[0] if result else None
 
     def become(self, job_id: str, state: str, placement: Placement) -> ObservedJob:
         """The job once it is in that state and has these GPUs, or an error when patience ends."""
@@ -90,19 +90,19 @@ class BackendBench:
             if job is not None and job.state == state and job.placement == placement:
                 return job
             if time.monotonic() > until_s:
-                found = "gone" if job is None else f"{job.state} on {job.placement}"
-                raise InvariantError(state, f"job {job_id} should be {state} on {placement}, and is {found}")
+                result = "gone" if job is None else f"{job.state} on {job.placement}"
+                raise InvariantError(state, f"job {job_id} should be {state} on {placement}, and is {result}")
             self.backend.wait(0.2)
 
     def machine_becomes(self, name: str, state: str, why: str) -> None:
         """The machine is in that state, and the reason that it tells has `why` in it; or an error."""
         until_s = time.monotonic() + self.patience_s
         while True:
-            found = [machine for machine in self.backend.snapshot().machines if machine.name == name]
-            if found and found[0].state == state and why in found[0].reason:
+            result = [machine for machine in self.backend.snapshot().machines if machine.name == name]
+            if result and result[0].state == state and why in result[0].reason:
                 return
             if time.monotonic() > until_s:
-                raise InvariantError("drain", f"{name} should be {state} ({why}), and is {found}")
+                raise InvariantError("drain", f"{name} should be {state} ({why}), and is {result}")
             self.backend.wait(0.2)
 
     def refuses(self, what: str, order: Callable[[], None]) -> None:
@@ -141,8 +141,8 @@ def require(rule: str, holds: bool, otherwise: str) -> None:
 
 def check_machines(bench: BackendBench) -> None:
     """The topology is about the machines of the snapshot."""
-    told = {machine.name: machine.gpus for machine in bench.backend.snapshot().machines}
-    require("topology", told == bench.machines, f"the topology has {bench.machines}, the snapshot {told}")
+    record = {machine.name: machine.gpus for machine in bench.backend.snapshot().machines}
+    require("topology", record == bench.machines, f"the topology has {bench.machines}, the snapshot {record}")
 
 
 def check_life(bench: BackendBench) -> None:

@@ -101,8 +101,8 @@ def idle_moments(events: list[EventRow]) -> list[float]:
     """Moments in the middle between two events, so many at most."""
     known = {event.time_s for event in events}
     times = sorted(known)
-    found = [(before + after) / 2.0 for before, after in pairwise(times)]
-    between = [moment_s for moment_s in found if moment_s not in known]  # floats may have none in between
+    result = [(before + after) / 2.0 for before, after in pairwise(times)]
+    between = [moment_s for moment_s in result if moment_s not in known]  # floats may have none in between
     return between[:: 1 + len(between) // IDLE_MOMENTS]
 
 

@@ -186,11 +186,11 @@ class FakeBackend(JobByJob):
 
     def held(self) -> dict[str, int]:
         """GPUs that jobs have, by machine."""
-        found = dict.fromkeys(self._machines, 0)
+        result = dict.fromkeys(self._machines, 0)
         for job in self.jobs.values():
             for name, gpus in job.placement.items():
-                found[name] += gpus
-        return found
+                result[name] += gpus
+        return result
 
     def free(self) -> dict[str, int]:
         """GPUs that a job could start on now, by machine."""

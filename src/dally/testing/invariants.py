@@ -169,17 +169,17 @@ class _Replay:
         seen = (
             self._status[index], self._first_s[index], counts["preempt"], counts["renew"], counts["migrate"],
         )  # fmt: skip
-        told = (job.status, job.start_s, job.preemptions, job.renewals, job.migrations)
-        if seen != told:
-            raise InvariantError("once", f"job {index}: the log says {seen}, the engine {told}")
+        record = (job.status, job.start_s, job.preemptions, job.renewals, job.migrations)
+        if seen != record:
+            raise InvariantError("once", f"job {index}: the log says {seen}, the engine {record}")
         if not _close(self._run_s[index], job.run_s):
             raise InvariantError("conservation", f"job {index}: ran {self._run_s[index]} s, told {job.run_s} s")
 
     def _conserve(self, index: int, job: JobRow) -> None:
         """Time with GPUs is work, communication or overhead; and a finished job did all its work."""
-        told = job.compute_s + job.comm_s + job.overhead_s
-        if not _close(self._run_s[index], told):
-            raise InvariantError("conservation", f"job {index}: ran {self._run_s[index]} s, accounts for {told}")
+        record = job.compute_s + job.comm_s + job.overhead_s
+        if not _close(self._run_s[index], record):
+            raise InvariantError("conservation", f"job {index}: ran {self._run_s[index]} s, accounts for {record}")
         if _below(job.duration_s, job.work_s):
             raise InvariantError("conservation", f"job {index}: did {job.work_s} of {job.duration_s} s")
         counts = self._counts[index]

@@ -28,7 +28,7 @@ class JobFilter(NamedTuple):
 def filtered(history: History, conditions: JobFilter) -> History:
     """The jobs that meet the conditions, their times unchanged."""
     statuses = {status.lower() for status in conditions.statuses}
-    kept = [
+    remaining = [
         row
         for row in history.rows
         if conditions.min_gpus <= row.spec.gpus <= conditions.max_gpus
@@ -40,7 +40,7 @@ def filtered(history: History, conditions: JobFilter) -> History:
         and (not conditions.accounts or row.spec.account in conditions.accounts)
         and (not conditions.queues or row.spec.queue in conditions.queues)
     ]
-    return history._replace(rows=kept)
+    return history._replace(rows=remaining)
 
 
 def window(history: History, from_s: float, to_s: float, warmup_s: float = 0.0) -> History:

@@ -55,19 +55,19 @@ def format_named(name: str) -> Format:
     """The format of that name: ours, or one that another distribution brings."""
     if name in FORMATS:
         return FORMATS[name]
-    found = _installed(name)
-    if found is None:
+    result = _installed(name)
+    if result is None:
         raise unknown("trace format", name, ("auto", *FORMATS, *installed(GROUP)))
-    return found
+    return result
 
 
 def _installed(name: str) -> Format | None:
-    found = the_one(GROUP, name)
-    if found is None:
+    result = the_one(GROUP, name)
+    if result is None:
         return None
-    made = found.load()
+    made = result.load()
     if not isinstance(made, Format):
-        raise found.refused("must be a dally.traces.formats.Format")
+        raise result.refused("must be a dally.traces.formats.Format")
     return made
 
 
@@ -99,5 +99,5 @@ def companions(path: Path, name: str = "auto") -> list[Path]:
 
 def installed_code(path: Path, name: str = "auto") -> str:
     """The digest of the code that reads the file if another distribution brings it; else empty."""
-    found = find_format(path, name)
-    return "" if found in FORMATS else code_digest(GROUP, found)
+    result = find_format(path, name)
+    return "" if result in FORMATS else code_digest(GROUP, result)

@@ -54,39 +54,39 @@ def _is_list(lines: Sequence[str]) -> bool:
 
 def _read_faults(path: Path, machines: Mapping[str, int]) -> list[tuple[int, float, float]]:
     """(machine number, fail_s, repair_s): days become seconds; a fault without an end lasts for ever."""
-    found = _outages(path)
-    if found and all(name in machines for name in found):
-        return [(machines[name], *outage) for name, outages in found.items() for outage in outages]
-    servers = [*found, *(f"server {number}" for number in range(len(found), SERVERS))]
+    result = _outages(path)
+    if result and all(name in machines for name in result):
+        return [(machines[name], *outage) for name, outages in result.items() for outage in outages]
+    servers = [*result, *(f"server {number}" for number in range(len(result), SERVERS))]
     count = len(set(machines.values()))
     if count > len(servers):
         problem = f"tells of {len(servers)} servers and the cluster has {count} machines"
         raise at(path, None, None, f"{problem}; --failure-rate is for any number")
     servers.sort(key=lambda name: sha256(name.encode()).digest())
     drawn = enumerate(servers[:count])
-    return [(machine, *outage) for machine, name in drawn for outage in found.get(name, [])]
+    return [(machine, *outage) for machine, name in drawn for outage in result.get(name, [])]
 
 
 def _outages(path: Path) -> dict[str, list[Outage]]:
     """When each server was down; faults that overlap are one outage."""
     open_since: dict[str, list[float]] = {}  # one entry for each fault that lasts
-    found: dict[str, list[Outage]] = {}
+    result: dict[str, list[Outage]] = {}
     for line, event in objects_of(path, ENTRY):
         name, kind, time_s = _event(path, line, event)
         lasting = open_since.setdefault(name, [])
         if kind == START:
             lasting.append(time_s)
-            found.setdefault(name, [])
+            result.setdefault(name, [])
             continue
         if not lasting or time_s < lasting[-1]:
             raise at(path, line, "event_type", f"{END!r}: no fault of {shown(name)} began before")
         since_s = lasting.pop()
         if not lasting and time_s > since_s:
-            found[name].append((since_s, time_s))
+            result[name].append((since_s, time_s))
     for name, lasting in open_since.items():
         if lasting:
-            found[name].append((lasting[0], float("inf")))
-    return found
+            result[name].append((lasting[0], float("inf")))
+    return result
 
 
 def _event(path: Path, line: int, event: Entry) -> tuple[str, str, float]:

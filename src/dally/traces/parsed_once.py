@@ -26,10 +26,10 @@ _CACHE: dict[tuple[object, ...], tuple[Parsed, int]] = {}  # and how many rows; 
 def stamp(path: Path) -> tuple[str, int, int]:
     """What tells a file from what it was before: its full name, when it was written, and its size in bytes."""
     try:
-        found = path.stat()
+        result = path.stat()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return str(path.absolute()), found.st_mtime_ns, found.st_size
+    return str(path.absolute()), result.st_mtime_ns, result.st_size
 
 
 def find_cached(key: tuple[object, ...]) -> Parsed | None:

@@ -72,10 +72,10 @@ def written(seconds: float, separator: str = " ") -> str:
 
 def span_s(option: str, text: str) -> float:
     """Seconds of a length of time: 90, 90s, 15m, 12h, 3d or 2w."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
-    if found is None or float(found[1]) > MOST_SPAN_S:
+    result = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
+    if result is None or float(result[1]) > MOST_SPAN_S:
         raise InputError(f"{option} {text!r}: expected seconds, or a number with s, m, h, d or w such as 12h")
-    return float(found[1]) * UNITS_S[found[2]]
+    return float(result[1]) * UNITS_S[result[2]]
 
 
 def _seconds(text: str) -> float:

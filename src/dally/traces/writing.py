@@ -72,13 +72,13 @@ def losses(history: History, name: str) -> list[str]:
         for field in FIELDS
         if field not in writer.keeps and any(getattr(row.spec, field) for row in history.rows)
     ]
-    found = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
+    result = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
     rounded = sum(not _is_whole(row) for row in history.rows) if writer.whole_seconds else 0
     if rounded:
-        found.append(f"{name} counts whole seconds: {rounded:,} jobs were rounded")
+        result.append(f"{name} counts whole seconds: {rounded:,} jobs were rounded")
     if name == "swf" and (renamed := _renamed(history.rows)):
-        found.append(f"swf knows numbers only: {' and '.join(renamed)} were numbered from 1")
-    return found
+        result.append(f"swf knows numbers only: {' and '.join(renamed)} were numbered from 1")
+    return result
 
 
 def _is_whole(row: TraceRow) -> bool:
@@ -89,4 +89,4 @@ def _renamed(rows: Sequence[TraceRow]) -> list[str]:
     """Which of ids, users, names and so on are not all numbers."""
     texts = {"job ids": [row.job_id for row in rows]}
     texts |= {f"{field}s": [getattr(row.spec, field) for row in rows] for field in swf.NUMBERED}
-    return [word for word, found in texts.items() if not all(text.isdigit() for text in found if text)]
+    return [token for token, result in texts.items() if not all(text.isdigit() for text in result if text)]

@@ -76,12 +76,12 @@ async def _no_store(request: Request, error: Exception) -> Response:
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     """Which value is wrong and why; what was sent is not repeated."""
     assert isinstance(error, RequestValidationError)
-    told = []
+    record = []
     for one in error.errors():
         where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
         said = "must not hold control characters" if one["type"] == "string_pattern_mismatch" else one["msg"]
-        told.append(f"{where}: {said}" if where else str(said))
-    return _problem(422, "; ".join(told))
+        record.append(f"{where}: {said}" if where else str(said))
+    return _problem(422, "; ".join(record))
 
 
 async def _failed(_request: Request, error: Exception) -> JSONResponse:

@@ -54,16 +54,16 @@ def _operation(path: str, method: str, operation: dict[str, Any], parts: dict[st
 
 def _fields(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     name = schema.get("$ref", "").rpartition("/")[2]
-    for field, told in parts.get(name, {}).get("properties", {}).items():
-        yield field, f"{_kind(told)}. {told.get('description', '')}"
+    for field, record in parts.get(name, {}).get("properties", {}).items():
+        yield field, f"{_kind(record)}. {record.get('description', '')}"
 
 
-def _kind(told: dict[str, Any]) -> str:
+def _kind(record: dict[str, Any]) -> str:
     """The type in words."""
-    if "items" in told:
-        return f"list of {_kind(told['items'])}"
-    named: str = told.get("type") or told.get("$ref", "").rpartition("/")[2]
-    return named or " or ".join(_kind(one) for one in told.get("anyOf", []))
+    if "items" in record:
+        return f"list of {_kind(record['items'])}"
+    named: str = record.get("type") or record.get("$ref", "").rpartition("/")[2]
+    return named or " or ".join(_kind(one) for one in record.get("anyOf", []))
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> str:
@@ -74,13 +74,13 @@ def _table(title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def _curl(path: str, method: str, operation: dict[str, Any], parts: dict[str, Any]) -> str:
-    words = ["curl"]
+    tokens = ["curl"]
     if method != "get":
-        words.append(f"-X {method.upper()}")
+        tokens.append(f"-X {method.upper()}")
     if "requestBody" in operation:
         fields = dict(_fields(operation["requestBody"]["content"]["application/json"]["schema"], parts))
-        given = json.dumps({name: value for name, value in EXAMPLES.items() if name in fields})
-        words.append(f"-H 'Content-Type: application/json' -d '{given}'")
+        options = json.dumps({name: value for name, value in EXAMPLES.items() if name in fields})
+        tokens.append(f"-H 'Content-Type: application/json' -d '{options}'")
     if "security" in operation:
-        words.append('-H "Authorization: Bearer $DALLY_TOKEN"')
-    return " ".join([*words, f"$DALLY_SERVER{path}"])
+        tokens.append('-H "Authorization: Bearer $DALLY_TOKEN"')
+    return " ".join([*tokens, f"$DALLY_SERVER{path}"])

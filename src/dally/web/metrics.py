@@ -111,14 +111,14 @@ class StatusGauges(Collector):
     def _slots(self, status: ClusterStatus) -> Metric:
         """Gangs that could start: by domain, but of machines only all together, as there are many."""
         names = self._service.topology.names
-        found: Tally[tuple[str, ...]] = Tally()
+        result: Tally[tuple[str, ...]] = Tally()
         sizes = [2**power for power in range(7) if 2**power <= min(LARGEST_GANG, status.gpus)]
         for number, (tier, row) in enumerate(zip(status.tiers, status.free, strict=True)):
             for place, free in enumerate(row):
                 domain = names[number][place] if number > 0 else "all"
                 for gpus in sizes:
-                    found[(tier, domain, str(gpus))] += free // gpus
-        return _by("dally_free_slots", "Gangs that could start now", ("tier", "domain", "gpus"), found)
+                    result[(tier, domain, str(gpus))] += free // gpus
+        return _by("dally_free_slots", "Gangs that could start now", ("tier", "domain", "gpus"), result)
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

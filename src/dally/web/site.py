@@ -55,34 +55,36 @@ class Site:
         """A job that the caller may see, from the status or, if it has ended, from the store."""
         line, service = self.status.by_id.get(job_id), self.service
         if line is not None:
-            found: Job | None = job_body(line)
+            result: Job | None = job_body(line)
         else:
-            found = ended_job(service.store, service.clock, service.topology.tiers, job_id)
-        return found if found is not None and caller.sees(found.spec.user) else None
+            result = ended_job(service.store, service.clock, service.topology.tiers, job_id)
+        return result if result is not None and caller.sees(result.spec.user) else None
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """What such a gang is to expect at each tier, alone: worked out once as long as the topology stands."""
         topology, setup = self.service.topology, self.service.config.setup
-        of, kept = self._slowdowns
+        of, remaining = self._slowdowns
         if of is not topology:
-            kept = {}
-            self._slowdowns = (topology, kept)
+            remaining = {}
+            self._slowdowns = (topology, remaining)
         key = (known_model(model, setup.usual_model), gpus)
-        if key not in kept:
+        if key not in remaining:
             fits = gpus <= topology.total_gpus()  # clusters let people ask for more than there is
-            found = tier_slowdowns(scenario_of(setup), *key, topology) if fits else []
-            kept[key] = {tier: value for tier, value in zip(topology.tiers, found, strict=False) if value > 0.0}
-        return kept[key]
+            result = tier_slowdowns(scenario_of(setup), *key, topology) if fits else []
+            remaining[key] = {
+                tier: value for tier, value in zip(topology.tiers, result, strict=False) if value > 0.0
+            }
+        return remaining[key]
 
     def page(self, status: ClusterStatus, key: Hashable, made: Callable[[], BaseModel]) -> bytes:
         """The page as JSON, made once per status."""
-        of, kept = self._pages
+        of, remaining = self._pages
         if of is not status:
-            kept = {}
-            self._pages = (status, kept)
-        found = kept.get(key)
-        if found is None:
-            found = made().model_dump_json().encode()
-            if len(kept) < MOST_PAGES:
-                kept[key] = found
-        return found
+            remaining = {}
+            self._pages = (status, remaining)
+        result = remaining.get(key)
+        if result is None:
+            result = made().model_dump_json().encode()
+            if len(remaining) < MOST_PAGES:
+                remaining[key] = result
+        return result

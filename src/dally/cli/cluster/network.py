@@ -110,9 +110,9 @@ def _place(gpus: list[int], topology: Topology, tier: str) -> dict[int, int]:
     levels = range(len(topology.tiers)) if not tier else [topology.tiers.index(tier)]
     for level in levels:
         for domain in range(len(topology.names[level])):
-            found = _place_in(gpus, topology, level, domain, apart=bool(tier) and level > 0)
-            if found is not None:
-                return found
+            result = _place_in(gpus, topology, level, domain, apart=bool(tier) and level > 0)
+            if result is not None:
+                return result
     where = f" joined by a {tier} only" if tier else ""
     raise InputError(f"--placement {'+'.join(map(str, gpus))}: the cluster has no such machines{where}")
 
@@ -129,8 +129,8 @@ def _place_in(gpus: list[int], topology: Topology, tier: int, domain: int, apart
         if not apart:
             lanes = [[machine for lane in lanes for machine in lane]]
     placement: dict[int, int] = {}
-    for turn, count in enumerate(gpus):
-        lane = lanes[turn % len(lanes)]
+    for phase, count in enumerate(gpus):
+        lane = lanes[phase % len(lanes)]
         machine = next((one for one in lane if one not in placement and topology.gpus[0][one] >= count), None)
         if machine is None:
             return None

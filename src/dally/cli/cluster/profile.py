@@ -74,12 +74,12 @@ def profile(
     about = _about(model, kind, unit)
     _need_packages(builtin)
     stepping = builtin.optimizer if builtin else optimizer
-    asked = [
+    request = [
         Asked(called, model, module, size, one, stepping, device, steps, graph)
         for one in precisions
         for size in batches
     ]
-    records, reduced = _measured(asked, processes, raw)
+    records, reduced = _measured(request, processes, raw)
     if out:
         _write(out, records, about, reduced)
     if as_json:
@@ -110,7 +110,9 @@ def _about(model: str, kind: str, unit: str) -> About:
     return About(own.kind, own.unit, all_to_all_bytes=own.all_to_all_bytes, all_to_all_gpus=own.all_to_all_gpus)
 
 
-def _measured(asked: list[Asked], processes: int, raw: Path | None) -> tuple[list[Record], list[tuple[int, float]]]:
+def _measured(
+    request: list[Asked], processes: int, raw: Path | None
+) -> tuple[list[Record], list[tuple[int, float]]]:
     """Records and all-reduces; what ends the process that measures is told, and ends the command with code 1."""
     from dally.profiling.measuring import Measuring, MeasuringError
     from dally.profiling.records import append_record
@@ -118,12 +120,12 @@ def _measured(asked: list[Asked], processes: int, raw: Path | None) -> tuple[lis
     records: list[Record] = []
     try:
         with Measuring() as measuring:
-            for one in asked:
+            for one in request:
                 typer.echo(f"{one.told()} …", err=True)
                 records.append(measuring.record(one) | {"command": " ".join(["dally", *sys.argv[1:]])})
                 if raw:
                     append_record(raw, records[-1])
-            return records, measuring.all_reduces(asked[0].device, processes)
+            return records, measuring.all_reduces(request[0].device, processes)
     except MeasuringError as error:
         typer.echo(f"dally: {error}", err=True)
         raise typer.Exit(1) from None

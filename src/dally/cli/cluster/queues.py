@@ -100,9 +100,9 @@ def _show(tree: QueueTree) -> None:
     ]
     rows = [_row(tree, path) for path in _by_family(tree)]
     usual = ["", "-", "-", "-", "", "0", "7d", "10m", "-", "", ""]
-    kept = [at for at in range(len(columns)) if at in (0, 4) or any(row[at] != usual[at] for row in rows)]
+    remaining = [at for at in range(len(columns)) if at in (0, 4) or any(row[at] != usual[at] for row in rows)]
     if rows:
-        print_table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+        print_table([columns[at] for at in remaining], [[row[at] for at in remaining] for row in rows])
     if tree.makes is not None:
         below = f" below {tree.makes.template.path}" if tree.makes.template.path else ""
         typer.echo(f"and a queue for each {tree.makes.fact} of the jobs{below}")
@@ -110,12 +110,12 @@ def _show(tree: QueueTree) -> None:
 
 def _by_family(tree: QueueTree) -> list[str]:
     """All paths, each followed by those below it."""
-    found: list[str] = []
+    result: list[str] = []
     waiting = [*reversed(tree.children[""])]
     while waiting:
-        found.append(waiting.pop())
-        waiting += reversed(tree.children[found[-1]])
-    return found
+        result.append(waiting.pop())
+        waiting += reversed(tree.children[result[-1]])
+    return result
 
 
 def _row(tree: QueueTree, path: str) -> list[str]:
@@ -145,5 +145,5 @@ def _by_type(node: QueueNode, key: str) -> str:
 
 
 def _claims(node: QueueNode) -> list[str]:
-    found = [f"{fact} {value}" for fact, values in node.matches.items() if fact not in DEFAULT for value in values]
-    return found + (["all others"] if any(fact in DEFAULT for fact in node.matches) else [])
+    result = [f"{fact} {value}" for fact, values in node.matches.items() if fact not in DEFAULT for value in values]
+    return result + (["all others"] if any(fact in DEFAULT for fact in node.matches) else [])

@@ -97,16 +97,16 @@ def summary_line(topology: Topology) -> str:
     """`128 GPUs; 1 network, 2 rack, 16 machine; 96 a100, 32 v100`."""
     counts = [f"{len(names)} {tier}" for tier, names in zip(topology.tiers, topology.names, strict=True)]
     types = [f"{gpus} {gpu_type or 'of no stated type'}" for gpu_type, gpus in gpus_by_type(topology).items()]
-    told = f"; {', '.join(types)}" if any(topology.gpu_types) else ""
-    return f"{topology.total_gpus()} GPUs; {', '.join(reversed(counts))}{told}"
+    record = f"; {', '.join(types)}" if any(topology.gpu_types) else ""
+    return f"{topology.total_gpus()} GPUs; {', '.join(reversed(counts))}{record}"
 
 
 def gpus_by_type(topology: Topology) -> dict[str, int]:
     """GPUs of each type, in the order of the machines; empty: not stated."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for gpu_type, gpus in zip(topology.gpu_types, topology.gpus[0], strict=True):
-        found[gpu_type] = found.get(gpu_type, 0) + int(gpus)
-    return found
+        result[gpu_type] = result.get(gpu_type, 0) + int(gpus)
+    return result
 
 
 def topology_record(topology: Topology, left_out: Mapping[str, list[str]] | None = None) -> dict[str, object]:

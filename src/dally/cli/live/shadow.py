@@ -35,8 +35,8 @@ def shadow(
 
     if not 0.0 < days < float("inf"):
         raise InputError(f"--days {days:g}: must be more than 0 and finite")
-    words = _question(folder, store, days, out)
-    code = exit_code([*words, "--json"] if as_json else words)
+    parts = _question(folder, store, days, out)
+    code = exit_code([*parts, "--json"] if as_json else parts)
     if code:
         raise typer.Exit(int(code))
 
@@ -63,19 +63,19 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "jobs.csv", text.encode())
     write_whole(out / "cluster.toml", cluster.encode())
-    words = ["whatif", "--trace", str(out / "jobs.csv"), "--topology", str(out / "cluster.toml")]
-    return [*words, "--out", str(out / "answer"), *options_of(Setup(**setup))]
+    parts = ["whatif", "--trace", str(out / "jobs.csv"), "--topology", str(out / "cluster.toml")]
+    return [*parts, "--out", str(out / "answer"), *options_of(Setup(**setup))]
 
 
 def options_of(setup: WorldConfig) -> list[str]:
     """The daemon's set-up on the new side; what is true of the cluster whoever schedules it, on both."""
     usual = WorldConfig().world_values()
-    words = ["--policy", setup.policy]
+    parts = ["--policy", setup.policy]
     for name, value in setup.world_values().items():
         if name in ("settings", "network_settings"):
-            words += [word for key, text in value.items() for word in (flag_of(name), f"{key}={text}")]
+            parts += [token for key, text in value.items() for token in (flag_of(name), f"{key}={text}")]
         elif name == "queues" and value:
-            words += ["--new-queues", value]
+            parts += ["--new-queues", value]
         elif name != "policy" and value != usual[name]:
-            words += [flag_of(name), str(value)]
-    return words
+            parts += [flag_of(name), str(value)]
+    return parts

@@ -42,10 +42,10 @@ def setup(
 
     backend = _backend(conf, partitions)
     path = conf or _conf_path(backend)
-    wanted = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo)
-    lines = [line for change in wanted for line in change.told()]
+    desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo)
+    lines = [line for change in desired for line in change.told()]
     if not dry_run:
-        lines += _carry_out(backend, wanted, undo)
+        lines += _carry_out(backend, desired, undo)
     if as_json:
         typer.echo(json.dumps({"conf": str(path), "dry_run": dry_run, "changes": lines}, indent=2))
     else:
@@ -61,15 +61,15 @@ def _conf_path(backend: SlurmBackend) -> Path:
         raise InputError(f"dally slurm setup: {error}; give --conf FILE") from None
 
 
-def _carry_out(backend: SlurmBackend, wanted: list[Change], undo: bool) -> list[str]:
+def _carry_out(backend: SlurmBackend, desired: list[Change], undo: bool) -> list[str]:
     """Write, let slurmctld read it, and hand the jobs over; what was done."""
     from dally.live.backends.base import BackendError
 
-    for change in wanted:
+    for change in desired:
         change.carry_out()
     try:
         done = []
-        if wanted:
+        if desired:
             backend.reconfigure()
             done.append("slurmctld has read it")
         if undo:

@@ -105,8 +105,8 @@ def answered(options: ScenarioOptions, ask: bool) -> Scenario:
             scenario = _asked(question, place, scenario)
         else:
             answer = question.usual(scenario)
-            told = question.check(answer, scenario)
-            about = f"  ({told})" if told else ""
+            record = question.check(answer, scenario)
+            about = f"  ({record})" if record else ""
             typer.echo(f"{flag_of(question.field)} {answer or 'as the cluster states'}{about}", err=True)
             scenario = with_values(scenario, {question.field: answer})
     return scenario
@@ -119,12 +119,12 @@ def _asked(question: Question, place: int, scenario: Scenario) -> Scenario:
         text = f"{place}/{len(QUESTIONS)} {question.text}"
         answer = str(typer.prompt(text, default=usual, err=True, show_default=bool(usual))).strip()
         try:
-            told = question.check(answer, scenario)
+            record = question.check(answer, scenario)
         except InputError as error:
             typer.echo(f"    {error}", err=True)
             continue
-        if told:
-            typer.echo(f"    {told}", err=True)
+        if record:
+            typer.echo(f"    {record}", err=True)
         return with_values(scenario, {question.field: answer})
 
 
@@ -137,8 +137,8 @@ def _trace(answer: str, scenario: Scenario) -> str:
         return find_recipe(answer).about
     if not Path(answer).exists():
         raise InputError(f"{answer}: no such file, and no workload of {', '.join(RECIPE_NAMES)}")
-    found = _history(answer, scenario)
-    return f"{found.format}: {len(found.rows):,} jobs of up to {max(row.spec.gpus for row in found.rows):,} GPUs"
+    result = _history(answer, scenario)
+    return f"{result.format}: {len(result.rows):,} jobs of up to {max(row.spec.gpus for row in result.rows):,} GPUs"
 
 
 def _cluster(answer: str, scenario: Scenario) -> str:
@@ -168,11 +168,11 @@ def _usual_cluster(scenario: Scenario) -> str:
         return str(SLURM_TOPOLOGY)
     if scenario.trace in RECIPE_NAMES:
         return USUAL_CLUSTER
-    found = _history(scenario.trace, scenario)
-    span_s = found.rows[-1].submit_s - found.rows[0].submit_s
-    gpu_s = sum(row.spec.gpus * row.stated for row in found.rows) if found.length == "duration_s" else 0.0
-    wanted = max(max(row.spec.gpus for row in found.rows), gpu_s / span_s / BUSY if span_s else 0.0)
-    machines = ceil(wanted / GPUS)
+    result = _history(scenario.trace, scenario)
+    span_s = result.rows[-1].submit_s - result.rows[0].submit_s
+    gpu_s = sum(row.spec.gpus * row.stated for row in result.rows) if result.length == "duration_s" else 0.0
+    desired = max(max(row.spec.gpus for row in result.rows), gpu_s / span_s / BUSY if span_s else 0.0)
+    machines = ceil(desired / GPUS)
     racks = ceil(machines / MACHINES)
     return f"{racks}x{ceil(machines / racks)}x{GPUS}"
 

@@ -26,11 +26,11 @@ def policies(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """List the policies with their parts, parameters and papers."""
-    found, problems = all_policies()
+    result, problems = all_policies()
     if as_json:
-        typer.echo(json.dumps([_values(row) for row in found.values()], indent=2))
+        typer.echo(json.dumps([_values(row) for row in result.values()], indent=2))
     else:
-        _show(found)
+        _show(result)
     for problem in problems:
         typer.echo(f"dally: warning: {problem}", err=True)
 
@@ -42,26 +42,26 @@ def _values(row: NamedPolicy) -> dict[str, Any]:
     return {**texts, "parameters": parameters, **({"source": row.source} if row.source else {})}
 
 
-def _show(found: Mapping[str, NamedPolicy]) -> None:
+def _show(result: Mapping[str, NamedPolicy]) -> None:
     print_table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
-        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in found.items()],
+        [[name, row.order, row.placement, row.preemption, row.needs, row.paper] for name, row in result.items()],
     )
     print_table(
         ["--set", "meaning", "defaults"],
-        [[param, about, defaults] for param, (about, defaults) in _parameters(found).items()],
+        [[param, about, defaults] for param, (about, defaults) in _parameters(result).items()],
     )
-    for name, row in found.items():
+    for name, row in result.items():
         if row.source:
             typer.echo(f"{name} comes with {row.source}")
 
 
 def _parameters(policies: Mapping[str, NamedPolicy]) -> dict[str, tuple[str, str]]:
     """Each parameter's meaning, and its default by policy."""
-    found: dict[str, tuple[str, str]] = {}
+    result: dict[str, tuple[str, str]] = {}
     for name, row in policies.items():
         for param in row.params:
-            about, defaults = found.get(param.name, ("", ""))
+            about, defaults = result.get(param.name, ("", ""))
             default = f"{name} {shown(param.default)}"
-            found[param.name] = (param.about or about, f"{defaults}, {default}" if defaults else default)
-    return found
+            result[param.name] = (param.about or about, f"{defaults}, {default}" if defaults else default)
+    return result

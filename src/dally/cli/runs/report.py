@@ -86,8 +86,14 @@ def look_given(
         return look_of(
             FORMATS if formats is None else formats, size or "", font or "", font_size or 0.0, not no_title
         )
-    given = {"--format": formats, "--size": size, "--font": font, "--font-size": font_size, "--no-title": no_title}
-    for option, value in given.items():
+    options = {
+        "--format": formats,
+        "--size": size,
+        "--font": font,
+        "--font-size": font_size,
+        "--no-title": no_title,
+    }
+    for option, value in options.items():
         if value not in (None, False):
             raise InputError(f"{option}: is of figures; say where with --figures DIR")
     return None
@@ -107,8 +113,8 @@ def tell(
     import json
 
     if as_json:
-        told = {"kind": kind, "report": str(target), "runs": runs, "figures": [str(path) for path in drawn]}
-        typer.echo(json.dumps({**told, "perfetto": str(perfetto) if perfetto else None}, indent=2))
+        record = {"kind": kind, "report": str(target), "runs": runs, "figures": [str(path) for path in drawn]}
+        typer.echo(json.dumps({**record, "perfetto": str(perfetto) if perfetto else None}, indent=2))
         return
     typer.echo(f"Report of a {kind} written to {target}")
     if runs:

@@ -98,14 +98,14 @@ def planned(plan: Plan, options: ScenarioOptions, vary: list[str], samples: int 
 def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
     """Print the best parameters, means over seeds; those that left jobs unfinished come last."""
     column, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
-    found = by_label(rows, *names)
-    keys = {str(place): key for place, key in enumerate(found)}
+    result = by_label(rows, *names)
+    keys = {str(place): key for place, key in enumerate(result)}
 
     def rank(entry: Entry) -> tuple[bool, float]:
         standing = entry.standings.get(column)
         return bool(entry.unfinished), sign * standing.spread.mean if standing else float("inf")
 
-    entries = contest_of({label: found[key] for label, key in keys.items()}, "").entries
+    entries = contest_of({label: result[key] for label, key in keys.items()}, "").entries
     best = sorted(entries, key=rank)[:top]
     shown = contest_of({str(place): entry.replications for place, entry in enumerate(best, 1)}, "")
     table = absolute(shown, BRIEF, bounded=False, short=True)
@@ -118,7 +118,7 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
 def tell_importances(rows: list[Row], names: list[str], column: str) -> None:
     """Print what ± means, and how much each parameter matters for a figure."""
     typer.echo(f"* best of its column, {AS_GOOD}; ± {MEANING}")
-    found = importances(with_figures(rows), names, column)
-    if found and len(names) > 1:
-        told = [f"{name} {percent(share)}" for name, share in found.items() if name in names or share >= 0.005]
-        typer.echo(f"how {column} varies is explained by {', '.join(told)}")
+    result = importances(with_figures(rows), names, column)
+    if result and len(names) > 1:
+        record = [f"{name} {percent(share)}" for name, share in result.items() if name in names or share >= 0.005]
+        typer.echo(f"how {column} varies is explained by {', '.join(record)}")

@@ -106,7 +106,7 @@ def whatif(
     show(carried_out(HistoryWhatIf(question, history), out, jobs, progress, top), top, out, as_json)
 
 
-def carried_out(asked: HistoryWhatIf, out: Path | None, jobs: int, progress: bool | None, top: int) -> Replay:
+def carried_out(request: HistoryWhatIf, out: Path | None, jobs: int, progress: bool | None, top: int) -> Replay:
     """The answer, by runs of so many at a time; `out` keeps them."""
     with tempfile.TemporaryDirectory() as temporary, open_store(out) as store:
         batch = Batch(workers_of("local", "", jobs), progress)
@@ -118,7 +118,7 @@ def carried_out(asked: HistoryWhatIf, out: Path | None, jobs: int, progress: boo
             end(outcome)
             return outcome.rows
 
-        replay = asked.answer(out or Path(temporary), carry, top, report=out is not None).replay
+        replay = request.answer(out or Path(temporary), carry, top, report=out is not None).replay
     assert replay is not None
     return replay
 

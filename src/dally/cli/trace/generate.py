@@ -54,10 +54,10 @@ def generate(
         return
     if recipe is None:
         raise InputError("a recipe is missing; --list shows them")
-    found = find_recipe(recipe)
+    result = find_recipe(recipe)
     if out is None:
         raise InputError("--out is missing: the file to write, .csv or .csv.gz")
-    workload = generated(found, Ask(seed, jobs, days, load, _gpus(cluster, gpus), users, teams))
+    workload = generated(result, Ask(seed, jobs, days, load, _gpus(cluster, gpus), users, teams))
     write_workload(out, workload)
     if as_json:
         typer.echo(json.dumps(workload.summary() | {"file": str(out)}, indent=2))

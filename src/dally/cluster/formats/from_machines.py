@@ -43,24 +43,24 @@ def assemble(
 
     `tiers` names the tiers of a path, closest first. A domain that holds everything is the network itself.
     """
-    kept: list[Machine] = []
+    remaining: list[Machine] = []
     for machine in machines:
         if machine.gpus > MOST_GPUS_PER_MACHINE:
             raise at(file, None, machine.name, f"{machine.gpus} GPUs: at most {MOST_GPUS_PER_MACHINE} a machine")
         if machine.gpus > 0:
-            kept.append(machine)
+            remaining.append(machine)
         else:
             left_out.setdefault(NO_GPUS, []).append(machine.name)
-    if left_out and (options.strict or not kept):
-        raise at(file, None, None, ("" if kept else "no machines to use; ") + describe(left_out))
-    if not kept:
+    if left_out and (options.strict or not remaining):
+        raise at(file, None, None, ("" if remaining else "no machines to use; ") + describe(left_out))
+    if not remaining:
         raise at(file, None, None, "no machines in it")
-    _check_names(file, kept)
-    deepest = max(kept, key=lambda machine: len(machine.path))
+    _check_names(file, remaining)
+    deepest = max(remaining, key=lambda machine: len(machine.path))
     if len(deepest.path) > MOST_TIERS - 2:
         problem = f"{len(deepest.path)} domains above each other: at most {MOST_TIERS - 2}"
         raise at(file, None, deepest.name, problem)
-    paths = _told_apart(_padded([machine.path for machine in kept]))
+    paths = _told_apart(_padded([machine.path for machine in remaining]))
     if paths[0] and all(path[0] == paths[0][0] for path in paths):
         paths = [path[1:] for path in paths]
     elif tiers is not None:
@@ -69,7 +69,7 @@ def assemble(
     names = _unique(["machine", *tiers]) if tiers is not None else default_tiers(depth)
     placed = [
         Machine(path, machine.name, machine.gpus, machine.gpu_type)
-        for path, machine in zip(paths, kept, strict=True)
+        for path, machine in zip(paths, remaining, strict=True)
     ]
     return Imported(Topology(names, placed), left_out)
 
@@ -107,13 +107,13 @@ def _told_apart(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     renamed: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
     for length in range(1, len(paths[0]) + 1):
         domains = list(dict.fromkeys(path[:length] for path in paths))
-        wanted: dict[str, int] = {}
+        desired: dict[str, int] = {}
         for domain in domains:
-            wanted[domain[-1]] = wanted.get(domain[-1], 0) + 1
-        taken = {name for name, count in wanted.items() if count == 1}
+            desired[domain[-1]] = desired.get(domain[-1], 0) + 1
+        taken = {name for name, count in desired.items() if count == 1}
         for domain in domains:
             above, name = renamed[domain[:-1]], domain[-1]
-            if wanted[name] > 1:
+            if desired[name] > 1:
                 name = _free(f"{above[-1]}-{name}" if above else name, taken)
                 taken.add(name)
             renamed[domain] = (*above, name)
@@ -122,14 +122,14 @@ def _told_apart(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, or with a number behind it the first that is not taken."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}.{number}", number + 1
-    return found
+    result, number = name, 2
+    while result in taken:
+        result, number = f"{name}.{number}", number + 1
+    return result
 
 
 def _unique(names: list[str]) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
-        found.append(_free(name, set(found)))
-    return found
+        result.append(_free(name, set(result)))
+    return result

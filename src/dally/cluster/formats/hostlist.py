@@ -30,12 +30,12 @@ def expand(text: str) -> list[str]:
 
 def expand_list(text: str) -> list[str]:
     """Every name of a list of patterns separated by commas: `a,b[1-2]` stands for a, b1, b2."""
-    found: list[str] = []
+    result: list[str] = []
     for pattern in split_outside(text, "[]"):
-        found += expand(pattern.strip())
-        if len(found) > MOST_NAMES:
+        result += expand(pattern.strip())
+        if len(result) > MOST_NAMES:
             raise ValueError(f"stands for more than {MOST_NAMES} names")
-    return found
+    return result
 
 
 def split_outside(text: str, brackets: str) -> list[str]:
@@ -86,7 +86,7 @@ def _pattern(run: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _numbers(ranges: str) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     for item in ranges.split(","):
         match = _RANGE.fullmatch(item.strip())
         if match is None:
@@ -94,7 +94,7 @@ def _numbers(ranges: str) -> list[str]:
         first, last = match.group(1), match.group(2) or match.group(1)
         if int(last) < int(first) or int(last) - int(first) >= MOST_NAMES:
             raise ValueError(f"{item!r} is not a rising range of at most {MOST_NAMES} numbers")
-        if len(found) + int(last) - int(first) >= MOST_NAMES:
+        if len(result) + int(last) - int(first) >= MOST_NAMES:
             raise ValueError(f"stands for more than {MOST_NAMES} names")
-        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return found
+        result += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return result

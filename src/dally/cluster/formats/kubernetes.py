@@ -122,8 +122,8 @@ def _levels(path: Path, nodes: list[_Node], options: ImportOptions) -> list[Leve
             "no known labels say where its nodes stand; name them by `dally topology import --labels TOP,…,LEAF`"
         )
         if bearers:
-            given = f"those of --preset {options.preset}" if options.preset else "those of --labels"
-            problem, hint = f"no node has {given}", f"; --preset {likely} fits {bearers} of {len(nodes)} nodes"
+            arguments = f"those of --preset {options.preset}" if options.preset else "those of --labels"
+            problem, hint = f"no node has {arguments}", f"; --preset {likely} fits {bearers} of {len(nodes)} nodes"
         raise at(path, None, "labels", problem + hint)
     if levels and levels[-1].labels[0] in HOST_LABELS and _one_each(nodes, levels[-1]):
         levels.pop()
@@ -136,8 +136,8 @@ def _likely_preset(nodes: list[_Node]) -> tuple[str, int]:
     def occurrences(name: str) -> int:
         return sum(any(level.needed and node.place(level) for level in PRESETS[name]) for node in nodes)
 
-    found = max(PRESETS, key=occurrences)
-    return found, occurrences(found)
+    result = max(PRESETS, key=occurrences)
+    return result, occurrences(result)
 
 
 def _one_each(nodes: list[_Node], level: Level) -> bool:

@@ -41,25 +41,25 @@ class GpuCounts(NamedTuple):
 
 def find_counts(path: Path, text: str, options: ImportOptions) -> GpuCounts:
     """What the options, the file itself or a file beside it say, the first that says anything."""
-    found = GpuCounts({}, None, {}, {})
+    result = GpuCounts({}, None, {}, {})
     if options.nodes is not None:
-        found = read_scontrol(options.nodes, read_text(options.nodes, stdin=True))
+        result = read_scontrol(options.nodes, read_text(options.nodes, stdin=True))
     elif options.gres is not None:
-        found = read_config(options.gres, read_text(options.gres, stdin=True))
+        result = read_config(options.gres, read_text(options.gres, stdin=True))
     elif options.gpus_per_node is None:
         stated = [
             line.removeprefix(GPU_COMMENT) if line.startswith(GPU_COMMENT) else "" for line in text.split("\n")
         ]
         if any(stated):
-            found = read_config(path, "\n".join(stated))
+            result = read_config(path, "\n".join(stated))
         else:
             beside = sibling(path)
             if beside is not None:
                 read = read_scontrol if beside.name == SIBLINGS[0] else read_config
-                found = read(beside, read_text(beside))
+                result = read(beside, read_text(beside))
     if options.gpus_per_node is not None:
-        found = found._replace(otherwise=options.gpus_per_node)
-    return found
+        result = result._replace(otherwise=options.gpus_per_node)
+    return result
 
 
 def sibling(path: Path) -> Path | None:
@@ -181,12 +181,12 @@ def gres_gpus(text: str) -> int:
 
 def gres_type(text: str) -> str:
     """The type of GPU of `gpu:a100:8(S:0-1),nic:2`; several with + between them; empty where none is stated."""
-    found = ""
+    result = ""
     for item in split_outside(text, "()"):
-        kind, *words = item.split("(")[0].split(":")
-        if kind.lower() == "gpu" and words and not words[0].isdigit():
-            found = _both(found, words[0])
-    return found
+        kind, *parts = item.split("(")[0].split(":")
+        if kind.lower() == "gpu" and parts and not parts[0].isdigit():
+            result = _both(result, parts[0])
+    return result
 
 
 def _tres_type(text: str) -> str:

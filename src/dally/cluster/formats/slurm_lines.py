@@ -47,13 +47,13 @@ class HostLists:
     def names(self, line: int | None, field: str, text: str) -> list[str]:
         """The names a host list stands for, or an InputError."""
         try:
-            found = expand_list(text)
+            result = expand_list(text)
         except ValueError as error:
             raise at(self._file, line, field, f"{shown(text)}: {error}") from None
-        self._room -= len(found)
+        self._room -= len(result)
         if self._room < 0:
             raise at(self._file, line, field, f"{shown(text)}: over {MOST_NAMES} names up to here")
-        return found
+        return result
 
 
 def whole_numbers(file: Path, line: int | None, field: str, text: str) -> list[int]:

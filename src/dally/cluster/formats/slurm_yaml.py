@@ -38,26 +38,26 @@ def read_slurm_yaml(path: Path, text: str, options: ImportOptions) -> Imported:
     return attach(path, hung, counts, options, tiers)
 
 
-def _chosen(path: Path, top: Value, wanted: str) -> Value:
+def _chosen(path: Path, top: Value, desired: str) -> Value:
     """The topology of that name; without a name the first that is the cluster's default, or the first."""
-    found = _items(path, "topologies", top)
-    if not found:
+    result = _items(path, "topologies", top)
+    if not result:
         raise at(path, top.line, None, "no topologies in it")
-    named = {_text(path, "topology", _field(path, item, "topology")): item for item in reversed(found)}
-    if wanted:
-        if wanted not in named:
-            raise unknown("topology", wanted, list(named))
-        return named[wanted]
-    for item in found:
+    named = {_text(path, "topology", _field(path, item, "topology")): item for item in reversed(result)}
+    if desired:
+        if desired not in named:
+            raise unknown("topology", desired, list(named))
+        return named[desired]
+    for item in result:
         default = _mapping(path, "topology", item).get("cluster_default")
         if default is not None and _text(path, "cluster_default", default).lower() in ("true", "yes", "on"):
             return item
-    return found[0]
+    return result[0]
 
 
 def _switches(path: Path, inside: Value, key: str, name_key: str) -> list[Switch]:
     """The switches of a tree or the blocks of a block topology."""
-    found: list[Switch] = []
+    result: list[Switch] = []
     lists = HostLists(path)
     for item in _items(path, key, _field(path, inside, key)):
         fields = _mapping(path, key, item)
@@ -65,8 +65,8 @@ def _switches(path: Path, inside: Value, key: str, name_key: str) -> list[Switch
         below = {kind: _names(path, fields, kind, lists) for kind in ("children", "nodes")}
         if not below["children"] and not below["nodes"]:
             raise at(path, item.line, name, "neither children nor nodes" if key == "switches" else "no nodes")
-        found.append(Switch(name, item.line, below["children"], below["nodes"]))
-    return found
+        result.append(Switch(name, item.line, below["children"], below["nodes"]))
+    return result
 
 
 def _names(path: Path, fields: dict[str, Value], key: str, lists: HostLists) -> list[str]:

@@ -26,7 +26,7 @@ def hang(file: Path, stated: list[Switch]) -> Hung:
     twin_of = _parallel(switches)
     parent = _parents(file, switches, twin_of)
     _check_nodes(file, switches)
-    found: Hung = []
+    result: Hung = []
     reached: set[str] = set()
     waiting: list[tuple[str, ...]] = [
         (name,) for name in reversed(switches) if name not in parent and name not in twin_of
@@ -37,22 +37,22 @@ def hang(file: Path, stated: list[Switch]) -> Hung:
         reached.add(switch.name)
         if len(path) > MOST_TIERS:
             raise at(file, switch.line, switch.name, f"more than {MOST_TIERS} switches above each other")
-        found += [(path, node) for node in switch.nodes]
+        result += [(path, node) for node in switch.nodes]
         below = dict.fromkeys(twin_of.get(child, child) for child in switch.switches)
         waiting += [(*path, child) for child in reversed(below)]
     for name, switch in switches.items():
         if name not in reached and name not in twin_of:
             raise _circle(file, switch, parent)
-    return found
+    return result
 
 
 def _by_name(file: Path, stated: list[Switch]) -> dict[str, Switch]:
-    found: dict[str, Switch] = {}
+    result: dict[str, Switch] = {}
     for switch in stated:
-        if switch.name in found:
-            raise at(file, switch.line, switch.name, f"stands already {_where(found[switch.name])}")
-        found[switch.name] = switch
-    return found
+        if switch.name in result:
+            raise at(file, switch.line, switch.name, f"stands already {_where(result[switch.name])}")
+        result[switch.name] = switch
+    return result
 
 
 def _parallel(switches: dict[str, Switch]) -> dict[str, str]:
@@ -119,11 +119,11 @@ def hang_blocks(file: Path, blocks: list[Switch], sizes: list[int], line: int | 
     groups = _groups(file, sizes, line)
     hung = hang(file, blocks)
     number = {block.name: place for place, block in enumerate(blocks)}
-    found: Hung = []
+    result: Hung = []
     for (block,), node in hung:
         above = [_joined(blocks, number[block], count) for count in reversed(groups)]
-        found.append(((*above, block), node))
-    return found, ["block", *(f"block{size}" for size in sizes[1:])]
+        result.append(((*above, block), node))
+    return result, ["block", *(f"block{size}" for size in sizes[1:])]
 
 
 def _groups(file: Path, sizes: list[int], line: int | None) -> list[int]:

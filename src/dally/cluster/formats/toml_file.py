@@ -63,11 +63,11 @@ class _Reader:
     def _partitions(self, topology: Topology) -> list[Partition]:
         """Named sets of machines with their limits."""
         numbers = {name: number for number, name in enumerate(topology.names[0])}
-        found: list[Partition] = []
+        result: list[Partition] = []
         for row in self._rows("partitions") if "partitions" in self._tables else []:
             row.only(PARTITION_KEYS)
             name = row.text("name")
-            if any(other.name == name for other in found):
+            if any(other.name == name for other in result):
                 row.fail("name", name, "two partitions have this name")
             machines = self._names(row, "machines")
             for machine in machines:
@@ -78,17 +78,17 @@ class _Reader:
             users = tuple(self._names(row, "users")) if "users" in row.row else ()
             accounts = tuple(self._names(row, "accounts")) if "accounts" in row.row else ()
             inside = frozenset(numbers[machine] for machine in machines)
-            found.append(Partition(name, inside, most, limit_s, users, accounts))
-        return found
+            result.append(Partition(name, inside, most, limit_s, users, accounts))
+        return result
 
     def _names(self, row: TomlTable, key: str) -> list[str]:
         """A name or a list of them, with patterns as n[01-16]."""
-        given = row.row.get(key)
-        patterns = given if isinstance(given, list) else [given]
+        options = row.row.get(key)
+        patterns = options if isinstance(options, list) else [options]
         return [name for pattern in patterns for name in self._expanded(row, key, pattern)]
 
     def _machines(self, depth: int) -> list[Machine]:
-        found: list[Machine] = []
+        result: list[Machine] = []
         seen: set[str] = set()
         for row in self._rows("machines"):
             row.only(("path", "count", "names", "gpus", "gpu_type"))
@@ -99,12 +99,12 @@ class _Reader:
                 if name in seen:
                     row.fail("names", name, "two machines have this name")
                 seen.add(name)
-                found.append(Machine(path, name, gpus, gpu_type))
-            if len(found) > MOST_NAMES:
+                result.append(Machine(path, name, gpus, gpu_type))
+            if len(result) > MOST_NAMES:
                 row.fail("gpus", gpus, f"over {MOST_NAMES} machines up to here")
-        if not found:
+        if not result:
             raise at(self._path, None, "machines", "none given")
-        return found
+        return result
 
     def _paths(self, row: TomlTable, depth: int) -> list[tuple[str, ...]]:
         """The domains this row's machines hang in, from the top down."""

@@ -48,7 +48,7 @@ def _instances(path: Path, rows: list[dict[str, Any]]) -> Hung:
 
 
 def _switches(path: Path, top: dict[str, Any]) -> list[Switch]:
-    found: list[Switch] = []
+    result: list[Switch] = []
     lists = HostLists(path)
     switches = object_in(path, "top", top, "switches")
     for name in switches:
@@ -58,8 +58,8 @@ def _switches(path: Path, top: dict[str, Any]) -> list[Switch]:
         if not isinstance(nodes, list):
             raise at(path, None, f"{where}.nodes", f"{shown(nodes)}: must be a list")
         below = [node for item in nodes for node in _node_names(path, where, item, lists)]
-        found.append(Switch(name, None, texts_in(path, where, row, "switches"), below))
-    return found
+        result.append(Switch(name, None, texts_in(path, where, row, "switches"), below))
+    return result
 
 
 def _node_names(path: Path, where: str, item: object, lists: HostLists) -> list[str]:
@@ -73,19 +73,19 @@ def _node_names(path: Path, where: str, item: object, lists: HostLists) -> list[
 
 def _domains(path: Path, top: dict[str, Any]) -> dict[str, str]:
     """The NVLink domain of each node that has one."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     switches = object_in(path, "top", top, "switches")
     for name in switches:
         for item in object_in(path, "switches", switches, name).get("nodes") or []:
             domain = item.get("accelerated_network_id") if isinstance(item, dict) else None
             if isinstance(domain, str) and domain:
-                found[item["node_id"]] = domain
+                result[item["node_id"]] = domain
     nodes = object_in(path, "top", top, "nodes")
     for name in nodes:
         domain = object_in(path, name, object_in(path, "nodes", nodes, name), "attributes").get("nvlink")
         if isinstance(domain, str) and domain:
-            found[name] = domain
-    return found
+            result[name] = domain
+    return result
 
 
 def _nvlinks(path: Path, hung: Hung, domains: dict[str, str]) -> Hung:
@@ -96,6 +96,6 @@ def _nvlinks(path: Path, hung: Hung, domains: dict[str, str]) -> Hung:
     of_leaf: dict[tuple[str, ...], set[str]] = {}
     for above, name in hung:
         of_leaf.setdefault(above, set()).add(domains.get(name, ""))
-    if not domains or all(len(found) == 1 for found in of_leaf.values()):
+    if not domains or all(len(result) == 1 for result in of_leaf.values()):
         return hung
     return [((*above, domains[name]) if name in domains else above, name) for above, name in hung]

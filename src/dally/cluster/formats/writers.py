@@ -27,11 +27,11 @@ def valid_names(
     how many characters a name may have.
     """
     taken = set() if taken is None else taken
-    wanted = list(names)
-    fine = {name for name in wanted if name and not wrong.search(name) and not (most and len(name) > most)}
+    desired = list(names)
+    fine = {name for name in desired if name and not wrong.search(name) and not (most and len(name) > most)}
     counts: dict[str, int] = {}
-    found: list[str] = []
-    for name in wanted:
+    result: list[str] = []
+    for name in desired:
         base = wrong.sub("_", name)[: most or None] or "_"
         new, number = base, counts.get(base, 1)
         while new in taken or (new != name and new in fine):
@@ -40,8 +40,8 @@ def valid_names(
             new = (base[: most - len(tail)] if most else base) + tail
         counts[base] = number
         taken.add(new)
-        found.append(new)
-    return found
+        result.append(new)
+    return result
 
 
 _UNSTATED = Link()

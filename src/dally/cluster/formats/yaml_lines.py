@@ -19,10 +19,10 @@ class Value(NamedTuple):
 
 def parse_yaml(path: Path, text: str) -> Value:
     """The file's one document."""
-    found = parse_documents(path, text)
-    if len(found) > 1:
-        raise at(path, found[1].line, None, "a second document: only one is expected")
-    return found[0]
+    result = parse_documents(path, text)
+    if len(result) > 1:
+        raise at(path, result[1].line, None, "a second document: only one is expected")
+    return result[0]
 
 
 def parse_documents(path: Path, text: str) -> list[Value]:
@@ -46,7 +46,7 @@ def _documents(path: Path, events: Any) -> list[Value]:
     anchors: dict[str, Value] = {}
     open_values: list[Value] = []
     keys: list[str | None] = []  # of each open mapping, the key whose value comes next
-    found: list[Value] = []
+    result: list[Value] = []
     for event in events:
         kind, line = type(event).__name__, event.start_mark.line + 1
         if kind in ("SequenceEndEvent", "MappingEndEvent"):
@@ -56,7 +56,7 @@ def _documents(path: Path, events: Any) -> list[Value]:
         if value is None:
             continue
         if not open_values:
-            found.append(value)
+            result.append(value)
         elif isinstance(open_values[-1].of, list):
             open_values[-1].of.append(value)
         else:
@@ -66,9 +66,9 @@ def _documents(path: Path, events: Any) -> list[Value]:
             keys.append(None)
         if len(open_values) > MOST_DEPTH:
             raise at(path, line, None, f"nested more than {MOST_DEPTH} deep")
-    if not found:
+    if not result:
         raise at(path, None, None, "is empty")
-    return found
+    return result
 
 
 def _value(path: Path, event: Any, kind: str, line: int, anchors: dict[str, Value]) -> Value | None:

@@ -185,15 +185,15 @@ Order = TypeVar("Order")
 
 def answers(carry_out: Callable[[Order], None], orders: Sequence[Order]) -> list[str]:
     """Why not, by place, and nothing where the order was taken."""
-    found = []
+    result = []
     for order in orders:
         try:
             carry_out(order)
         except BackendError as error:
-            found.append(str(error))
+            result.append(str(error))
         else:
-            found.append("")
-    return found
+            result.append("")
+    return result
 
 
 # What a backend may be able to do besides.

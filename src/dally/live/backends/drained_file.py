@@ -13,14 +13,14 @@ from dally.whole_file import write_whole
 def read_drained(path: Path) -> dict[str, str]:
     """Why, by machine; an InputError if the file is damaged."""
     try:
-        found = json.loads(path.read_text())
+        result = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(found, dict) or not all(isinstance(why, str) for why in found.values()):
+    if not isinstance(result, dict) or not all(isinstance(why, str) for why in result.values()):
         raise InputError(f"{path}: must hold machines and why they are drained")
-    return found
+    return result
 
 
 def write_drained(path: Path, drained: dict[str, str]) -> None:

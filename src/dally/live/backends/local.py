@@ -73,16 +73,16 @@ class LocalBackend(JobByJob):
 
     def _read(self) -> dict[int, JobFolder]:
         """The jobs of the folder; one that cannot be read keeps its number, and nobody from the others."""
-        found: dict[int, JobFolder] = {}
+        result: dict[int, JobFolder] = {}
         for path in self._folder.iterdir():
             if not (path.name.isascii() and path.name.isdigit()):
                 continue
             self._last = max(self._last, int(path.name))
             try:
-                found[int(path.name)] = JobFolder(path)
+                result[int(path.name)] = JobFolder(path)
             except (OSError, ValueError, TypeError, KeyError) as error:
                 log.error("job_left_out", folder=str(path), why=repr(error))
-        return found
+        return result
 
     def identity(self) -> str:
         """Its folder."""
@@ -116,14 +116,14 @@ class LocalBackend(JobByJob):
         now = time.time()
         for number in sorted(self._jobs):
             self._look(self._jobs[number], now)
-        told = (self._jobs[number] for number in sorted(self._jobs))
+        record = (self._jobs[number] for number in sorted(self._jobs))
         machines = tuple(
             replace(machine, state=base.DRAINING, reason=self._drained[machine.name])
             if machine.name in self._drained
             else machine
             for machine in self._machines
         )
-        jobs = tuple(one.job for one in told if now - one.ended_s < KEEP_ENDED_S)
+        jobs = tuple(one.job for one in record if now - one.ended_s < KEEP_ENDED_S)
         return Observed(jobs, machines, term=self._term)
 
     def submit(self, request: Submission) -> str:

@@ -50,9 +50,9 @@ def open_backend(name: str, options: BackendOptions) -> Backend:
     if name in BACKENDS:
         return BACKENDS[name](options)
     check_name(name)
-    found = the_one(GROUP, name)
-    assert found is not None  # as was checked
-    backend = found.load()(options)
+    result = the_one(GROUP, name)
+    assert result is not None  # as was checked
+    backend = result.load()(options)
     if not isinstance(backend, Backend):
-        raise found.refused(f"makes a {type(backend).__name__}, not a Backend")
+        raise result.refused(f"makes a {type(backend).__name__}, not a Backend")
     return backend

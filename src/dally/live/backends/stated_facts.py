@@ -14,13 +14,13 @@ LONGEST_S = 10.0 * 365.0 * 86400.0
 NOTHING_STATED = JobSpec(0)
 
 
-def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobSpec:
+def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
     """The facts that are well stated, of no GPUs yet; what is wrong with the others goes to `problems`."""
-    model = found.get("model", "")
+    model = result.get("model", "")
     if not isinstance(model, str) or len(model) > 100 or not model.isprintable():
         problems.append("model: must be a name")
         model = ""
-    group = found.get("group", 1)
+    group = result.get("group", 1)
     if not re.fullmatch(r"[0-9]{1,4}", str(group)) or int(group) < 1:
         problems.append("group: must be a number of GPUs")
         group = 1
@@ -28,8 +28,8 @@ def read_facts(found: Mapping[str, Any], problems: list[str]) -> JobSpec:
         0,
         model=model,
         group=int(group),
-        duration_s=_duration_s("expected", found.get("expected"), problems),
-        checkpoint_every_s=_duration_s("checkpoint", found.get("checkpoint"), problems),
+        duration_s=_duration_s("expected", result.get("expected"), problems),
+        checkpoint_every_s=_duration_s("checkpoint", result.get("checkpoint"), problems),
     )
 
 

@@ -65,10 +65,10 @@ class Margins:
 
     def learn(self, truth: Truth) -> None:
         """A job started of which something was said."""
-        told = truth.told  # not what would be told by now: answers that came meanwhile make that better
-        if told is not None and len(self._scores) >= FEWEST:
-            self._low_level = self._moved(self._low_level, truth.wait_s < told.low_s)
-            self._high_level = self._moved(self._high_level, truth.wait_s > told.high_s)
+        record = truth.told  # not what would be told by now: answers that came meanwhile make that better
+        if record is not None and len(self._scores) >= FEWEST:
+            self._low_level = self._moved(self._low_level, truth.wait_s < record.low_s)
+            self._high_level = self._moved(self._high_level, truth.wait_s > record.high_s)
         self._scores.append(_score(truth))
         del self._scores[:-LATEST]
 

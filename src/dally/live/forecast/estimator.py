@@ -47,7 +47,7 @@ class Estimator:
         self._arrivals.forget(now - DAYS * DAY_S - HORIZON_S)
 
     def fates(
-        self, content: bytes, asked: Sequence[int], effort: Effort, preview: PastJob | None = None
+        self, content: bytes, request: Sequence[int], effort: Effort, preview: PastJob | None = None
     ) -> dict[int, Fates]:
         """By number, the fates of jobs that wait; a preview's are under the number of the next job to come."""
         clock = _Budget(effort)
@@ -55,28 +55,28 @@ class Estimator:
         rng = Random(effort.seed)
         until_s = present.now + effort.horizon_s
         durations = self.durations(present, effort.most, rng, preview)
-        wanted = list(asked) if preview is None else [*asked, present.next_number]
-        found = {number: Fates() for number in wanted}
+        desired = list(request) if preview is None else [*request, present.next_number]
+        result = {number: Fates() for number in desired}
         draw = 0
         while draw < effort.most and clock.allows(draw):
             durations_s = {number: drawn[draw] for number, drawn in durations.items()}
             coming = self.coming(present, durations_s, Random(f"{effort.seed}/{draw}"), preview)
             world = present if self._copies else load_present(content)
-            run = partial(run_future, world, durations_s, coming, wanted, until_s, clock.allowed_s(draw))
+            run = partial(run_future, world, durations_s, coming, desired, until_s, clock.allowed_s(draw))
             outcome = apart(run) if self._copies else run()
-            for number, fates in found.items():
+            for number, fates in result.items():
                 fates.add(number, outcome)
             draw += 1
-            if all(fates.start_s(1.0) <= present.now for fates in found.values()):
+            if all(fates.start_s(1.0) <= present.now for fates in result.values()):
                 break  # what happens at once is the same in every future
-        return found
+        return result
 
     def durations(
         self, present: Present, count: int, rng: Random, preview: PastJob | None = None
     ) -> dict[int, list[float]]:
         """By number, how long each job lasts in each future."""
         self._lifetimes.look(present.ages())
-        found = {
+        result = {
             int(job.index): self._lifetimes.draw(
                 job, age_s, present.stated_s.get(int(job.index), NEVER), count, rng
             )
@@ -84,8 +84,8 @@ class Estimator:
         }
         if preview is not None:
             job = preview.again(present.next_number, present.now, NEVER)
-            found[present.next_number] = self._lifetimes.draw(job, 0.0, preview.stated_s, count, rng)
-        return found
+            result[present.next_number] = self._lifetimes.draw(job, 0.0, preview.stated_s, count, rng)
+        return result
 
     def coming(
         self, present: Present, durations_s: dict[int, float], rng: Random, preview: PastJob | None = None

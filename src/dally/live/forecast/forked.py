@@ -28,8 +28,8 @@ def apart(work: Callable[[], Found]) -> Found:
     os.waitpid(child, 0)
     if not content:
         raise ApartError("a copy of the process ended before its work was done")
-    found: Found = pickle.loads(content)
-    return found
+    result: Found = pickle.loads(content)
+    return result
 
 
 def _work_and_leave(work: Callable[[], object], write: int) -> None:

@@ -70,7 +70,7 @@ def run_future(
     present: Present,
     durations_s: dict[int, float],
     coming: Callable[[float, int], tuple[list[Job], float]],
-    asked: Collection[int],
+    request: Collection[int],
     until_s: float,
     allowed_s: float = INFINITY,
 ) -> Outcome:
@@ -83,7 +83,7 @@ def run_future(
     simulation = begin_future(present, present.state, present.draining)
     log = present.state.log
     known_s = present.now  # who comes up to here is known
-    open_ones = set(asked)
+    open_ones = set(request)
     starts: dict[int, tuple[float, int]] = {}
     read = 0
     over = False
@@ -103,12 +103,12 @@ def run_future(
                 open_ones.remove(number)
                 starts[number] = (log.times[row], int(log.tiers[row]))
         read = len(log)
-    found = {
+    result = {
         number: Started(start_s, tier, _slowdown(simulation.jobs[number], simulation.now))
         for number, (start_s, tier) in starts.items()
     }
     guessed = {} if over or not open_ones else _guessed(simulation, present, open_ones)
-    return Outcome(found, guessed, until_s if over else simulation.now)
+    return Outcome(result, guessed, until_s if over else simulation.now)
 
 
 def _guessed(simulation: Simulation, present: Present, numbers: Collection[int]) -> dict[int, float]:
@@ -185,13 +185,13 @@ class Fates:
 
     def start_at_s(self, tier: int) -> float | None:
         """The median moment of its starts at one tier."""
-        found = sorted(one.start_s for one in self.started if one.tier == tier)
-        return quantile(found, 0.5) if found else None
+        result = sorted(one.start_s for one in self.started if one.tier == tier)
+        return quantile(result, 0.5) if result else None
 
     def slowdown(self, tier: int | None = None) -> float | None:
         """The mean slowdown of its starts, at one tier or at all."""
-        found = [one.slowdown for one in self.started if tier in (None, one.tier) and one.slowdown < INFINITY]
-        return sum(found) / len(found) if found else None
+        result = [one.slowdown for one in self.started if tier in (None, one.tier) and one.slowdown < INFINITY]
+        return sum(result) / len(result) if result else None
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -65,12 +65,12 @@ def forecast_of(
     fates, now = answer.fates[number], answer.now
     raw = raw_interval(fates, now)
     certain = len(fates.started) == fates.futures() > 0 and all(one.start_s <= now for one in fates.started)
-    told = raw if certain else margins.interval(raw, overdue)
+    record = raw if certain else margins.interval(raw, overdue)
     return Forecast(
         at_s=now,
-        low_s=now + told.low_s,
-        middle_s=_moment(now, told.middle_s),
-        high_s=_moment(now, told.high_s),
+        low_s=now + record.low_s,
+        middle_s=_moment(now, record.middle_s),
+        high_s=_moment(now, record.high_s),
         confidence=CONFIDENCE,
         futures=fates.futures(),
         seen=len(fates.started) / max(1, fates.futures()),
@@ -88,13 +88,13 @@ def _moment(now: float, wait_s: float) -> float | None:
 
 def _chances(fates: Fates, places: dict[int, float], tiers: list[str]) -> list[TierChance]:
     chances = fates.chances()
-    found = []
+    result = []
     for tier in sorted({*chances, *places}):
         start_s = fates.start_at_s(tier)
-        found.append(
+        result.append(
             TierChance(tiers[tier], chances.get(tier, 0.0), start_s, fates.slowdown(tier), places.get(tier))
         )
-    return found
+    return result
 
 
 def pays_from_s(fates: Fates, answer: Answer) -> float | None:

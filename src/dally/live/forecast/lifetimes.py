@@ -65,11 +65,11 @@ class Lifetimes:
 
     def draw(self, job: Job, age_s: float, stated_s: float, count: int, rng: Random) -> list[float]:
         """So many durations of the job, as evenly spread as its distribution, in random order."""
-        found = list(self._spread(job, age_s, stated_s, count))
-        rng.shuffle(found)
+        result = list(self._spread(job, age_s, stated_s, count))
+        rng.shuffle(result)
         if job.limit_s > 0.0:
-            return [min(duration_s, max(job.limit_s, age_s)) for duration_s in found]
-        return found
+            return [min(duration_s, max(job.limit_s, age_s)) for duration_s in result]
+        return result
 
     def _spread(self, job: Job, age_s: float, stated_s: float, count: int) -> list[float]:
         if stated_s > age_s:
@@ -106,11 +106,11 @@ class Lifetimes:
         return points
 
     def _curve(self, key: Key) -> Curve:
-        found = self._curves.get(key)
-        if found is None:
-            found = kaplan_meier(self._ended.get(key, ()), self._alive.get(key, ()))
-            self._curves[key] = found
-        return found
+        result = self._curves.get(key)
+        if result is None:
+            result = kaplan_meier(self._ended.get(key, ()), self._alive.get(key, ()))
+            self._curves[key] = result
+        return result
 
 
 def chain(user: str, name: str, gpus: int) -> list[Key]:
@@ -144,11 +144,11 @@ def kaplan_meier(ended_s: Iterable[float], alive_s: Iterable[float]) -> Curve:
 def quantiles(points: list[tuple[float, float]], count: int) -> list[float]:
     """So many values that split these weighted points, in order, into equal parts: the middle of each."""
     step = sum(share for _, share in points) / count
-    found: list[float] = []
+    result: list[float] = []
     reached, due = 0.0, 0.5 * step
     for value, share in points:
         reached += share
-        while due < reached and len(found) < count:
-            found.append(value)
+        while due < reached and len(result) < count:
+            result.append(value)
             due += step
-    return found + [points[-1][0]] * (count - len(found))
+    return result + [points[-1][0]] * (count - len(result))

@@ -91,11 +91,11 @@ class Outlook:
                 number = int(job.index)
                 content = content_of(scheduler)
             answer = self._answer(content, Question((number,), detail=True), scheduler)
-            found = self._tell(answer, number, job_id, scheduler)
+            result = self._tell(answer, number, job_id, scheduler)
             now_s = time.monotonic()
             self._recent = {name: one for name, one in self._recent.items() if now_s - one[0] < RECENT_S}
-            self._recent[job_id] = (now_s, found)
-            return found
+            self._recent[job_id] = (now_s, result)
+            return result
 
     def preview(self, request: Submission) -> Forecast:
         """When a job would start that is submitted now."""
@@ -115,12 +115,12 @@ class Outlook:
                 scheduler = self._scheduler()
                 waiting = {int(job.index): job.job_id for job in scheduler.roster if job.status == WAITING}
                 content = content_of(scheduler)
-            found: dict[str, Forecast] = {}
+            result: dict[str, Forecast] = {}
             if waiting:
                 answer = self._answer(content, Question(tuple(waiting)), scheduler)
-                found = {name: self._tell(answer, number, name, scheduler) for number, name in waiting.items()}
-            self.queue = found
-            return found
+                result = {name: self._tell(answer, number, name, scheduler) for number, name in waiting.items()}
+            self.queue = result
+            return result
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -145,20 +145,20 @@ class Outlook:
 
     def _tell(self, answer: Answer, number: int, job_id: str, scheduler: Scheduler) -> Forecast:
         """What to say of a job; now and then that is kept."""
-        found = self._forecast(answer, number, scheduler)
+        result = self._forecast(answer, number, scheduler)
         now = answer.now
-        if not found.is_now and now - self._kept_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
+        if not result.is_now and now - self._kept_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
             self._kept_s[job_id] = now
-            told = Interval(found.low_s - now, _wait_s(found.middle_s, now), _wait_s(found.high_s, now))
+            record = Interval(result.low_s - now, _wait_s(result.middle_s, now), _wait_s(result.high_s, now))
             raw = raw_interval(answer.fates[number], now)
             self._open.setdefault(job_id, []).append((now, raw))
-            predictions.keep_prediction(self._store, job_id, now, found.futures, raw, told)
-        return found
+            predictions.keep_prediction(self._store, job_id, now, result.futures, raw, record)
+        return result
 
     def _forecast(self, answer: Answer, number: int, scheduler: Scheduler) -> Forecast:
         margins = self._learnt()
         said = [one for many in list(self._open.values()) for one in many]
-        overdue = [Truth(raw, answer.now - asked_s) for asked_s, raw in said]
+        overdue = [Truth(raw, answer.now - requested_s) for requested_s, raw in said]
         return forecast_of(answer, number, margins, scheduler.roster.topology.tiers, overdue)
 
     # What came.
@@ -205,8 +205,8 @@ class Outlook:
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            for job_id, asked_s, raw in predictions.open_predictions(self._store):
-                self._open.setdefault(job_id, []).append((asked_s, raw))
+            for job_id, requested_s, raw in predictions.open_predictions(self._store):
+                self._open.setdefault(job_id, []).append((requested_s, raw))
             self._margins = Margins(predictions.latest_truths(self._store))
         return self._margins
 

@@ -30,11 +30,13 @@ class CalibrationDay:
     error_s: float  # the median distance of the start from the middle as told
 
 
-def keep_prediction(store: Store, job_id: str, asked_s: float, futures: int, raw: Interval, told: Interval) -> None:
+def keep_prediction(
+    store: Store, job_id: str, requested_s: float, futures: int, raw: Interval, record: Interval
+) -> None:
     """Something was said of a job's start."""
     row = {
-        "job_id": job_id, "asked_s": asked_s, "futures": futures, "raw": _written(raw), "told": _written(told),
-        "wait_s": None,
+        "job_id": job_id, "asked_s": requested_s, "futures": futures, "raw": _written(raw),
+        "told": _written(record), "wait_s": None,
     }  # fmt: skip
     with store.transaction() as connection:
         connection.execute(insert(PREDICTIONS), [row])
@@ -77,22 +79,23 @@ def calibration(store: Store, wall_s: Callable[[float], float]) -> list[Calibrat
     columns = select(PREDICTIONS.c.asked_s, PREDICTIONS.c.told, PREDICTIONS.c.raw, PREDICTIONS.c.wait_s)
     query = columns.where(PREDICTIONS.c.wait_s.is_not(None)).order_by(PREDICTIONS.c.asked_s.desc()).limit(MOST_READ)
     days: dict[str, list[Answered]] = {}
-    for asked_s, told, raw, wait_s in store.tuples(query):
-        day = datetime.fromtimestamp(wall_s(asked_s), UTC).date().isoformat()
-        days.setdefault(day, []).append((_read(told), _read(raw), wait_s))
+    for requested_s, record, raw, wait_s in store.tuples(query):
+        day = datetime.fromtimestamp(wall_s(requested_s), UTC).date().isoformat()
+        days.setdefault(day, []).append((_read(record), _read(raw), wait_s))
     return [_day(day, rows) for day, rows in days.items()]
 
 
 def _day(day: str, rows: list[Answered]) -> CalibrationDay:
-    told = [(interval, wait_s) for interval, _, wait_s in rows]
+    record = [(interval, wait_s) for interval, _, wait_s in rows]
     raw = [(interval, wait_s) for _, interval, wait_s in rows]
     return CalibrationDay(
         day,
         len(rows),
-        sum(_holds(*one) for one in told) / len(rows),
+        sum(_holds(*one) for one in record) / len(rows),
         sum(_holds(*one) for one in raw) / len(rows),
         median(
-            abs(wait_s - interval.middle_s) if interval.middle_s < INFINITY else wait_s for interval, wait_s in told
+            abs(wait_s - interval.middle_s) if interval.middle_s < INFINITY else wait_s
+            for interval, wait_s in record
         ),
     )
 

@@ -64,5 +64,5 @@ def dump_present(
 
 def load_present(content: bytes) -> Present:
     """A present of one's own, from bytes that `dump_present` made in this program: nothing else may be in them."""
-    found: Present = pickle.loads(content)
-    return found
+    result: Present = pickle.loads(content)
+    return result

@@ -22,10 +22,10 @@ def most_gpus_now(content: bytes, preview: PastJob | None, job: Job) -> int:
 
     A job that waits is taken back and submitted anew, as its user would have to do.
     """
-    asked = preview or past_of(job)
+    request = preview or past_of(job)
     number = None if preview is not None else int(job.index)
-    for gpus in sizes_below(asked.spec.gpus, asked.spec.group, load_present(content).state.cluster):
-        if _starts(content, replace(asked, spec=replace(asked.spec, gpus=gpus)), number):
+    for gpus in sizes_below(request.spec.gpus, request.spec.group, load_present(content).state.cluster):
+        if _starts(content, replace(request, spec=replace(request.spec, gpus=gpus)), number):
             return gpus
     return 0
 
@@ -40,9 +40,9 @@ def sizes_below(gpus: int, group: int, cluster: Cluster) -> list[int]:
     return [fitting[place * (len(fitting) - 1) // (MOST_TRIED - 1)] for place in range(MOST_TRIED)]
 
 
-def _starts(content: bytes, asked: PastJob, instead_of: int | None) -> bool:
+def _starts(content: bytes, request: PastJob, instead_of: int | None) -> bool:
     present = load_present(content)
-    job = asked.again(present.next_number, present.now, NEVER)
+    job = request.again(present.next_number, present.now, NEVER)
     events = [Event(CANCEL, other) for other in present.jobs if other.index == instead_of]
     executor = DrainingMachines(present.state, present.draining)
     cycle(present.state, [*events, Event(SUBMIT, job)], present.now, executor)
@@ -76,8 +76,8 @@ def answer(estimator: Estimator, content: bytes, question: Question) -> Answer:
     if not question.detail:
         return Answer(present.now, fates)
     job = _job(present, question)
-    (found,) = fates.values()
-    starts_now = max(found.starts_s()) <= present.now
+    (result,) = fates.values()
+    starts_now = max(result.starts_s()) <= present.now
     gpus_now = 0 if starts_now else most_gpus_now(content, question.preview, job)
     return Answer(present.now, fates, places_now(present, job), gpus_now)
 
@@ -92,10 +92,10 @@ def _job(present: Present, question: Question) -> Job:
 def places_now(present: Present, job: Job) -> dict[int, float]:
     """By tier, the slowdown at the best place that is free now; tiers without one are left out."""
     cluster = present.state.cluster
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for tier in range(cluster.root + 1):
         place = best_fit(cluster, tier, job.gpus, job.group)
         if place is not None:
             place.tier = cluster.topology.tier_of(place)
-            found.setdefault(int(place.tier), present.state.speed.slowdown(job, place)[0])
-    return found
+            result.setdefault(int(place.tier), present.state.speed.slowdown(job, place)[0])
+    return result

@@ -43,5 +43,5 @@ class DailyReport:
 
 def command(config: Config, out: Path) -> list[str]:
     """The command that writes the report of the last day."""
-    words = ["shadow", "--store", config.store_address(), "--days", "1", "--out", str(out)]
-    return [sys.executable, "-m", "dally", *words]
+    parts = ["shadow", "--store", config.store_address(), "--days", "1", "--out", str(out)]
+    return [sys.executable, "-m", "dally", *parts]

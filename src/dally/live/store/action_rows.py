@@ -30,8 +30,8 @@ def actions(
     store: Store, owner: str | None, job_id: str | None, machine: str | None, offset: int, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """How many there are on jobs of that owner, that job, that machine (None: any); some, the latest first."""
-    asked = {"owner": owner, "job_id": job_id, "machine": machine}
-    chosen = [ACTIONS.c[name] == value for name, value in asked.items() if value is not None]
+    request = {"owner": owner, "job_id": job_id, "machine": machine}
+    chosen = [ACTIONS.c[name] == value for name, value in request.items() if value is not None]
     if owner is not None:
         chosen.append(ACTIONS.c.job_id.is_not(None))  # machines are nobody's
     total = store.rows(select(func.count().label("actions")).select_from(ACTIONS).where(*chosen))[0]["actions"]

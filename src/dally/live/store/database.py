@@ -93,8 +93,8 @@ class Store:
     def last_number(self) -> int:
         """The highest number that any job has had; -1: none has."""
         with self.transaction() as connection:
-            found = connection.execute(select(func.max(JOBS.c.number))).scalar()
-        return -1 if found is None else int(found)
+            result = connection.execute(select(func.max(JOBS.c.number))).scalar()
+        return -1 if result is None else int(result)
 
     def pending_orders(self) -> list[PendingOrder]:
         """What was decided and not seen to be done, the earliest first."""

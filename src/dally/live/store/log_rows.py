@@ -54,34 +54,34 @@ def act_row(now: float, job_id: str | None, machine: str | None, what: str) -> d
 
 def decision_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[str, Any]]:
     """Why: the columns of decisions.parquet."""
-    found = log.decisions
+    result = log.decisions
     rows: list[dict[str, Any]] = []
     first = 0
-    for place in range(len(found)):
-        last = int(found.timer_ends[place])
-        numbers = [_finite(found.timers_s[at]) for at in range(first, last)]
+    for place in range(len(result)):
+        last = int(result.timer_ends[place])
+        numbers = [_finite(result.timers_s[at]) for at in range(first, last)]
         first = last
-        kind, tier, value = int(found.kinds[place]), int(found.tiers[place]), _finite(found.values[place])
+        kind, tier, value = int(result.kinds[place]), int(result.tiers[place]), _finite(result.values[place])
         ranked = kind in (WAITS, RANK)
-        told = {
-            "gpus": int(found.gpus[place]),
-            "group": int(found.groups[place]),
+        record = {
+            "gpus": int(result.gpus[place]),
+            "group": int(result.groups[place]),
             "tier": topology.tiers[tier] if tier >= 0 else None,
-            "demand_kind": int(found.demand_kinds[place]),
+            "demand_kind": int(result.demand_kinds[place]),
             "rank": value if ranked else None,
-            "tie": _finite(found.ties[place]) if ranked else None,
+            "tie": _finite(result.ties[place]) if ranked else None,
             "patience_s": value if kind == ACCEPT else None,
             "until_s": value if kind in (RESERVE, ROUND) else None,
-            "winner": named(int(found.others[place])),
+            "winner": named(int(result.others[place])),
             "timers_s": numbers if kind == OFFER else [],
             "prices": [] if kind == OFFER else numbers,
         }
         rows.append(
             {
-                "time_s": found.times[place],
+                "time_s": result.times[place],
                 "kind": DECISION_NAMES[kind],
-                "job_id": named(int(found.jobs[place])),
-                "told": told,
+                "job_id": named(int(result.jobs[place])),
+                "told": record,
             }
         )
     return rows

@@ -26,8 +26,8 @@ def write_point(store: Store, minute: int, at_s: float, point: Point) -> None:
 
 def newest_minute(store: Store) -> int:
     """The latest that has a row; -1: none has."""
-    ((found,),) = store.tuples(select(func.max(TRENDS.c.minute)))
-    return -1 if found is None else int(found)
+    ((result,),) = store.tuples(select(func.max(TRENDS.c.minute)))
+    return -1 if result is None else int(result)
 
 
 def prune_points(store: Store, before: int) -> None:

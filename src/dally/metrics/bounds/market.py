@@ -81,13 +81,13 @@ class Market:
 
 
 def _by_size(workload: Workload) -> list[_Gangs]:
-    found: dict[float, _Gangs] = {}
+    result: dict[float, _Gangs] = {}
     for place in range(len(workload)):
         size = workload.size[place]
-        gangs = found.get(size)
+        gangs = result.get(size)
         if gangs is None:
             gangs = _Gangs(size)
-            found[size] = gangs
+            result[size] = gangs
         gangs.places = append(gangs.places, place)
         gangs.durations_s += workload.duration_s[place]
-    return list(found.values())
+    return list(result.values())

@@ -73,7 +73,7 @@ def shrunk_weights(tenants: list[Tenant], gpus: float) -> list[float]:
         if is_present(tenant):
             weight += tenant.weight
             used += tenant.used_gpu_s
-    found: list[float] = []
+    result: list[float] = []
     for tenant in tenants:
         factor = 1.0
         if weight > 0.0 and tenant.weight > 0.0:
@@ -83,8 +83,8 @@ def shrunk_weights(tenants: list[Tenant], gpus: float) -> list[float]:
             had = tenant.used_gpu_s + first
             ratio = (used * part + first) / had if had > 0.0 else 1.0
             factor = min(MOST_PAID_BACK, max(1.0 / MOST_PAID_BACK, ratio**ZEAL))
-        found.append(tenant.weight * factor)
-    return found
+        result.append(tenant.weight * factor)
+    return result
 
 
 def fill(
@@ -94,22 +94,22 @@ def fill(
     base = sum(floors)
     if base >= total:
         return [floor * total / base if base > 0.0 else 0.0 for floor in floors]
-    found = list(floors)
+    result = list(floors)
     left = total - base
     for level in sorted(set(levels), reverse=True):
-        open_ = [i for i in range(len(found)) if levels[i] == level and found[i] < caps[i] and weights[i] > 0.0]
+        open_ = [i for i in range(len(result)) if levels[i] == level and result[i] < caps[i] and weights[i] > 0.0]
         while open_ and left > 1e-9:
             # The surplus level that fills the next cap, or uses up what is left.
             per_weight = left / sum([weights[i] for i in open_])
-            full = [i for i in open_ if caps[i] - found[i] <= per_weight * weights[i]]
+            full = [i for i in open_ if caps[i] - result[i] <= per_weight * weights[i]]
             for i in full or open_:
-                part = caps[i] - found[i] if full else per_weight * weights[i]
-                found[i] += part
+                part = caps[i] - result[i] if full else per_weight * weights[i]
+                result[i] += part
                 left -= part
             if not full:
                 left = 0.0
             open_ = [i for i in open_ if i not in full]
-    return found
+    return result
 
 
 def standing(tenant: Tenant) -> tuple[tuple[float, float, bool, int], ...]:

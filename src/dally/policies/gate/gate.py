@@ -152,9 +152,9 @@ class Gate(Policy):
         """The stake that the job belongs to; its tenant comes into being if it is the first."""
         if int(job.index) in self._known:
             return self._stakes[job.tenant]
-        found = self.stake_at(self.tenants.of(job), self.first_pool(job))
-        self.assign(job, found)
-        return found
+        result = self.stake_at(self.tenants.of(job), self.first_pool(job))
+        self.assign(job, result)
+        return result
 
     def first_pool(self, job: Job) -> Pool:
         """Where a job that comes is to run."""
@@ -170,18 +170,18 @@ class Gate(Policy):
 
     def stake_at(self, tenant: Tenant, pool: Pool) -> Stake:
         """The tenant's stake in the pool."""
-        found = self._at.get((tenant.number, pool.number))
-        if found is None:
-            found = Stake(len(self._stakes), tenant, pool)
-            self._stakes.append(found)
+        result = self._at.get((tenant.number, pool.number))
+        if result is None:
+            result = Stake(len(self._stakes), tenant, pool)
+            self._stakes.append(result)
             self._owners.append(tenant)
-            self._queue.enter(found.number)
-            self._at[tenant.number, pool.number] = found
+            self._queue.enter(result.number)
+            self._at[tenant.number, pool.number] = result
             part = self._part(pool)
             self._keeps_back = self._keeps_back or any(
                 other.lends_all_but(pool.kind, part) > 0.0 for other in self.tenants.all
             )
-        return found
+        return result
 
     # What happens.
 
@@ -290,13 +290,13 @@ class Gate(Policy):
             self._stops += 1
 
     def _set_wakeup(self, now: float) -> None:
-        found = self._due_s
+        result = self._due_s
         for tenant in self.tenants.with_budgets:
-            found = min(found, tenant.budget_turns_s(now))
+            result = min(result, tenant.budget_turns_s(now))
         for policy in self.policies:
-            if now < policy.wakeup_s < found:
-                found = policy.wakeup_s
-        self.wakeup_s = found
+            if now < policy.wakeup_s < result:
+                result = policy.wakeup_s
+        self.wakeup_s = result
 
     def save(self) -> dict[str, Any]:
         learnt = {_key(pool): policy.save() for pool, policy in zip(self.pools, self.policies, strict=True)}
@@ -417,21 +417,21 @@ class Gate(Policy):
 
     def _running_of(self, tenant: Tenant) -> list[Job]:
         """Jobs of the tenant and of those below it."""
-        found: list[Job] = []
+        result: list[Job] = []
         for stake in self._stakes:
             if tenant in stake.tenant.up():
-                found += [job for job in stake.pool.cluster.running.values() if job.tenant == stake.number]
-        return found
+                result += [job for job in stake.pool.cluster.running.values() if job.tenant == stake.number]
+        return result
 
     def shares(self, pool: Pool) -> FairShares:
         """Who is due what of the pool's GPUs: in a pass nobody's starts and stops change it."""
-        found = self._shares.get(pool.kind)
-        if found is None:
+        result = self._shares.get(pool.kind)
+        if result is None:
             self.tenants.bring_up(self._now)
             gpus = self._by_kind[pool.kind].gpus
-            found = FairShares(self.tenants.root, len(self.tenants.all), pool.kind, gpus, self._part(pool))
-            self._shares[pool.kind] = found
-        return found
+            result = FairShares(self.tenants.root, len(self.tenants.all), pool.kind, gpus, self._part(pool))
+            self._shares[pool.kind] = result
+        return result
 
     def forget_shares(self) -> None:
         """Jobs ask for GPUs of another pool."""
@@ -461,14 +461,14 @@ class Gate(Policy):
                 sure = float(stake.tenant.held[pool.kind] + int(job.gpus))
                 is_sure = sure <= shares.guaranteed[stake.tenant.number] + EPSILON
                 spared: set[int] = set() if is_sure else self._stopped_for.get(int(job.index), set())
-                found = claim(job, pool.kind, shares, self._owners, pool.cluster, spared, now)
-                if found is None or not found.losers:
+                result = claim(job, pool.kind, shares, self._owners, pool.cluster, spared, now)
+                if result is None or not result.losers:
                     stake.claim_s = now + REVIEW_S
-                    if found is not None and found.ripe_s < INFINITY:
-                        stake.claim_s = min(stake.claim_s, found.ripe_s)
+                    if result is not None and result.ripe_s < INFINITY:
+                        stake.claim_s = min(stake.claim_s, result.ripe_s)
                         stake.owed = is_sure
                     break
-                for loser in found.losers:
+                for loser in result.losers:
                     self._note(loser, job, stake, shares, now)
                     yield Preempt(loser)
                 yield from self._serve(stake, due, now, MANY)
@@ -574,38 +574,38 @@ class Gate(Policy):
 
     def _allowed(self, stake: Stake) -> float:
         """GPUs that its limits and those above it still let it have."""
-        found = INFINITY
+        result = INFINITY
         tenant: Tenant | None = stake.tenant
         while tenant is not None:
-            found = min(found, tenant.room(stake.pool.kind))
+            result = min(result, tenant.room(stake.pool.kind))
             tenant = tenant.parent
-        return found
+        return result
 
     def _kept_back(self, stake: Stake) -> float:
         """Free GPUs that others are guaranteed and do not lend."""
         pool = stake.pool
         part = self._part(pool)
-        kept = 0.0
+        remaining = 0.0
         below: Tenant | None = None
         for tenant in stake.tenant.up():
             for child in tenant.children:
                 if child is not below:
-                    kept += max(0.0, child.lends_all_but(pool.kind, part) - float(child.held[pool.kind]))
+                    remaining += max(0.0, child.lends_all_but(pool.kind, part) - float(child.held[pool.kind]))
             below = tenant
         for (tenant_number, pool_number), (gpus, until_s) in list(self._kept.items()):
             if until_s <= self._now:
                 del self._kept[tenant_number, pool_number]
             elif pool_number == pool.number and tenant_number != stake.tenant.number:
-                kept += float(gpus)
-        return kept
+                remaining += float(gpus)
+        return remaining
 
     # What is told.
 
     def news(self) -> list[Sample | Reclaimed | Stall]:
         """What was noted since this was last asked; it is not kept any longer."""
-        found: list[Sample | Reclaimed | Stall] = [*self.samples, *self.reclaimed, *self.stalls]
+        result: list[Sample | Reclaimed | Stall] = [*self.samples, *self.reclaimed, *self.stalls]
         self.samples, self.reclaimed, self.stalls = [], [], []
-        return found
+        return result
 
     def due_gpu_s(self, now: float) -> dict[str, float]:
         """By queue, what it was due over time."""
@@ -613,10 +613,10 @@ class Gate(Policy):
 
     def _note_dues(self, now: float) -> None:
         """What everybody is due until somebody looks again."""
-        found = [self.shares(pool) for pool in self._by_kind if pool.gpus > 0]
+        result = [self.shares(pool) for pool in self._by_kind if pool.gpus > 0]
         for tenant in self.tenants.all:
             due = 0.0
-            for shares in found:
+            for shares in result:
                 due += shares.due[tenant.number]
             tenant.be_due(due, now)
         self._changed = {}
@@ -659,10 +659,10 @@ class Gate(Policy):
         for pool in self._by_kind:
             shares = self.shares(pool)
             for tenant in self.tenants.all[1:]:
-                asked = _asked(tenant, pool.kind)
+                request = _asked(tenant, pool.kind)
                 due, sure = shares.due[tenant.number], shares.guaranteed[tenant.number]
                 held, used_gpu_s = tenant.held[pool.kind], tenant.used_gpu_s
-                self.samples.append(Sample(now, tenant.path, pool.name, held, asked, due, sure, used_gpu_s))
+                self.samples.append(Sample(now, tenant.path, pool.name, held, request, due, sure, used_gpu_s))
 
 
 def _asked(tenant: Tenant, kind: int) -> int:

@@ -89,13 +89,13 @@ def make_pools(topology: Topology, network: Network | None, mixed: list[str]) ->
         names += mixed
     elif not topology.partitions:
         return [Pool(0, names[0], 0, Cluster(topology, network), True)]
-    found: list[Pool] = []
+    result: list[Pool] = []
     for partition in (None, *topology.partitions):
         for kind, name in enumerate(names):
             part = pool_topology(topology, set(name.split(MIX)), partition)
             if part.total_gpus() > 0:
-                found.append(Pool(len(found), name, kind, Cluster(part, network), False, partition))
-    return found
+                result.append(Pool(len(result), name, kind, Cluster(part, network), False, partition))
+    return result
 
 
 def kinds_of(pools: list[Pool]) -> list[str]:
@@ -180,7 +180,7 @@ class MoveUp(NamedTuple):
 
 def best_move(job: Job, here: View, open_to: list[Standing], lengths: Lengths, now: float) -> MoveUp | None:
     """The move to a pool with enough free GPUs that saves most, if it pays for the gang's restart."""
-    found: MoveUp | None = None
+    result: MoveUp | None = None
     own = 1.0 / job.rate
     left_s = lengths.left_s(job, job.done_s(now))
     cost_s = here.restart_s(job) + here.at_risk_s(job, now)
@@ -193,6 +193,6 @@ def best_move(job: Job, here: View, open_to: list[Standing], lengths: Lengths, n
         slowdown, inflicted = standing.view.slowdown(job, allocation)
         then = slowdown + inflicted
         saved_s = ((own - then) * left_s - cost_s) / float(job.gpus)
-        if is_worth_moving(own, then, left_s, cost_s) and (found is None or saved_s > found.saved_s):
-            found = MoveUp(job, standing.pool, allocation, saved_s)
-    return found
+        if is_worth_moving(own, then, left_s, cost_s) and (result is None or saved_s > result.saved_s):
+            result = MoveUp(job, standing.pool, allocation, saved_s)
+    return result

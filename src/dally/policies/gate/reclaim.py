@@ -47,7 +47,7 @@ def claim(
     for tier in range(near, cluster.root + 1):
         if job.group == 1 and cluster.best_domain(tier, job.gpus) >= 0:
             return Claim([])
-        found: list[Job] = []
+        result: list[Job] = []
         least = INFINITY
         ripe_s = INFINITY
         rooms = _by_domain(others, tier, cluster)
@@ -63,10 +63,10 @@ def claim(
             for loser in losers:
                 loss += float(loser.gpus) * (now - loser.placed_s)
             if losers and loss < least:
-                found, least = losers, loss
+                result, least = losers, loss
             ripe_s = min(ripe_s, soon_s)
-        if found or ripe_s < INFINITY:
-            return Claim(found) if found else Claim(found, ripe_s)
+        if result or ripe_s < INFINITY:
+            return Claim(result) if result else Claim(result, ripe_s)
     return None
 
 
@@ -96,17 +96,17 @@ def _latest(row: tuple[float, int, Job]) -> tuple[float, int]:
 
 def _by_domain(others: list[Held], tier: i64, cluster: Cluster) -> dict[int, list[Held]]:
     """By domain of that tier, what they hold there, in the same order."""
-    found: dict[int, list[Held]] = {}
+    result: dict[int, list[Held]] = {}
     for row in others:
         allocation = row.job.allocation
         assert allocation is not None
         for part in range(len(allocation.machines)):
-            inside = found.setdefault(int(cluster.topology.domain_of(tier, allocation.machines[part])), [])
+            inside = result.setdefault(int(cluster.topology.domain_of(tier, allocation.machines[part])), [])
             if inside and inside[-1].job is row.job:
                 inside[-1].gpus += allocation.gpus[part]
             else:
                 inside.append(Held(row.job, allocation.gpus[part], row.tenant))
-    return found
+    return result
 
 
 def _losers(
@@ -138,10 +138,10 @@ def _losers(
 
 def _needed(losers: list[Held], free: i64, gpus: i64) -> list[Job]:
     """Without those whose GPUs turn out not to be needed."""
-    found: list[Job] = []
+    result: list[Job] = []
     for row in losers:
         if free - row.gpus >= gpus:
             free -= row.gpus
         else:
-            found.append(row.job)
-    return found
+            result.append(row.job)
+    return result

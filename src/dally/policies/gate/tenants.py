@@ -57,12 +57,12 @@ class Tenant:
 
     def up(self) -> list[Tenant]:
         """Itself and those above it."""
-        found = [self]
+        result = [self]
         above = self.parent
         while above is not None:
-            found.append(above)
+            result.append(above)
             above = above.parent
-        return found
+        return result
 
     def guarantee(self, kind: int, part: float) -> float:
         """GPUs of a type it is guaranteed; of a guarantee over all types, that part of it."""
@@ -218,11 +218,11 @@ class Tenants:
 
     def _enter(self, path: str) -> Tenant:
         """The tenant of that queue, those above it first."""
-        found = self._by_path.get(path)
-        if found is None:
+        result = self._by_path.get(path)
+        if result is None:
             node = self.tree.nodes[path]
-            found = self._by_path[path] = self._add(node, self._enter(node.parent))
-        return found
+            result = self._by_path[path] = self._add(node, self._enter(node.parent))
+        return result
 
     def _part(self, leaf: Tenant) -> None:
         """Into priority classes, if there are any."""
@@ -234,17 +234,17 @@ class Tenants:
             )
 
     def _add(self, written: QueueNode, parent: Tenant) -> Tenant:
-        found = Tenant(len(self.all), written, parent, self._kinds)
-        self.all.append(found)
+        result = Tenant(len(self.all), written, parent, self._kinds)
+        self.all.append(result)
         place = len(parent.children)
         if place > 0 and parent.children[place - 1].last:
             place -= 1
-        parent.children.insert(place, found)
-        if found.window_s < INFINITY:
-            self.with_budgets.append(found)
-        if found.path in self._saved:
-            found.load(self._saved.pop(found.path))
-        return found
+        parent.children.insert(place, result)
+        if result.window_s < INFINITY:
+            self.with_budgets.append(result)
+        if result.path in self._saved:
+            result.load(self._saved.pop(result.path))
+        return result
 
     def bring_up(self, now: float) -> None:
         """All of them."""

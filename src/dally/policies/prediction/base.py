@@ -36,8 +36,8 @@ class Predictor(Part):
                 turns.append((submit_s, 1, place))
                 turns.append((end_s, 2 if end_s == submit_s else 0, place))
         turns.sort()
-        for now, turn, place in turns:
-            if turn == 1:
+        for now, phase, place in turns:
+            if phase == 1:
                 self.predict_s(past[place], now)
             else:
                 self.learn(past[place], now)

@@ -99,8 +99,8 @@ class Books:
             self.pasts[(user, name, size)] = past
         return past
 
-    def _number(self, kind: str, word: str) -> float:
-        return float(self.numbers.setdefault((kind, word), len(self.numbers)))
+    def _number(self, kind: str, token: str) -> float:
+        return float(self.numbers.setdefault((kind, token), len(self.numbers)))
 
 
 picklable(Books)

@@ -169,9 +169,9 @@ class SlicePreemption(Preemption):
     def _rank(self, order: Order, now: float) -> list[Job]:
         """Jobs that have worked for a slice, the worst-ranked last."""
         here: list[Job] = []
-        for turn in self._running.get(int(self._tenant), {}).values():
-            if turn.works_from_s + self._slice_s <= now:
-                here.append(turn.job)
+        for phase in self._running.get(int(self._tenant), {}).values():
+            if phase.works_from_s + self._slice_s <= now:
+                here.append(phase.job)
         places = list(range(len(here)))
         # Sorting keeps the order of equals: what counts most comes last. Made at every round, so it must be quick.
         places.sort(key=[int(job.index) for job in here].__getitem__)

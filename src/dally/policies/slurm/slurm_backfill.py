@@ -214,9 +214,9 @@ def points(name: str, text: str) -> dict[str, float]:
     """`high:1000,low:10` as a table; InputError for anything else."""
     table: dict[str, float] = {}
     for part in text.split(",") if text else []:
-        word, _, value = part.rpartition(":")
+        token, _, value = part.rpartition(":")
         try:
-            table[word.strip()] = float(value)
+            table[token.strip()] = float(value)
         except ValueError:
             raise InputError(
                 f"--set {name}={text}: {part!r}: must be a name and its points, as high:1000"

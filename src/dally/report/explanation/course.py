@@ -44,8 +44,8 @@ class Latest:
         bounds = self._bounds.get(key)
         if bounds is None:
             return NONE
-        found = bisect_right(self._times, at_s, *bounds) - 1
-        return found if found >= bounds[0] else NONE
+        result = bisect_right(self._times, at_s, *bounds) - 1
+        return result if result >= bounds[0] else NONE
 
 
 # What an act makes of a job.
@@ -131,9 +131,9 @@ class Course:
     def there(self, end: int) -> dict[int, int]:
         """The last act of every job that was submitted and had not ended after so many acts."""
         mark = end // self._apart
-        found = dict(self._marks[mark])
-        self._walk(found, mark * self._apart, end)
-        return found
+        result = dict(self._marks[mark])
+        self._walk(result, mark * self._apart, end)
+        return result
 
     def act_of(self, job: int, at_s: float) -> int | None:
         """What had last happened to a job by then; None: nothing, or there is no such job."""
@@ -166,9 +166,9 @@ class Course:
 
     def down(self, at_s: float) -> set[int]:
         """The machines that were down."""
-        found = {name: self._machines.last(name, at_s) for name in self._machines}
+        result = {name: self._machines.last(name, at_s) for name in self._machines}
         kinds = self._machines.values["kind"]
-        return {self._numbers[name] for name, row in found.items() if row != NONE and kinds[row] == "fail"}
+        return {self._numbers[name] for name, row in result.items() if row != NONE and kinds[row] == "fail"}
 
     def near(self, at_s: float) -> tuple[float | None, float | None]:
         """The last moment before, and the first after, at which anything happened to a job."""

@@ -83,5 +83,5 @@ def _rows(latest: Latest, keys: Iterable[Any], at_s: float, named: bool = True) 
     for key in keys:
         row = latest.last(key, at_s)
         if row != NONE:
-            told = {name: column[row] for name, column in latest.values.items()}
-            yield {"kind": told["kind"], "job_id": told.get("job_id", key) if named else None, "told": told}
+            record = {name: column[row] for name, column in latest.values.items()}
+            yield {"kind": record["kind"], "job_id": record.get("job_id", key) if named else None, "told": record}

@@ -47,9 +47,9 @@ def fitted_high(values: Sequence[float]) -> float:
     return max((value for value in ordered if value <= limit), default=ordered[-1])
 
 
-def round_step(largest: float, wanted: int) -> float:
+def round_step(largest: float, desired: int) -> float:
     """A step of 1, 2 or 5 times a power of ten that cuts 0 to `largest` into about so many."""
-    rough = max(largest, 1e-9) / wanted
+    rough = max(largest, 1e-9) / desired
     power = 10.0 ** floor(log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
 
@@ -156,21 +156,21 @@ def date_ticks(first: datetime, last: datetime) -> list[tuple[datetime, str]]:
     long_s = last.timestamp() - first.timestamp()
     midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
     step_s = next((step for step in STEPS_S if long_s / step <= MOST_TICKS), 0)
-    found = []
+    result = []
     if step_s:
         # In absolute time: when clocks change, hours are twice there or missing.
         at_s = midnight.timestamp()
         while at_s <= last.timestamp():
             time = datetime.fromtimestamp(at_s, first.tzinfo)
-            found.append((time, _day(time) if (time.hour, time.minute) == (0, 0) else f"{time:%H:%M}"))
+            result.append((time, _day(time) if (time.hour, time.minute) == (0, 0) else f"{time:%H:%M}"))
             at_s += step_s
     else:
         days = next((step for step in STEPS_DAYS if long_s / DAY_S / step <= MOST_TICKS), STEPS_DAYS[-1])
         time = midnight
         while time <= last:
-            found.append((time, _day(time)))
+            result.append((time, _day(time)))
             time += timedelta(days=days)  # a local time: days of 23 and 25 hours count as days
-    return [(time, label) for time, label in found if first <= time <= last]
+    return [(time, label) for time, label in result if first <= time <= last]
 
 
 def _day(time: datetime) -> str:

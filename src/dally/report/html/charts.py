@@ -55,11 +55,11 @@ class Chart:
 
     def to_page(self) -> dict[str, Any]:
         """As the page's script reads it: plain values, numbers cut to what can be seen."""
-        told = asdict(self)
+        record = asdict(self)
         for axis, source in (("x", self.x), ("y", self.y), ("z", self.z)):
             if source is not None:
-                told[axis] = {**told[axis], "title": source.full_title()}
-        shown = {key: _cut(value) for key, value in told.items() if value not in ([], {}, None)}
+                record[axis] = {**record[axis], "title": source.full_title()}
+        shown = {key: _cut(value) for key, value in record.items() if value not in ([], {}, None)}
         if self.x.epoch_s is not None:
             shown["x"] |= {"epoch_s": self.x.epoch_s, "zone": self.x.unit}  # whole: digits cut off would be days
         return shown

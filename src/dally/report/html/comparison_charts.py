@@ -100,12 +100,12 @@ def mean_chart(contenders: Sequence[Contender]) -> Chart:
 
 def _totals(contenders: Sequence[Contender]) -> list[Total]:
     """The mean completion time of each, with its range."""
-    found = []
+    result = []
     for place, one in enumerate(contenders):
         mean_s = mean_parts(one.jobs).jct_s()
         known = one.jct_s or Spread(mean_s, mean_s, mean_s)
-        found.append(Total(float(place), mean_s, known.low, known.high))
-    return found
+        result.append(Total(float(place), mean_s, known.low, known.high))
+    return result
 
 
 def _fitted(totals: Sequence[Total]) -> float:
@@ -183,8 +183,8 @@ def _ranges(by_seed: Sequence[dict[Any, float]], keys: Sequence[Any]) -> tuple[l
     """The least and the most of each key over seeds; nothing where there is one seed."""
     if len(by_seed) < 2:
         return [], []
-    found = [spread(values.get(key) for values in by_seed) for key in keys]
-    return [one.low for one in found if one], [one.high for one in found if one]
+    result = [spread(values.get(key) for values in by_seed) for key in keys]
+    return [one.low for one in result if one], [one.high for one in result if one]
 
 
 def _ranged(contenders: Sequence[Contender]) -> str:

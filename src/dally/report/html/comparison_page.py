@@ -29,14 +29,14 @@ from dally.runs.kept_files import checked_parquet
 STORIES = 5
 
 
-def comparison_page(folder: Path, rows: Sequence[Row], wanted: str = "") -> Page:
+def comparison_page(folder: Path, rows: Sequence[Row], desired: str = "") -> Page:
     """The page about all runs of a comparison."""
     done = [row for row in rows if row.get(JCT_MEAN.key) is not None]
     if not done:
         raise InputError(f"{folder / 'results.parquet'}: no run in it has figures")
     labels = list(dict.fromkeys(str(row["policy"]) for row in done))
     usual = recorded_baseline(folder)
-    contests = compare_rows(done, choose_baseline(labels, wanted or usual * (usual in labels)))
+    contests = compare_rows(done, choose_baseline(labels, desired or usual * (usual in labels)))
     page = Page("Comparison of policies", _facts(contests, labels, len({row["seed"] for row in done})))
     several = len(contests) > 1
     if several:
@@ -78,8 +78,8 @@ def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: s
     subject = favourite(contest)
     contenders = [_contender(folder, contest, entry, subject) for entry in best_first(contest)]
     if subject is not None:
-        told = comparison_headline(contest, subject, {one.label: one.jobs for one in contenders})
-        page.headline(replace(told, why=[*filter(None, [leaders_sentence(contest)]), *told.why]))
+        record = comparison_headline(contest, subject, {one.label: one.jobs for one in contenders})
+        page.headline(replace(record, why=[*filter(None, [leaders_sentence(contest)]), *record.why]))
     else:
         bound = contest.bounds.get(JCT_MEAN.key)
         page.headline(run_headline(contest.baseline, contenders[0].jobs, bound.mean if bound else 0.0))
@@ -124,8 +124,8 @@ def _contender(folder: Path, contest: Contest, entry: Entry, subject: Entry | No
     """The entry with its runs, in the colour of what it is to the page."""
     colour = BASELINE if entry.label == contest.baseline else SUBJECT if entry is subject else GREY
     runs = [FolderRecord(folder / row["folder"]) for row in entry.rows]
-    found = entry.standings.get(JCT_MEAN.key)
-    return Contender(entry.label, colour, runs, found.spread if found else None)
+    result = entry.standings.get(JCT_MEAN.key)
+    return Contender(entry.label, colour, runs, result.spread if result else None)
 
 
 def _timers(contenders: Sequence[Contender], subject: Entry | None) -> list[Any]:
@@ -140,8 +140,8 @@ def _timers(contenders: Sequence[Contender], subject: Entry | None) -> list[Any]
 
 def _links(folder: Path, contest: Contest) -> dict[str, str]:
     """Where each policy's own report lies, of those that have one."""
-    found = {entry.label: f"{entry.rows[0]['folder']}/report.html" for entry in contest.entries}
-    return {label: path for label, path in found.items() if (folder / path).exists()}
+    result = {entry.label: f"{entry.rows[0]['folder']}/report.html" for entry in contest.entries}
+    return {label: path for label, path in result.items() if (folder / path).exists()}
 
 
 def read_results(path: Path) -> pl.DataFrame:

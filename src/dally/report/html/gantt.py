@@ -32,15 +32,15 @@ class GanttData:
 def gantt_data(run: Record, end_s: float) -> GanttData:
     """Everything that the page shows of a run's course."""
     tick_s = max(end_s / TICKS, 0.001)
-    kept, left_out, hidden = _longest(stays(run, end_s))
+    remaining, left_out, hidden = _longest(stays(run, end_s))
     jobs, names = _jobs(run)
     columns = {
-        "start": _ticks(kept["from_s"], tick_s),
-        "end": _lengths(kept, tick_s),
-        "job": kept["job"].to_list(),
-        "machine": kept["machine"].to_list(),
-        "gpus": kept["gpus"].to_list(),
-        "tier": kept["tier"].to_list(),
+        "start": _ticks(remaining["from_s"], tick_s),
+        "end": _lengths(remaining, tick_s),
+        "job": remaining["job"].to_list(),
+        "machine": remaining["machine"].to_list(),
+        "gpus": remaining["gpus"].to_list(),
+        "tier": remaining["tier"].to_list(),
         **jobs,
         **_outages(run, end_s, tick_s),
     }
@@ -76,11 +76,11 @@ def _jobs(run: Record) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
     return columns, {"models": models, "users": users}
 
 
-def _numbered(words: list[str | None]) -> tuple[list[str], list[int]]:
+def _numbered(parts: list[str | None]) -> tuple[list[str], list[int]]:
     """The words without repeats, and the place of each in them."""
-    names = sorted({word or "" for word in words})
+    names = sorted({token or "" for token in parts})
     places = {name: place for place, name in enumerate(names)}
-    return names, [places[word or ""] for word in words]
+    return names, [places[token or ""] for token in parts]
 
 
 def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
@@ -91,9 +91,9 @@ def _longest(pieces: pl.DataFrame) -> tuple[pl.DataFrame, int, float]:
     sized = pieces.with_row_index("row").with_columns(
         ((pl.col("to_s") - pl.col("from_s")) * pl.col("gpus")).alias("gpu_s")
     )
-    kept = sized.sort("gpu_s", descending=True, maintain_order=True).head(MOST_PIECES)
+    remaining = sized.sort("gpu_s", descending=True, maintain_order=True).head(MOST_PIECES)
     whole = float(sized["gpu_s"].sum())
-    return kept.sort("row"), left_out, 1.0 - float(kept["gpu_s"].sum()) / whole if whole else 0.0
+    return remaining.sort("row"), left_out, 1.0 - float(remaining["gpu_s"].sum()) / whole if whole else 0.0
 
 
 def _outages(run: Record, end_s: float, tick_s: float) -> dict[str, list[int]]:
@@ -141,12 +141,12 @@ def pack(
     header: dict[str, list[object]] = {"columns": [], "texts": []}
     body: list[bytes] = []
     for name, values in columns.items():
-        kept = [after - before for before, after in pairwise([0, *values])] if name in ascending else values
-        _check(name, kept)
-        width = _width(max(kept, default=0))
-        raw = array("I", kept).tobytes()
+        remaining = [after - before for before, after in pairwise([0, *values])] if name in ascending else values
+        _check(name, remaining)
+        width = _width(max(remaining, default=0))
+        raw = array("I", remaining).tobytes()
         body += [raw[plane::4] for plane in range(width)]
-        header["columns"].append([name, len(kept), width, name in ascending])
+        header["columns"].append([name, len(remaining), width, name in ascending])
     for name, lines in (texts or {}).items():
         encoded = "\n".join(line.replace("\n", " ") for line in lines).encode()
         header["texts"].append([name, len(encoded)])

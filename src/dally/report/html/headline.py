@@ -73,12 +73,12 @@ def shares(parts: Parts, what: str) -> str:
         "computing": "computing", "waiting": "waiting", "communication": "exposed communication",
         "restarts": "restarts or lost work",
     }  # fmt: skip
-    told = sorted(((value / whole, names[name]) for name, value in parts.named().items()), reverse=True)
-    words = [f"{percent(share)} {name}" for share, name in told if share >= 0.005]
-    if not words:
+    record = sorted(((value / whole, names[name]) for name, value in parts.named().items()), reverse=True)
+    tokens = [f"{percent(share)} {name}" for share, name in record if share >= 0.005]
+    if not tokens:
         return f"nothing is known of {what}"
-    first, _, name = words[0].partition(" % ")
-    return f"{first} % of {what} is {listed([name, *words[1:]])}"
+    first, _, name = tokens[0].partition(" % ")
+    return f"{first} % of {what} is {listed([name, *tokens[1:]])}"
 
 
 def comparison_headline(contest: Contest, subject: Entry, jobs: dict[str, pl.DataFrame] | None = None) -> Headline:
@@ -110,8 +110,8 @@ def _change(contest: Contest, subject: Entry, metric: Metric) -> float:
 
 
 def _mean(contest: Contest, label: str, metric: Metric) -> float:
-    found = contest.standing(label, metric)
-    return found.spread.mean if found else 0.0
+    result = contest.standing(label, metric)
+    return result.spread.mean if result else 0.0
 
 
 def _span(contest: Contest, label: str, metric: Metric) -> str:
@@ -149,15 +149,15 @@ def mean_change(own: Parts, other: Parts, same: bool) -> str:
     """What the mean job gains or loses, part by part, largest first; `same`: within noise, nothing."""
     by_s = own.jct_s() - other.jct_s()
     moved = [(own.named()[name] - other.named()[name], name) for name in own.named()]
-    told = [
+    record = [
         (delta, name)
         for delta, name in sorted(moved, key=lambda one: -abs(one[0]))
         if abs(delta) >= 0.01 * abs(by_s)
     ]
-    if same or not told:
+    if same or not record:
         return "The mean job takes about as long under both."
-    words = [f"{brief(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in told if abs(delta) >= 1.0]
-    return f"The mean job {'gains' if by_s < 0 else 'loses'} {brief(abs(by_s))}: {listed(words)}."
+    parts = [f"{brief(abs(delta))} {REASONS[name][delta > 0]}" for delta, name in record if abs(delta) >= 1.0]
+    return f"The mean job {'gains' if by_s < 0 else 'loses'} {brief(abs(by_s))}: {listed(parts)}."
 
 
 def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
@@ -177,14 +177,14 @@ def gains(own: pl.DataFrame, other: pl.DataFrame, base: str) -> str:
 def bounds(contest: Contest, subject: Entry) -> str:
     """How far both are from what no scheduler can beat."""
     bound = contest.bounds.get(JCT_MEAN.key)
-    words = [
-        f"`{label}` takes {found.times_bound.mean:.1f} times that"
+    parts = [
+        f"`{label}` takes {result.times_bound.mean:.1f} times that"
         for label in (subject.label, contest.baseline)
-        if (found := contest.standing(label, JCT_MEAN)) and found.times_bound
+        if (result := contest.standing(label, JCT_MEAN)) and result.times_bound
     ]
-    if bound is None or not words:
+    if bound is None or not parts:
         return ""
-    return f"No scheduler can do better than a mean JCT of {brief(bound.mean)}: {listed(words)}."
+    return f"No scheduler can do better than a mean JCT of {brief(bound.mean)}: {listed(parts)}."
 
 
 def left_unfinished(contest: Contest, subject: Entry) -> list[str]:
@@ -200,19 +200,19 @@ def _figures(contest: Contest, subject: Entry) -> str:
     """What changed, from the summaries alone."""
     wait_s, base_s = (_mean(contest, label, WAIT_MEAN) for label in (subject.label, contest.baseline))
     lost, base_lost = (_mean(contest, label, LOST_TO_NETWORK) for label in (subject.label, contest.baseline))
-    words = [f"mean waiting {'falls' if wait_s < base_s else 'rises'} by {brief(abs(wait_s - base_s))}"]
+    parts = [f"mean waiting {'falls' if wait_s < base_s else 'rises'} by {brief(abs(wait_s - base_s))}"]
     if abs(lost - base_lost) >= 0.005:
-        words.append(
+        parts.append(
             f"the share of GPU time lost to the network {'falls' if lost < base_lost else 'rises'} from "
             f"{base_lost:.0%} to {lost:.0%}".replace("%", " %")
         )
-    text = listed(words)
+    text = listed(parts)
     return text[0].upper() + text[1:] + "."
 
 
-def listed(words: list[str]) -> str:
+def listed(parts: list[str]) -> str:
     """a, b and c."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 WEIGHED = (JCT_MEAN, JCT_P50, JCT_P99, WAIT_MEAN, *BY_SIZE, COMM, MAKESPAN, PREEMPTIONS)
@@ -236,13 +236,13 @@ def leaders_sentence(contest: Contest) -> str:
 
 def advantages(one: Entry, other: Entry) -> list[str]:
     """What the one does better than the other by more than noise, with by how much."""
-    found = []
+    result = []
     for metric in WEIGHED:
         own, base = one.standings.get(metric.key), other.standings.get(metric.key)
         if own and base and own.spread.mean < base.spread.mean and not within_noise(own, base):
-            found.append((metric is not JCT_MEAN, _share(own, base), _told(metric, own, base)))
-    told_of = sorted(found)[:MOST]
-    return [one[-1] for one in found if one in told_of]
+            result.append((metric is not JCT_MEAN, _share(own, base), _told(metric, own, base)))
+    told_of = sorted(result)[:MOST]
+    return [one[-1] for one in result if one in told_of]
 
 
 def _share(own: Standing, base: Standing) -> float:

@@ -38,8 +38,8 @@ def column_of(metric: Metric, entries: Sequence[Entry]) -> Column:
     """The column of a figure, times in the unit that suits most of them."""
     if metric.unit != SPAN:
         return Column(metric)
-    found = median(entry.mean(metric) or 0.0 for entry in entries)
-    unit, size = next((pair for pair in UNITS if found >= 1.5 * pair[1]), UNITS[-1])
+    result = median(entry.mean(metric) or 0.0 for entry in entries)
+    unit, size = next((pair for pair in UNITS if result >= 1.5 * pair[1]), UNITS[-1])
     return Column(metric, unit, size)
 
 
@@ -89,51 +89,51 @@ def _linked(label: str, links: dict[str, str]) -> str:
 def _tags(entry: Entry, contest: Contest) -> str:
     """What is to be known of the entry beside its name."""
     left = sum(entry.unfinished.values())
-    words = ["baseline"] * (entry.label == contest.baseline) + [f"{left:,} jobs unfinished †"] * (left > 0)
-    return "".join(f'<span class="tag">{word}</span>' for word in words)
+    parts = ["baseline"] * (entry.label == contest.baseline) + [f"{left:,} jobs unfinished †"] * (left > 0)
+    return "".join(f'<span class="tag">{token}</span>' for token in parts)
 
 
 def _cell(contest: Contest, entry: Entry, column: Column) -> str:
     metric = column.metric
-    found = entry.standings.get(metric.key)
-    if found is None:
+    result = entry.standings.get(metric.key)
+    if result is None:
         return NO_FIGURE
-    lines = _half(found, column)
+    lines = _half(result, column)
     base = contest.standing(contest.baseline, metric)
-    if entry.label != contest.baseline and base and found.ratio:
-        lines.append(_change(found, base, metric))
-    if found.times_bound:
-        lines.append(f"{found.times_bound.mean:.2f}× bound")
-    return _value_cell(found, column, _under(lines))
+    if entry.label != contest.baseline and base and result.ratio:
+        lines.append(_change(result, base, metric))
+    if result.times_bound:
+        lines.append(f"{result.times_bound.mean:.2f}× bound")
+    return _value_cell(result, column, _under(lines))
 
 
-def _half(found: Standing, column: Column) -> list[str]:
+def _half(result: Standing, column: Column) -> list[str]:
     """± half the range, if there is one."""
-    half = found.spread.half()
-    return [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(found.spread.mean) else []
+    half = result.spread.half()
+    return [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(result.spread.mean) else []
 
 
 def _under(lines: Sequence[str]) -> str:
     return "".join(f'<span class="sub">{line}</span>' for line in lines)
 
 
-def _change(found: Standing, base: Standing, metric: Metric) -> str:
+def _change(result: Standing, base: Standing, metric: Metric) -> str:
     """A change in percent, in the colour of better or worse if it is more than noise."""
-    by = found.change() or 0.0
+    by = result.change() or 0.0
     text = f"{'+' if by > 0 else '−'}{abs(by) * 100:,.0f} %" if abs(by) < 10 else f"×{by + 1:,.0f}"
     if abs(by) < 0.005:
         return "0 %"
-    if within_noise(found, base) or metric.lower_is_better is None:
+    if within_noise(result, base) or metric.lower_is_better is None:
         return text
     better = (by < 0) == metric.lower_is_better
     return f'<span class="{"better" if better else "worse"}">{text}</span>'
 
 
 def _bound_row(contest: Contest, columns: Sequence[Column]) -> str:
-    found = [contest.bounds.get(column.metric.key) for column in columns]
-    if not any(found):
+    result = [contest.bounds.get(column.metric.key) for column in columns]
+    if not any(result):
         return ""
-    texts = [column.told(bound.mean) if bound else "" for bound, column in zip(found, columns, strict=True)]
+    texts = [column.told(bound.mean) if bound else "" for bound, column in zip(result, columns, strict=True)]
     return f'<tr class="bound"><td>lower bound</td>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
 
 
@@ -166,14 +166,14 @@ def sweep_table(entries: Sequence[Entry], names: Sequence[str], metrics: Sequenc
 
 
 def _plain_cell(entry: Entry, column: Column) -> str:
-    found = entry.standings.get(column.metric.key)
-    return _value_cell(found, column, _under(_half(found, column))) if found else NO_FIGURE
+    result = entry.standings.get(column.metric.key)
+    return _value_cell(result, column, _under(_half(result, column))) if result else NO_FIGURE
 
 
-def _value_cell(found: Standing, column: Column, under: str = "") -> str:
-    star = '<span class="star" title="best in this column">★</span> ' if found.best else ""
-    kind = ' class="best"' if found.best else ""
-    mean = found.spread.mean
+def _value_cell(result: Standing, column: Column, under: str = "") -> str:
+    star = '<span class="star" title="best in this column">★</span> ' if result.best else ""
+    kind = ' class="best"' if result.best else ""
+    mean = result.spread.mean
     return f'<td{kind} data-value="{mean!r}">{star}{column.told(mean)}{under}</td>'
 
 

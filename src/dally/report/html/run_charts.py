@@ -151,12 +151,12 @@ def tiers_chart(run: Record) -> Chart:
     sized = with_size_class(run.jobs.select("job_id", "gpus"))
     counts = placed.join(sized, on="job_id").group_by("size_class", "tier").len()
     numbers = sorted(counts["size_class"].unique().to_list())
-    found = {(number, tier): count for number, tier, count in counts.iter_rows()}
-    totals = {number: sum(found.get((number, tier), 0) for tier in run.tiers) for number in numbers}
+    result = {(number, tier): count for number, tier, count in counts.iter_rows()}
+    totals = {number: sum(result.get((number, tier), 0) for tier in run.tiers) for number in numbers}
     series = [
         Series(
             f"within one {tier}" if place < len(run.tiers) - 1 else f"across the {tier}", TIER_COLOURS[place % 5],
-            [found.get((number, tier), 0) / totals[number] for number in numbers],
+            [result.get((number, tier), 0) / totals[number] for number in numbers],
             [float(row) for row in range(len(numbers))],
         )
         for place, tier in enumerate(run.tiers)
@@ -265,7 +265,7 @@ def timer_charts(run: Record, edges_s: list[float]) -> list[Chart]:
 
 def _timers(offers: pl.DataFrame, tier: int, edges_s: list[float]) -> list[Series]:
     """One line per set of gang sizes with the same timers; not of those that take the tier at once, or never."""
-    found: dict[tuple[float, ...], tuple[list[int], list[tuple[float, float]]]] = {}
+    result: dict[tuple[float, ...], tuple[list[int], list[tuple[float, float]]]] = {}
     timer = offers.filter(pl.col("timers_s").list.len() >= tier).select(
         "gpus", "time_s", pl.col("timers_s").list.get(tier - 1).alias("timer_s")
     )
@@ -274,9 +274,9 @@ def _timers(offers: pl.DataFrame, tier: int, edges_s: list[float]) -> list[Serie
         steps = _thinned(list(rows.select("time_s", "timer_s").iter_rows()), edges_s)
         if steps:
             same = (steps[0][1],) if len(steps) == 1 else tuple(value for step in steps for value in step)
-            found.setdefault(same, ([], steps))[0].append(gpus)
+            result.setdefault(same, ([], steps))[0].append(gpus)
     series = []
-    for place, (sizes, steps) in enumerate(found.values()):
+    for place, (sizes, steps) in enumerate(result.values()):
         xs = [*(time_s for time_s, _ in steps), edges_s[-1]]
         ys = [*(timer_s for _, timer_s in steps), steps[-1][1]]
         name = ", ".join(map(str, sizes)) + (" GPU" if sizes == [1] else " GPUs")

@@ -74,9 +74,9 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     def times(value: str, bound: str) -> str:
         return f"{summary[value] / summary[bound]:.2f}× the lower bound" if summary[bound] else ""
 
-    found = []
+    result = []
     if summary["finished"]:
-        found = [
+        result = [
             ("mean JCT", brief(summary["jct_mean_s"]), times("jct_mean_s", "jct_bound_s")),
             ("median JCT", brief(summary["jct_p50_s"]), f"95 % within {brief(summary['jct_p95_s'])}"),
             ("p99 JCT", brief(summary["jct_p99_s"]), "1 % of jobs take longer"),
@@ -86,12 +86,12 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     if summary["comm_s"]:
         lost = f"{lost_to_network(summary) * 100:.1f} %"
         floor = f"at least {brief(summary['comm_floor_s'])} of {brief(summary['comm_s'])}"
-        found.append(("lost to network", lost, floor if summary["comm_floor_s"] else "of GPU time at work"))
-    found += [
+        result.append(("lost to network", lost, floor if summary["comm_floor_s"] else "of GPU time at work"))
+    result += [
         ("GPUs held", f"{summary['utilization'] * 100:.1f} %", f"computing {summary['goodput'] * 100:.1f} %"),
         ("preemptions", f"{summary['preemptions']:,}", f"{summary['renewals']:,} renewals"),
     ]
-    return found
+    return result
 
 
 def add_gantt(page: Page, run: Record, end_s: float) -> None:
@@ -128,21 +128,21 @@ def moments(run: Record) -> list[tuple[float, str]]:
     busiest_s = Explainer(run).busiest_s()
     level = waiting_jobs(run.events.filter(pl.col("time_s") <= busiest_s))["level"]
     most = int(level[-1]) if len(level) else 0
-    found = [(busiest_s, f"most jobs wait ({most:,})")]
+    result = [(busiest_s, f"most jobs wait ({most:,})")]
     down = run.all_events.filter(pl.col("kind") == "fail").head(JUMPS)
-    found += [(time_s, f"{machine} fails") for time_s, machine in down.select("time_s", "machine").iter_rows()]
+    result += [(time_s, f"{machine} fails") for time_s, machine in down.select("time_s", "machine").iter_rows()]
     lost = run.events.filter(pl.col("kind") == "preempt").head(JUMPS // 2)
-    found += [(time_s, f"{job} is preempted") for time_s, job in lost.select("time_s", "job_id").iter_rows()]
+    result += [(time_s, f"{job} is preempted") for time_s, job in lost.select("time_s", "job_id").iter_rows()]
     large = (
         run.jobs.filter(pl.col("start_s").is_not_null())
         .sort("gpus", descending=True, maintain_order=True)
         .head(JUMPS // 2)
     )
-    found += [
+    result += [
         (start_s, f"{job} starts on {gpus} GPUs")
         for start_s, job, gpus in large.select("start_s", "job_id", "gpus").iter_rows()
     ]
-    return found
+    return result
 
 
 def add_histories(
@@ -178,7 +178,7 @@ def history_html(explainer: Explainer, job: dict[str, Any], replay: str | None =
     slow = f", slowdown {job['slowdown']:.2f}" if (job["slowdown"] or 0.0) > 1.005 else ""
     model = f" {job['model']}" if job["model"] else ""
     user = f"{job[USER]}, " if job.get(USER) else ""
-    words = (
+    parts = (
         f"{user}{job['gpus']} GPUs{model}, "
         + (lost or f"lost {brief(job['lost_s'])} of {brief(job['jct_s'])}: waited {brief(job['queue_s'])}")
         + f"{slow}{often}"
@@ -188,12 +188,12 @@ def history_html(explainer: Explainer, job: dict[str, Any], replay: str | None =
         f"<dd>{escape(entry.text)}</dd>"
         for entry in explainer.history(job["job_id"])
     )
-    summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(words)}</summary>"
+    summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(parts)}</summary>"
     return f'<details class="job">{summary}<dl>{lines}</dl></details>'
 
 
-def _moment(words: str, time_s: float, job_id: str, replay: str | None) -> str:
+def _moment(parts: str, time_s: float, job_id: str, replay: str | None) -> str:
     """A time that leads to its moment in the replay."""
     if replay is None:
-        return escape(words)
-    return f'<a href="{escape(replay)}#t={time_s:.3f}&amp;job={quote(job_id, safe="")}">{escape(words)}</a>'
+        return escape(parts)
+    return f'<a href="{escape(replay)}#t={time_s:.3f}&amp;job={quote(job_id, safe="")}">{escape(parts)}</a>'

@@ -51,10 +51,10 @@ def metric_axis(metric: Metric, low: float, high: float) -> Axis:
 
 def importance_chart(rows: Sequence[Row], names: Sequence[str], metric: Metric) -> list[Chart]:
     """How much of the figure's variance each parameter explains; nothing if there is none."""
-    found = importances(rows, names, metric.key)
-    if not found or len(names) < 2:
+    result = importances(rows, names, metric.key)
+    if not result or len(names) < 2:
         return []
-    shares = {name: share for name, share in found.items() if name in names or share >= 0.005}
+    shares = {name: share for name, share in result.items() if name in names or share >= 0.005}
     places = {name: float(place) for place, name in enumerate(shares)}
     chosen = [name for name in shares if name in names]
     rest = [name for name in shares if name not in names]
@@ -113,8 +113,8 @@ def _ranges(rows: Sequence[Row], name: str, key: str, values: Sequence[Any]) -> 
     if len(seeds) < 2:
         return [], []
     by_seed = [mean_by([row for row in rows if row[SEED] == seed], name, key) for seed in seeds]
-    found = [spread(means.get(value) for means in by_seed) for value in values]
-    return [one.low for one in found if one], [one.high for one in found if one]
+    result = [spread(means.get(value) for means in by_seed) for value in values]
+    return [one.low for one in result if one], [one.high for one in result if one]
 
 
 def pairs(rows: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str]]:

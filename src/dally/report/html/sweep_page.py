@@ -33,7 +33,7 @@ from dally.report.time_text import percent
 MOST_ROWS = 2000
 
 
-def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -> Page:
+def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], desired: str = "") -> Page:
     """The page about all runs of a sweep; seeds are replications of a setting."""
     done = [{**row, "lost_to_network": lost_to_network(row)} for row in with_figures(rows)]
     if not done:
@@ -44,7 +44,7 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
     page.headline(sweep_headline(done, names, contest))
     policies = list(dict.fromkeys(str(row["policy"]) for row in done))
     if len(policies) > 1:
-        _compare_policies(page, done, names, wanted)
+        _compare_policies(page, done, names, desired)
     metrics = [metric for metric in ON_PAGE if len({row.get(metric.key) for row in done} - {None}) > 1]
     if names and metrics:
         add_effects(page, done, names, metrics, contest)
@@ -61,8 +61,8 @@ def sweep_page(folder: Path, rows: Sequence[dict[str, Any]], wanted: str = "") -
 
 def settings_contest(rows: Sequence[Row], names: Sequence[str]) -> Contest:
     """Every setting as an entry, its runs those of its seeds; the entries in the order of the rows."""
-    found = by_label(rows, *names) if names else {("",): list(rows)}
-    return contest_of({str(place): here for place, here in enumerate(found.values())}, "")
+    result = by_label(rows, *names) if names else {("",): list(rows)}
+    return contest_of({str(place): here for place, here in enumerate(result.values())}, "")
 
 
 def _facts(rows: Sequence[Row], names: Sequence[str], contest: Contest) -> str:
@@ -104,27 +104,27 @@ def _mean_s(entry: Entry) -> float:
 
 def _what_matters(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """The parameter that explains most of the mean completion time, and what its values give."""
-    found = {name: share for name, share in importances(rows, names, JCT_MEAN.key).items() if name in names}
-    if not found:
+    result = {name: share for name, share in importances(rows, names, JCT_MEAN.key).items() if name in names}
+    if not result:
         return []
-    name = next(iter(found))
+    name = next(iter(result))
     means = mean_by(rows, name, JCT_MEAN.key)
     low = min(means, key=lambda value: means[value])
     high = max(means, key=lambda value: means[value])
-    others = [f"`{short(other)}` {percent(share)}" for other, share in list(found.items())[1:4] if share >= 0.005]
+    others = [f"`{short(other)}` {percent(share)}" for other, share in list(result.items())[1:4] if share >= 0.005]
     rest = f" (then {', '.join(others)})" if others else ""
     return [
-        f"`{short(name)}` matters most: it explains {percent(found[name])} of how mean JCT varies{rest}.",
+        f"`{short(name)}` matters most: it explains {percent(result[name])} of how mean JCT varies{rest}.",
         f"On average over the rest, {word(low)} gives {told(means[low], SPAN)} and {word(high)} "
         f"{told(means[high], SPAN)}" + (f" ({means[high] / means[low]:.2f}×)." if means[low] else "."),
     ]
 
 
-def _compare_policies(page: Page, rows: Sequence[Row], names: Sequence[str], wanted: str) -> None:
+def _compare_policies(page: Page, rows: Sequence[Row], names: Sequence[str], desired: str) -> None:
     """The best policy against the baseline; runs that differ in nothing but the policy are pairs."""
     groups = groups_of(rows, "policy")
     pair_by = [SEED, *(name for name in names if name != "policy")]
-    contest = contest_of(groups, choose_baseline([*groups], wanted), pair_by)
+    contest = contest_of(groups, choose_baseline([*groups], desired), pair_by)
     subject = favourite(contest)
     if subject is not None:
         headline = comparison_headline(contest, subject)

@@ -44,12 +44,12 @@ def read_answer(folder: Path) -> dict[str, Any]:
     """whatif.json of the folder, or an InputError."""
     path = folder / ANSWER
     try:
-        found = json.loads(read_text(path))
+        result = json.loads(read_text(path))
     except (ValueError, RecursionError):
         raise at(path, None, None, "is not what `dally whatif --out` leaves") from None
-    if not isinstance(found, dict) or not {"verdict", "calibration", "total", "answer"} <= found.keys():
+    if not isinstance(result, dict) or not {"verdict", "calibration", "total", "answer"} <= result.keys():
         raise at(path, None, None, "is not what this version of `dally whatif --out` leaves")
-    return found
+    return result
 
 
 def whatif_page(folder: Path, values: Values, rows: Sequence[Mapping[str, Any]]) -> Page:
@@ -73,13 +73,13 @@ def whatif_page(folder: Path, values: Values, rows: Sequence[Mapping[str, Any]])
 
 
 def _verdict(page: Page, values: Values) -> None:
-    found = values["verdict"]
-    page.add(f'<div class="verdict {LOOKS[found["level"]]}"><p class="lead">{marked(found["text"])}</p>')
-    if found["reasons"]:
+    result = values["verdict"]
+    page.add(f'<div class="verdict {LOOKS[result["level"]]}"><p class="lead">{marked(result["text"])}</p>')
+    if result["reasons"]:
         page.add("<p>Most likely because</p><ul>")
-        page.add("".join(f"<li>{marked(reason)}.</li>" for reason in found["reasons"]))
+        page.add("".join(f"<li>{marked(reason)}.</li>" for reason in result["reasons"]))
         page.add("</ul>")
-    only = "As a simulation, no more: " if found["level"] in ("do not quote", "unchecked") else ""
+    only = "As a simulation, no more: " if result["level"] in ("do not quote", "unchecked") else ""
     page.add(f'</div><p class="answer">{only}{marked(values["answer"])}</p>')
 
 

@@ -113,8 +113,8 @@ def calibrate(
         network = search.best([(policy, name) for name in likely])[1]
         if network != likely[0]:
             policy = search.best([(one, network) for one in policies])[0]
-    told = evidence if evidence and evidence.against else None
-    return Calibration(policy, network, search.tried(), told, "")
+    record = evidence if evidence and evidence.against else None
+    return Calibration(policy, network, search.tried(), record, "")
 
 
 def usual_of(policies: Sequence[Chosen]) -> Chosen:

@@ -48,12 +48,12 @@ class Change:
 
     def labels(self) -> list[str]:
         """What would be different beside the policy, for tables."""
-        found = [f"topology {Path(self.topology).name}"] if self.topology else []
-        found += [self.cluster_delta] if self.cluster_delta else []
-        found += [f"network {self.network}"] if self.network else []
-        found += [f"{key}={value}" for key, value in self.network_settings.items()]
-        found += [f"queues {Path(self.queues).name}"] if self.queues else []
-        return [*found, *self.quotas]
+        result = [f"topology {Path(self.topology).name}"] if self.topology else []
+        result += [self.cluster_delta] if self.cluster_delta else []
+        result += [f"network {self.network}"] if self.network else []
+        result += [f"{key}={value}" for key, value in self.network_settings.items()]
+        result += [f"queues {Path(self.queues).name}"] if self.queues else []
+        return [*result, *self.quotas]
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ class NetworkEvidence:
 
     def possible(self) -> list[str]:
         """Networks that are not ruled out, the best first."""
-        kept = [name for name in self.against if self.against[name] <= RULED_OUT]
-        return sorted(kept, key=lambda name: self.against[name])
+        remaining = [name for name in self.against if self.against[name] <= RULED_OUT]
+        return sorted(remaining, key=lambda name: self.against[name])
 
 
 def network_evidence(base: Scenario, history: History, networks: Sequence[str]) -> NetworkEvidence:
@@ -51,10 +51,10 @@ def network_evidence(base: Scenario, history: History, networks: Sequence[str]) 
     for network in networks:
         simulation, _ = assemble(replace(base, network=network, durations="closest"))
         placed = places_of(simulation.jobs, history.rows, simulation.state.cluster.topology)
-        found = recorded_work(simulation.state.speed, placed.ran)
+        result = recorded_work(simulation.state.speed, placed.ran)
         works[network] = {
             record.job.job_id: math.log(max(work_s, SECOND))
-            for record, work_s in zip(placed.ran, found, strict=True)
+            for record, work_s in zip(placed.ran, result, strict=True)
         }
     return likelihoods(groups_of(rows, works), works)
 
@@ -66,12 +66,12 @@ def groups_of(rows: Sequence[TraceRow], works: dict[str, dict[str, float]]) -> l
     for row in rows:
         if row.job_id in placed:
             alike.setdefault((row.spec.user, row.spec.name, row.spec.gpus, row.spec.model), []).append(row)
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     for group in alike.values():
         costs = [[math.log(row.stated) - works[name][row.job_id] for row in group] for name in works]
         if len(group) > 1 and max(max(one) - min(one) for one in costs) > SHOWS:
-            found.append([row.job_id for row in group])
-    return found
+            result.append([row.job_id for row in group])
+    return result
 
 
 def likelihoods(groups: Sequence[Sequence[str]], works: dict[str, dict[str, float]]) -> NetworkEvidence:
@@ -80,7 +80,8 @@ def likelihoods(groups: Sequence[Sequence[str]], works: dict[str, dict[str, floa
     if jobs < FEWEST:
         return NetworkEvidence(jobs, len(groups), {})
     scores = {
-        name: sum(_spread([found[job_id] for job_id in group]) for group in groups) for name, found in works.items()
+        name: sum(_spread([result[job_id] for job_id in group]) for group in groups)
+        for name, result in works.items()
     }
     best = min(scores.values())
     return NetworkEvidence(jobs, len(groups), {name: score - best for name, score in scores.items()})

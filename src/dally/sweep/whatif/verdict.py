@@ -68,22 +68,22 @@ def judge(
 
 def _grave(evidence: Evidence, places: Misplaced) -> list[str]:
     """What shows that the record is of another cluster, whatever the waits say."""
-    found = []
+    result = []
     if evidence.peak_gpus > evidence.cluster_gpus:
-        found.append(
+        result.append(
             f"the record has {evidence.peak_gpus:,} GPUs in use at once, and the cluster given has "
             f"{evidence.cluster_gpus:,}"
         )
     if places.elsewhere > FEW * (places.known + places.elsewhere):
         named = ", ".join(places.missing[:3]) + (", …" if len(places.missing) > 3 else "")
         what = f"machines that the cluster given does not have ({named})" if named else "too few GPUs of it"
-        found.append(f"{places.elsewhere:,} jobs ran on {what}")
+        result.append(f"{places.elsewhere:,} jobs ran on {what}")
     if places.unused > FEW * places.machines and _others_needed(evidence, places):
-        found.append(
+        result.append(
             f"no job ran on {places.unused:,} of the {places.machines:,} machines of the cluster given, while "
             f"{evidence.waited:,} jobs waited"
         )
-    return found
+    return result
 
 
 def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
@@ -93,26 +93,26 @@ def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
 
 def _likely(fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int) -> list[str]:
     """What may have drawn the replay away from the record."""
-    found = []
+    result = []
     waited = max(evidence.waited, 1)
     shorter = fits.whole.replayed_mean_s < fits.whole.recorded_mean_s
     if shorter and evidence.waited_beside_free > BESIDE_FREE * waited:
         share = 100 * evidence.waited_beside_free / waited
-        found.append(
+        result.append(
             f"{share:.0f} % of the jobs that waited did so while enough of its GPUs were free: the cluster may "
             "have been smaller, or limits, reservations or dependencies held them back"
         )
     if not shorter and evidence.peak_gpus <= evidence.cluster_gpus:
-        found.append(
+        result.append(
             "jobs wait longer in the replay than they did: the cluster may have been larger, or its scheduler "
             "better"
         )
     if too_large:
-        found.append(f"{too_large:,} jobs larger than the cluster given are left out")
+        result.append(f"{too_large:,} jobs larger than the cluster given are left out")
     for kinds, what in ((evidence.partitions, "partitions"), (evidence.gpu_types, "types of GPU")):
         if len(kinds) > 1:
             named = ", ".join(f"{count:,} {kind}" for kind, count in list(kinds.items())[:3])
-            found.append(f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere")
+            result.append(f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere")
     if policy.startswith("slurm-backfill") and evidence.without_limit > FEW * evidence.jobs:
-        found.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")
-    return found
+        result.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")
+    return result

@@ -36,11 +36,11 @@ class LocalWorkers:
                         worker.begin(place := todo.popleft(), items[place])
                         tries[place] += 1
                 for worker in _ready(workers):
-                    place, found = worker.end()
-                    if found is None and tries[place] < ATTEMPTS:
+                    place, result = worker.end()
+                    if result is None and tries[place] < ATTEMPTS:
                         todo.appendleft(place)
                     else:
-                        yield items[place], worker.obituary() if found is None else found
+                        yield items[place], worker.obituary() if result is None else result
         finally:
             for worker in workers:
                 worker.stop()

@@ -27,7 +27,7 @@ def draw_arrivals(recipe: Recipe, bursts: list[Burst], window_s: float, seed: in
         return [[0] * len(burst.durations_s) for burst in bursts]
     if recipe.arrivals == "poisson":
         return [[int(stream.point() * window_s) for _ in burst.durations_s] for burst in bursts]
-    found: list[list[int]] = [[] for _ in bursts]
+    result: list[list[int]] = [[] for _ in bursts]
     calendar = Calendar(recipe, window_s, sum(len(burst.durations_s) for burst in bursts), stream)
     # The longest first, while there is room for them in one hour.
     for place in sorted(range(len(bursts)), key=lambda place: (-len(bursts[place].durations_s), place)):
@@ -36,9 +36,9 @@ def draw_arrivals(recipe: Recipe, bursts: list[Burst], window_s: float, seed: in
         while left:
             hour, count = calendar.take_hour(left)
             day = calendar.day_of(burst.campaign, hour)
-            found[place] += _spread(stream, calendar.open_s(day, hour), day * DAY_S + hour * HOUR_S, count, recipe)
+            result[place] += _spread(stream, calendar.open_s(day, hour), day * DAY_S + hour * HOUR_S, count, recipe)
             left -= count
-    return found
+    return result
 
 
 def _spread(stream: Stream, open_s: float, begin_s: int, count: int, recipe: Recipe) -> list[int]:

@@ -32,7 +32,7 @@ def draw_bursts(recipe: Recipe, work: dict[int, list[int]], seed: int) -> list[B
     jobs = sum(map(len, work.values()))
     lengths = burst_totals(recipe.burst, min(MOST_IN_BURST, max(1, jobs // 20)))
     again = 1.0 - (1.0 - recipe.recurring) / (1.0 - recipe.burst) if recipe.recurring > recipe.burst else 0.0
-    found: list[Burst] = []
+    result: list[Burst] = []
     campaigns = 0
     for gpus, durations_s in work.items():
         begin = 0
@@ -47,9 +47,9 @@ def draw_bursts(recipe: Recipe, work: dict[int, list[int]], seed: int) -> list[B
             for count in counts:
                 part_s, own_s = own_s[:count], own_s[count:]
                 if part_s:
-                    found.append(Burst(campaigns, user, f"{user}-{campaigns}", gpus, part_s))
+                    result.append(Burst(campaigns, user, f"{user}-{campaigns}", gpus, part_s))
             campaigns += 1
-    return found
+    return result
 
 
 def burst_totals(share: float, most: int) -> list[float]:

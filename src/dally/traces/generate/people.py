@@ -65,10 +65,10 @@ def owners(loads: Sequence[float], shares: Sequence[float], stream: Stream) -> l
     """
     whole = sum(loads)
     left = [share * whole for share in shares]
-    found = [0] * len(loads)
+    result = [0] * len(loads)
     for place in sorted(range(len(loads)), key=lambda place: (-loads[place], place)):
         totals = list(accumulate(room if room >= loads[place] else 0.0 for room in left))
         owner = stream.pick(totals) if totals[-1] > 0.0 else left.index(max(left))
         left[owner] -= loads[place]
-        found[place] = owner
-    return found
+        result[place] = owner
+    return result

@@ -19,15 +19,15 @@ def draw_work(recipe: Recipe, jobs: int, most_gpus: int, seed: int, attempt: int
     offset = Stream(seed, recipe.name, "sizes").point()
     counts = near_shares(jobs, list(shares.values()), offset)
     points = {most: Stream(seed, recipe.name, "durations", most, attempt).point() for most in recipe.curves}
-    found: dict[int, list[int]] = {}
+    result: dict[int, list[int]] = {}
     for gpus, count in zip(shares, counts, strict=True):
         most = recipe.curve_of(gpus)
         own_s = []
         for _ in range(count):
             own_s.append(recipe.curves[most].at(points[most]))
             points[most] = (points[most] + GOLDEN) % 1.0
-        found[gpus] = sorted(own_s)
-    return found
+        result[gpus] = sorted(own_s)
+    return result
 
 
 def possible_shares(recipe: Recipe, most_gpus: int) -> dict[int, float]:

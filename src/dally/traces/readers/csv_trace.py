@@ -77,10 +77,10 @@ def rows_below(
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
     status_at, wait_at, machines_at, placement_at, nodes_at = (_place(header, (name,)) for name in RAN)
-    asked = itemgetter(gpus_at, *(_place(header, _spellings(name)) for name in ASKED))
+    request = itemgetter(gpus_at, *(_place(header, _spellings(name)) for name in ASKED))
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
-    word = _Words()
+    token = _Words()
     specs: dict[tuple[str, ...], JobSpec] = {}  # by their texts: few differ
     for line, row in table:
         if len(row) != columns:
@@ -90,12 +90,12 @@ def rows_below(
         if not job_id:
             raise at(path, line, "job_id", "empty: every job needs a name")
         submit_text, duration_text = row[submit_at], row[duration_at]
-        texts = asked(row)
+        texts = request(row)
         spec = specs.get(texts)
         if spec is None:
             if len(specs) == MOST_SPECS:
                 specs.clear()
-            spec = specs[texts] = _spec(reading, line, gpus_name, texts, word)
+            spec = specs[texts] = _spec(reading, line, gpus_name, texts, token)
         if not (spec.gpus and submit_text and duration_text):
             _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[0], submit_text, duration_text))
             continue
@@ -106,20 +106,20 @@ def rows_below(
             number(path, line, submit_name, submit_text),
             spec,
             number(path, line, duration_name, duration_text),
-            word[row[status_at]],
+            token[row[status_at]],
             number(path, line, "wait_s", wait) if wait.strip() else NOT_KNOWN,
             int(number(path, line, "machines", machines)) if machines.strip() else 0,
-            word[row[placement_at]],
-            word[row[nodes_at]],
+            token[row[placement_at]],
+            token[row[nodes_at]],
         )
 
 
-def _spec(reading: Reading, line: int, gpus_name: str, texts: tuple[str, ...], word: _Words) -> JobSpec:
+def _spec(reading: Reading, line: int, gpus_name: str, texts: tuple[str, ...], token: _Words) -> JobSpec:
     """What a job asks for, from its GPUs and the other texts in the order of ASKED."""
     stated: dict[str, Any] = {}
     for (name, default), text in zip(ASKED.items(), texts[1:], strict=True):
         if isinstance(default, str):
-            stated[name] = word[text]
+            stated[name] = token[text]
         elif text.strip():
             stated[name] = number(reading.path, line, name, text)
     return JobSpec(reading.gpus(line, gpus_name, texts[0]), **stated)
@@ -133,8 +133,8 @@ class _Words(dict[str, str]):
     """Texts without the space around them, each kept once however often it recurs."""
 
     def __missing__(self, text: str) -> str:
-        word = self[text] = text.strip()
-        return word
+        token = self[text] = text.strip()
+        return token
 
 
 def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str]:
@@ -183,7 +183,7 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
 def _check_once(path: Path, line: int | None, header: list[str]) -> None:
     """InputError if a column that is read stands twice: which of them counts is not ours to guess."""
     known = {*RAN, *(name for spellings in (NEEDED | LENGTHS).values() for name in spellings)}
-    known |= {name for asked in ASKED for name in _spellings(asked)}
+    known |= {name for request in ASKED for name in _spellings(request)}
     for name in header:
         if name in known and header.count(name) > 1:
             raise at(path, line, name, "stands twice in the header")
@@ -191,13 +191,13 @@ def _check_once(path: Path, line: int | None, header: list[str]) -> None:
 
 def _needed(path: Path, line: int | None, header: list[str]) -> list[int]:
     """Where the needed columns stand."""
-    found = []
+    result = []
     for spellings in NEEDED.values():
         place = _place(header, spellings)
         if place < 0:
             raise at(path, line, " or ".join(spellings), f"no such column; the header has {', '.join(header)}")
-        found.append(place)
-    return found
+        result.append(place)
+    return result
 
 
 def _length(path: Path, line: int | None, header: list[str]) -> tuple[str, int]:

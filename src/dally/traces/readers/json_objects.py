@@ -118,9 +118,9 @@ class _Buffer:
 
     def expect(self, mark: str) -> None:
         """Pass over the mark, which must come next."""
-        found = self.next_char()
-        if found != mark:
-            raise at(self.path, self.line, None, f"{found!r}: expected {mark}" if found else CUT_OFF)
+        result = self.next_char()
+        if result != mark:
+            raise at(self.path, self.line, None, f"{result!r}: expected {mark}" if result else CUT_OFF)
         self._at += 1
 
     def take_value(self) -> Any:

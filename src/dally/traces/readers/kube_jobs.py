@@ -68,22 +68,22 @@ def _read(reading: Reading) -> tuple[dict[str, KubeObject], dict[str, KubeObject
     jobs: dict[str, KubeObject] = {}
     workloads: dict[str, KubeObject] = {}
     for line, entry in items_of(reading.path, ENTRY):
-        found = read_object(reading, line, entry)
-        if found is None:
+        result = read_object(reading, line, entry)
+        if result is None:
             reading.skip(line, "kind", entry.get("kind"), OTHERS)
             continue
-        kept = workloads if found.kind == "Workload" else jobs
-        if found.key in kept:
+        remaining = workloads if result.kind == "Workload" else jobs
+        if result.key in remaining:
             reading.note(REPEATED)
-            if found.end_s is None:
+            if result.end_s is None:
                 continue
-        kept[found.key] = found
+        remaining[result.key] = result
     return jobs, workloads
 
 
 def _row(reading: Reading, job: KubeObject | None, workload: KubeObject | None) -> TraceRow | None:
     """The job as a row; None if it cannot be used, which is counted."""
-    both = [found for found in (job, workload) if found is not None]
+    both = [result for result in (job, workload) if result is not None]
     main, kueue = both[0], both[-1]
     needs = kueue.needs if kueue.needs.gpus else main.needs
     end_s = main.end_s if main.end_s is not None else kueue.end_s

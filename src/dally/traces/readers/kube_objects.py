@@ -85,7 +85,7 @@ def read_object(reading: Reading, line: int, entry: Entry) -> KubeObject | None:
         tuple(key for owner in owners for key in _keys(reading, line, namespace, owner)),
         needs,
         _date(reading, line, about, "creationTimestamp"),
-        next((found for found in started if found is not None), None),
+        next((result for result in started if result is not None), None),
         end_s if end_s is not None else next((times[done] for done in DONE if times[done] is not None), None),
         max(_seconds(reading, line, status, field, 0.0) for field in PAST),
         _evicted(reading, line, status),
@@ -106,9 +106,9 @@ def _needs(reading: Reading, line: int, kind: str, spec: Entry, status: Entry) -
     path = reading.path
     if kind == "Workload":
         admitted = list_in(path, line, object_in(path, line, status, "admission"), "podSetAssignments")
-        given = _sum([_assigned(reading, line, assignment) for assignment in admitted])
+        options = _sum([_assigned(reading, line, assignment) for assignment in admitted])
         pods = list_in(path, line, spec, "podSets")
-        return given if given.gpus else _sum([_pods(reading, line, each, "count") for each in pods])
+        return options if options.gpus else _sum([_pods(reading, line, each, "count") for each in pods])
     if kind == "Job":
         completions = _whole(reading, line, spec, "completions", MOST_GPUS)
         count = min(_whole(reading, line, spec, "parallelism", 1), completions)
@@ -132,15 +132,15 @@ def _pod(reading: Reading, line: int, template: Entry) -> Needs:
     spec = object_in(path, line, template, "spec")
     together = _sum([_container(reading, line, each) for each in list_in(path, line, spec, "containers")])
     before = [_container(reading, line, each) for each in list_in(path, line, spec, "initContainers")]
-    needs = max([together, *before], key=lambda found: found.gpus)
+    needs = max([together, *before], key=lambda result: result.gpus)
     return needs._replace(gpu_type=text_in(path, line, object_in(path, line, spec, "nodeSelector"), PRODUCT_LABEL))
 
 
 def _container(reading: Reading, line: int, container: Entry) -> Needs:
     """Limits, which for GPUs are what is asked for; where they are left out, requests."""
     resources = object_in(reading.path, line, container, "resources")
-    found = [_resources(reading, line, resources, field) for field in ("limits", "requests")]
-    return found[0] if found[0].gpus else found[1]
+    result = [_resources(reading, line, resources, field) for field in ("limits", "requests")]
+    return result[0] if result[0].gpus else result[1]
 
 
 def _assigned(reading: Reading, line: int, assignment: Entry) -> Needs:
@@ -200,9 +200,9 @@ def _since(reading: Reading, line: int, status: Entry, kind: str) -> float | Non
 def _evicted(reading: Reading, line: int, status: Entry) -> bool:
     """Whether it lost its GPUs at some time: later conditions may hide that, statistics tell."""
     path = reading.path
-    told = list_in(path, line, object_in(path, line, status, "schedulingStats"), "evictions")
+    record = list_in(path, line, object_in(path, line, status, "schedulingStats"), "evictions")
     conditions = list_in(path, line, status, "conditions")
-    return bool(told) or any(condition.get("type") == "Evicted" for condition in conditions)
+    return bool(record) or any(condition.get("type") == "Evicted" for condition in conditions)
 
 
 def _user(reading: Reading, line: int, labels: Entry) -> str:

@@ -36,8 +36,8 @@ def looks_like(lines: Sequence[str]) -> bool:
 def companions(path: Path) -> list[Path]:
     """worker.csv, or worker.csv.gz, beside job.csv."""
     names = (path.name.replace("job", "worker"), "worker.csv", "worker.csv.gz")
-    found = [path.with_name(name) for name in names if name != path.name and path.with_name(name).is_file()]
-    return found[:1]
+    result = [path.with_name(name) for name in names if name != path.name and path.with_name(name).is_file()]
+    return result[:1]
 
 
 def rows(reading: Reading) -> Iterator[TraceRow]:

@@ -33,12 +33,12 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
             raise at(path, line, "name", "empty: every pod needs one")
         gpus = reading.gpus(line, "num_gpu", field["num_gpu"])
         share = number(path, line, "gpu_milli", field["gpu_milli"] or "0") / WHOLE_GPU
-        found = _row(reading, line, field, gpus if share else 0)
-        if found is None:
+        result = _row(reading, line, field, gpus if share else 0)
+        if result is None:
             continue
         if share < 1.0:
             parts.append(gpus * share)
-        yield found
+        yield result
     if parts:
         reading.notes[f"asked for a part of a GPU ({sum(parts):,.1f} GPUs together): each gets whole ones"] = len(
             parts

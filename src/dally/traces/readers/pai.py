@@ -74,7 +74,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
                 submit_s,
                 JobSpec(gpus, job.gpu_type, user=user),
                 job.end_s - job.start_s,
-                status=next((word for word in WORST_FIRST if word in job.statuses), "Terminated"),
+                status=next((token for token in WORST_FIRST if token in job.statuses), "Terminated"),
                 wait_s=reading.wait(submit_s, job.start_s),
             )
 
@@ -82,7 +82,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
 def _jobs(reading: Reading) -> dict[str, _Job]:
     """The tasks with GPUs added up by job; a job without such tasks has 0 percent."""
     path = reading.path
-    found: dict[str, _Job] = {}
+    result: dict[str, _Job] = {}
     for line, row in rows_of(path):
         if line == 1 and tuple(field.strip() for field in row) == COLUMNS:
             continue
@@ -91,7 +91,7 @@ def _jobs(reading: Reading) -> dict[str, _Job]:
         name, _, instances, status, start, end, _, _, percent, gpu_type = (field.strip() for field in row)
         if not name:
             raise at(path, line, "job_name", "empty: every job needs a name")
-        job = found.get(name) or found.setdefault(name, _Job(line))
+        job = result.get(name) or result.setdefault(name, _Job(line))
         job.statuses.add(status)
         if not percent:
             continue
@@ -106,12 +106,12 @@ def _jobs(reading: Reading) -> dict[str, _Job]:
             job.trouble = job.trouble or BACKWARDS
         job.start_s = min(job.start_s, start_s)
         job.end_s = max(job.end_s, end_s)
-    return found
+    return result
 
 
 def _submitted(tables: list[Path]) -> dict[str, tuple[str, float]]:
     """User and time of submission by job, from the job table; jobs without a time are left to their tasks."""
-    found: dict[str, tuple[str, float]] = {}
+    result: dict[str, tuple[str, float]] = {}
     for path in tables:
         for line, row in rows_of(path):
             fields = [field.strip() for field in row]
@@ -120,5 +120,5 @@ def _submitted(tables: list[Path]) -> dict[str, tuple[str, float]]:
             if len(fields) != len(JOB_COLUMNS):
                 raise at(path, line, None, f"{len(row)} fields where the job table has {len(JOB_COLUMNS)}")
             if fields[4]:
-                found[fields[0]] = (fields[2], number(path, line, "start_time", fields[4]))
-    return found
+                result[fields[0]] = (fields[2], number(path, line, "start_time", fields[4]))
+    return result

@@ -42,10 +42,10 @@ def looks_like(lines: Sequence[str]) -> bool:
 
 def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file; each element of an array is one."""
-    found: dict[str, list[TraceRow]] = {}
+    result: dict[str, list[TraceRow]] = {}
     for row in _records(reading):
-        found.setdefault(row.job_id, []).append(row)
-    for runs in found.values():
+        result.setdefault(row.job_id, []).append(row)
+    for runs in result.values():
         yield runs[0] if len(runs) == 1 else _joined(reading, runs)
 
 
@@ -185,10 +185,10 @@ def _elapsed(reading: Reading, line: int, text: str, name: str = "Elapsed") -> f
     """Seconds of [days-]hours:minutes:seconds; Slurm takes time in suspension off."""
     if not text:
         return None
-    found = ELAPSED.fullmatch(text)
-    if found is None:
+    result = ELAPSED.fullmatch(text)
+    if result is None:
         raise at(reading.path, line, name, f"{text!r}: must be [days-]hours:minutes:seconds")
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in result.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 

@@ -90,8 +90,8 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
 
 
 def _start(text: str) -> float | None:
-    found = re.search(r"UnixStartTime:\s*(\d{1,12})\s*$", text, re.ASCII)
-    return float(found[1]) if found and int(found[1]) > 0 else None
+    result = re.search(r"UnixStartTime:\s*(\d{1,12})\s*$", text, re.ASCII)
+    return float(result[1]) if result and int(result[1]) > 0 else None
 
 
 def _bad_number(reading: Reading, line: int, fields: list[str]) -> Exception:
@@ -130,12 +130,12 @@ def pieces(rows: Sequence[TraceRow], epoch_s: float | None) -> Iterator[str]:
         )
 
 
-def _numbers(words: Sequence[str]) -> dict[str, int]:
+def _numbers(parts: Sequence[str]) -> dict[str, int]:
     """Each word's number: its own if all are numbers, else counted from 1 in order of appearance."""
-    known = dict.fromkeys(words)
+    known = dict.fromkeys(parts)
     known.pop("", None)
-    if all(word.isascii() and word.isdigit() and str(int(word[:18])) == word for word in known):
-        numbers = {word: int(word) for word in known}
+    if all(token.isascii() and token.isdigit() and str(int(token[:18])) == token for token in known):
+        numbers = {token: int(token) for token in known}
     else:
-        numbers = {word: number for number, word in enumerate(known, 1)}
+        numbers = {token: number for number, token in enumerate(known, 1)}
     return {**numbers, "": -1}

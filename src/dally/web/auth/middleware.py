@@ -40,7 +40,7 @@ class Rate:
 
     def _forget(self, now: float) -> None:
         """Those who have not asked for a while, or everybody if all have."""
-        recent = {name: kept for name, kept in self._left.items() if now - kept[1] < BURST_S}
+        recent = {name: remaining for name, remaining in self._left.items() if now - remaining[1] < BURST_S}
         self._left = recent if len(recent) < MOST_CLIENTS else {}
 
 
@@ -113,9 +113,9 @@ class AuthMiddleware:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = message.get("headers", [])
-                fresh = [] if any(name == FRESH[0] for name, _ in given) else [FRESH]
-                message["headers"] = [*given, *HEADERS, *fresh]
+                options = message.get("headers", [])
+                fresh = [] if any(name == FRESH[0] for name, _ in options) else [FRESH]
+                message["headers"] = [*options, *HEADERS, *fresh]
             await send(message)
 
         try:
@@ -203,7 +203,7 @@ def _address(text: str) -> SplitResult:
 async def _body(receive: Receive) -> bytes:
     """All of the body, if it is not too large and comes in time."""
     pieces: list[bytes] = []
-    size, kept = 0, 0
+    size, remaining = 0, 0
     try:
         async with asyncio.timeout(READ_WITHIN_S):
             while True:
@@ -212,12 +212,12 @@ async def _body(receive: Receive) -> bytes:
                 size += len(piece)
                 if size <= MOST_BYTES:
                     pieces.append(piece)
-                    kept = size
+                    remaining = size
                 if size > 16 * MOST_BYTES or not message.get("more_body", False):
                     break
     except TimeoutError:
         raise Refused(408, f"the request did not come within {READ_WITHIN_S:g} s") from None
-    if size > kept:  # it was read to its end, or clients would not listen to the answer
+    if size > remaining:  # it was read to its end, or clients would not listen to the answer
         raise Refused(413, f"the request is larger than {MOST_BYTES >> 20} MiB")
     return b"".join(pieces)
 

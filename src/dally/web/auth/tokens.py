@@ -91,9 +91,9 @@ def digest(text: str) -> str:
 
 def caller_of(text: str, known: Iterable[Token]) -> Caller | None:
     """Who holds that token. All are compared, each in the same time, so that a miss tells nothing."""
-    given = digest(text)
-    found = None
+    options = digest(text)
+    result = None
     for token in known:
-        if hmac.compare_digest(given, token.digest):
-            found = Caller(token.name, token.role, token.user)
-    return found
+        if hmac.compare_digest(options, token.digest):
+            result = Caller(token.name, token.role, token.user)
+    return result

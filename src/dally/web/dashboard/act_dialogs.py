@@ -107,58 +107,58 @@ async def ask(request: Request, site: AnySite, caller: AnyActor, what: str, abou
 @router.post("/act/{what}/{about:path}")
 async def act(request: Request, site: AnySite, caller: AnyActor, what: str, about: str) -> Response:
     """Do it, and tell the page so; or the dialog again, with what is wrong."""
-    given = {
+    options = {
         name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()
     }
-    dialog = await _dialog(site, caller, what, about, given)
+    dialog = await _dialog(site, caller, what, about, options)
     try:
-        done = await _do(site, caller, what, about, dialog, given)
+        done = await _do(site, caller, what, about, dialog, options)
     except HTTPException as refused:
         problem = str(refused.detail)
     except ValidationError as wrong:
         problem = "; ".join(f"{error['loc'][0]}: {error['msg']}" for error in wrong.errors())
     else:
-        told = json.dumps({"dally:acted": done.text})  # ASCII, as headers are
-        return Response(headers={"HX-Trigger": told})
-    return page(request, caller, "_act.html", **_values(dialog, what, about, caller, given, problem))
+        record = json.dumps({"dally:acted": done.text})  # ASCII, as headers are
+        return Response(headers={"HX-Trigger": record})
+    return page(request, caller, "_act.html", **_values(dialog, what, about, caller, options, problem))
 
 
 def _values(
-    dialog: Dialog, what: str, about: str, caller: Caller, given: dict[str, str], problem: str = ""
+    dialog: Dialog, what: str, about: str, caller: Caller, options: dict[str, str], problem: str = ""
 ) -> dict[str, Any]:
     return {
-        "dialog": dialog, "what": what, "about": about, "given": given, "problem": problem,
+        "dialog": dialog, "what": what, "about": about, "given": options, "problem": problem,
         "longest": LONGEST_WHY, "must_say": is_operator(caller),
     }  # fmt: skip
 
 
-async def _dialog(site: Site, caller: Caller, what: str, about: str, given: dict[str, str]) -> Dialog:
+async def _dialog(site: Site, caller: Caller, what: str, about: str, options: dict[str, str]) -> Dialog:
     """What to ask; 403 and 404 as the API has them."""
     if what not in OF_USERS and not is_operator(caller):
         raise HTTPException(403, "this is for operators")
     if what == "timer":
-        found: Dialog | None = timer_dialog()
+        result: Dialog | None = timer_dialog()
     elif what in ("drain", "resume"):
-        found = machine_dialog(what, about, site.status)
+        result = machine_dialog(what, about, site.status)
     else:
         job = await find(site, caller, about)
-        first = given["first"] == "yes" if "first" in given else not job.first_by
-        found = job_dialog(what, job, first)
-    if found is None:
+        first = options["first"] == "yes" if "first" in options else not job.first_by
+        result = job_dialog(what, job, first)
+    if result is None:
         raise HTTPException(404, f"{what} of {about!r}: there is no such thing")
-    return found
+    return result
 
 
-async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog, given: dict[str, str]) -> Acted:
+async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog, options: dict[str, str]) -> Acted:
     """By the API's own routes."""
-    why = given.get("why", "")
+    why = options.get("why", "")
     if what == "priority":
         return await acts.priority(site, caller, about, Priority(first=dialog.first is not False, why=why))
     if what == "patience":
-        return await acts.patience(site, caller, about, Patience(seconds=_seconds(given), why=why))
+        return await acts.patience(site, caller, about, Patience(seconds=_seconds(options), why=why))
     if what == "timer":
-        asked = {"gpus": given.get("gpus", ""), "seconds": _seconds(given), "why": why}
-        return await acts.timer(site, caller, SetTimer.model_validate(asked))
+        request = {"gpus": options.get("gpus", ""), "seconds": _seconds(options), "why": why}
+        return await acts.timer(site, caller, SetTimer.model_validate(request))
     if what == "cancel":
         return await acts.cancel(site, caller, about, acts.reason_of(caller, Reasoned(why=why).why))
     route = {
@@ -168,12 +168,12 @@ async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog,
     return await route(site, caller, about, Reasoned(why=why))
 
 
-def _seconds(given: dict[str, str]) -> float | None:
+def _seconds(options: dict[str, str]) -> float | None:
     """For how long to hold out, as the form has it."""
-    how = given.get("how", "any")
+    how = options.get("how", "any")
     if how != "wait":
         return 0.0 if how == "any" else None
     try:
-        return 60.0 * float(given.get("minutes", ""))
+        return 60.0 * float(options.get("minutes", ""))
     except ValueError:
         raise HTTPException(422, "minutes: must be a number") from None

@@ -51,19 +51,19 @@ class Channel:
         after, queue = map_state(scene, self.caller), waiting_lines(status, self.caller)
         moved = queue != self.queue
         elsewhere = self.boot != scene.boot
-        theirs, news = self._theirs, sorted(touched)
+        theirs, changes = self._theirs, sorted(touched)
         if self.caller.user:
             self._theirs = {line.job_id for line in visible(status.jobs, self.caller)}
-            news = sorted(touched & (theirs | self._theirs))  # one that has ended was there the last time
+            changes = sorted(touched & (theirs | self._theirs))  # one that has ended was there the last time
         self.state, self.queue, self.boot = after, queue, scene.boot
         if before is None or elsewhere:
             return hello(scene, after)
         changed = change(before, after)
-        if not (moved or news or before.counts != after.counts or any(changed.values())):
+        if not (moved or changes or before.counts != after.counts or any(changed.values())):
             self.state = before  # so that the next message says after which one it comes
             return None
         head = {"turn": after.turn, "after": before.turn, "at_s": after.at_s, "wall_s": after.wall_s}
-        return event("turn", {**head, "counts": after.counts, "queue": moved, "touched": news, **changed})
+        return event("turn", {**head, "counts": after.counts, "queue": moved, "touched": changes, **changed})
 
     def send(self, message: bytes) -> None:
         """To everybody; who is too far behind begins anew."""

@@ -87,8 +87,8 @@ class LiveScene:
 
     def eta(self, job_id: str) -> Eta | None:
         """As of the last look at the whole queue."""
-        found = self._site.service.outlook.queue.get(job_id)
-        return None if found is None else eta_of(job_id, found, self._site.service.clock)
+        result = self._site.service.outlook.queue.get(job_id)
+        return None if result is None else eta_of(job_id, result, self._site.service.clock)
 
     def ended(
         self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
@@ -116,12 +116,12 @@ class LiveScene:
         """The browser puts it into its own zone."""
         return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    def watch(self, told: Callable[[set[str]], None]) -> None:
+    def watch(self, record: Callable[[set[str]], None]) -> None:
         """After every result."""
-        self._told.append(told)
+        self._told.append(record)
 
     def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
         self._loads = {**self._loads, **result.loads} if result.loads else self._loads
         touched = {row["job_id"] for row in result.log if row["job_id"]}
-        for told in self._told:
-            told(touched)
+        for record in self._told:
+            record(touched)

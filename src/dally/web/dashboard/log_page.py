@@ -41,11 +41,11 @@ async def log(
     at_page: Annotated[int, Query(ge=1, le=100_000, alias="page")] = 1,
 ) -> HTMLResponse:
     """The page; when htmx asks, what changes of it alone."""
-    found = await run_in_threadpool(action_page, site, caller, None, None, ROWS * (at_page - 1), ROWS)
-    pages = max(1, -(-found.total // ROWS))
+    result = await run_in_threadpool(action_page, site, caller, None, None, ROWS * (at_page - 1), ROWS)
+    pages = max(1, -(-result.total // ROWS))
     template = "_log.html" if "hx-request" in request.headers else "log.html"
     return page(
-        request, caller, template, rows=found.actions, total=found.total, at_page=at_page, pages=pages,
+        request, caller, template, rows=result.actions, total=result.total, at_page=at_page, pages=pages,
         standing=standing(site, caller),
     )  # fmt: skip
 
@@ -57,22 +57,22 @@ def standing(site: Site, caller: Caller) -> list[Standing]:
         return []
     lines = site.status.by_id
     overrides, clock = scheduler.overrides, site.service.clock
-    told = {
+    record = {
         HOLD: "is on hold",
         FIRST: "is first in line",
         PATIENCE: "is told how long to hold out for a closer place",
     }
-    found = []
-    for kind, said in told.items():
+    result = []
+    for kind, said in record.items():
         for job_id, override in overrides.of(kind).items():
             line = lines.get(job_id)
             if line is not None and caller.sees(line.spec.user):
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
-                found.append(Standing(said, override.by(), clock.wall_s(override.at_s), job_id, back))
+                result.append(Standing(said, override.by(), clock.wall_s(override.at_s), job_id, back))
     for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
         waits = (
             f"hold out for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
         )
         said = f"Gangs of {gpus} GPUs {waits}"
-        found.append(Standing(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
-    return found
+        result.append(Standing(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
+    return result

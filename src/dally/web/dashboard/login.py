@@ -26,8 +26,8 @@ async def ask(request: Request, next: str = "/") -> HTMLResponse:  # noqa: A002 
 @router.post("/login")
 async def sign_in(request: Request) -> Response:
     """Look at the token, and go where the visitor was going."""
-    given = parse_qs((await request.body()).decode("utf-8", "replace"))
-    text, target = given.get("token", [""])[0].strip(), given.get("next", ["/"])[0]
+    options = parse_qs((await request.body()).decode("utf-8", "replace"))
+    text, target = options.get("token", [""])[0].strip(), options.get("next", ["/"])[0]
     tokens: TokenCache = request.app.state.tokens
     tokens.read()
     if not text or (tokens.caller(text) is None):

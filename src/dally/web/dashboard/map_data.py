@@ -112,21 +112,21 @@ def _job(line: JobStatus, status: ClusterStatus, shown: bool) -> Row:
 
 def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | None]]:
     """Loads of the links from each domain up, by tier; of machines there would be too many."""
-    found: list[list[float | None]] = [[]]
+    result: list[list[float | None]] = [[]]
     for tier in range(1, len(topology.tiers) - 1):
         kind = topology.tiers[tier]
         rows = (loads.get(f"{kind} {name}") for name in topology.names[tier])
-        found.append([None if load is None else round(load, 3) for load in rows])
-    found.append([])
-    return found
+        result.append([None if load is None else round(load, 3) for load in rows])
+    result.append([])
+    return result
 
 
 def _counts(status: ClusterStatus, caller: Caller) -> dict[str, int]:
-    found = {"gpus": status.gpus, "free": status.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
+    result = {"gpus": status.gpus, "free": status.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
     for line in status.jobs:
-        found["busy"] += line.spec.gpus if line.placement else 0
+        result["busy"] += line.spec.gpus if line.placement else 0
         if caller.sees(line.spec.user):
             kind = "running" if line.placement else "held" if line.state in NOT_OFFERED else line.state
-            if kind in found:
-                found[kind] += 1
-    return found
+            if kind in result:
+                result[kind] += 1
+    return result

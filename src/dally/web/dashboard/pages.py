@@ -22,11 +22,11 @@ router = APIRouter(include_in_schema=False)
 @router.get("/assets/{version}/{name:path}")
 async def one_asset(version: str, name: str) -> Response:
     """A file; its version is there for browsers only."""
-    found = asset(name)
-    if found is None:
+    result = asset(name)
+    if result is None:
         raise HTTPException(404, f"{name!r}: there is no such file")
     kind = KINDS.get(name.rpartition(".")[2], "application/octet-stream")
-    return Response(found, media_type=kind, headers=FOR_EVER)
+    return Response(result, media_type=kind, headers=FOR_EVER)
 
 
 def add_pages(app: FastAPI, scene: Scene) -> None:

@@ -44,12 +44,12 @@ class Filters:
     def fits(self, line: JobStatus | Job) -> bool:
         """Whether the job is to be shown."""
         least, most = SIZES[self.size]
-        words = f"{line.job_id} {line.spec.name} {line.spec.user} {line.spec.model} {line.spec.account}".lower()
+        parts = f"{line.job_id} {line.spec.name} {line.spec.user} {line.spec.model} {line.spec.account}".lower()
         return (
             least <= line.spec.gpus <= most
             and (not self.user or line.spec.user == self.user)
             and (not self.model or line.spec.model == self.model)
-            and all(word in words for word in self.search.lower().split())
+            and all(token in parts for token in self.search.lower().split())
         )
 
 
@@ -59,53 +59,53 @@ async def queue_page(
     user: str = "", model: str = "", size: str = "", page_number: Annotated[int, Query(alias="page")] = 1,
 ) -> HTMLResponse:  # fmt: skip
     """The page; when htmx asks, its rows alone."""
-    asked = Filters(
+    requested = Filters(
         tab if tab in TABS else TABS[0], q, user, model, size if size in SIZES else "",
         min(max(1, page_number), MOST_PAGES),
     )  # fmt: skip
     scene, at_s = scene_of(request), moment_of(request)
-    found = await run_in_threadpool(_rows, scene, caller, asked, at_s)
+    result = await run_in_threadpool(_rows, scene, caller, requested, at_s)
     template = "_queue_rows.html" if "hx-request" in request.headers else "queue.html"
-    turn = found["status"].cycle
-    return page(request, caller, template, turn, sizes=SIZES, tabs=TABS, **found)
+    phase = result["status"].cycle
+    return page(request, caller, template, phase, sizes=SIZES, tabs=TABS, **result)
 
 
-def _rows(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> dict[str, Any]:
+def _rows(scene: Scene, caller: Caller, request: Filters, at_s: float | None) -> dict[str, Any]:
     status = scene.status(at_s)
     lines = visible(status.jobs, caller)
-    if asked.tab == "ended":
-        total, jobs = _ended(scene, caller, asked, at_s)
+    if request.tab == "ended":
+        total, jobs = _ended(scene, caller, request, at_s)
         pages = pages_of(total)
-        if asked.page > pages:  # the list was longer
-            asked = replace(asked, page=pages)
-            total, jobs = _ended(scene, caller, asked, at_s)
+        if request.page > pages:  # the list was longer
+            request = replace(request, page=pages)
+            total, jobs = _ended(scene, caller, request, at_s)
         rows: list[dict[str, Any]] = [{"job": job} for job in jobs]
     else:
-        fitting = [line for line in lines if tab_of(line) == asked.tab and asked.fits(line)]
+        fitting = [line for line in lines if tab_of(line) == request.tab and request.fits(line)]
         total, pages = len(fitting), pages_of(len(fitting))
-        asked = replace(asked, page=min(asked.page, pages))
-        rows = [_row(scene, status, line) for line in fitting[asked.offset : asked.offset + ROWS]]
+        request = replace(request, page=min(request.page, pages))
+        rows = [_row(scene, status, line) for line in fitting[request.offset : request.offset + ROWS]]
     tallies = {tab: sum(tab_of(line) == tab for line in lines) for tab in TABS if tab != "ended"}
     return {
-        "filters": asked,
+        "filters": request,
         "status": status,
         "rows": rows,
         "total": total,
-        "first": asked.offset + 1,
+        "first": request.offset + 1,
         "pages": pages,
         "tallies": tallies,
-        "users": sorted(({line.spec.user for line in lines} | {asked.user}) - {""}),
-        "models": sorted(({line.spec.model for line in lines} | {asked.model}) - {""}),
+        "users": sorted(({line.spec.user for line in lines} | {request.user}) - {""}),
+        "models": sorted(({line.spec.model for line in lines} | {request.model}) - {""}),
     }
 
 
-def _ended(scene: Scene, caller: Caller, asked: Filters, at_s: float | None) -> tuple[int, list[Job]]:
+def _ended(scene: Scene, caller: Caller, request: Filters, at_s: float | None) -> tuple[int, list[Job]]:
     """How many fit, and a page of them; filters but the user's look at the latest only."""
-    offset = asked.offset
-    if not (asked.search or asked.model or asked.size):
-        return scene.ended(caller, asked.user, offset, ROWS, at_s)
-    _, jobs = scene.ended(caller, asked.user, 0, MOST_ENDED, at_s)
-    fitting = [job for job in jobs if asked.fits(job)]
+    offset = request.offset
+    if not (request.search or request.model or request.size):
+        return scene.ended(caller, request.user, offset, ROWS, at_s)
+    _, jobs = scene.ended(caller, request.user, 0, MOST_ENDED, at_s)
+    fitting = [job for job in jobs if request.fits(job)]
     return len(fitting), fitting[offset : offset + ROWS]
 
 
@@ -140,11 +140,11 @@ async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResp
     job = await run_in_threadpool(scene.find, caller, job_id, at_s)
     if job is None:
         return _later(request, caller, job_id)
-    told = await run_in_threadpool(scene.explanation, caller, job, at_s)
+    record = await run_in_threadpool(scene.explanation, caller, job, at_s)
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
-        request, caller, template, status.cycle, job=job, told=told, eta=scene.eta(job_id), status=status,
-        spent=told.spent, tab=tab_of(job),
+        request, caller, template, status.cycle, job=job, told=record, eta=scene.eta(job_id), status=status,
+        spent=record.spent, tab=tab_of(job),
     )  # fmt: skip
 
 

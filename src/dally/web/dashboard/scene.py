@@ -77,5 +77,5 @@ class Scene(Protocol):
     def moment(self, wall_s: float) -> str:
         """A time of a status in words."""
 
-    def watch(self, told: Callable[[set[str]], None]) -> None:
+    def watch(self, record: Callable[[set[str]], None]) -> None:
         """Be told of each cycle, in whatever thread it comes about: of which jobs something was logged."""

@@ -42,21 +42,21 @@ def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     return [("/trends", "Trends"), *whatif, *log]
 
 
-def page(request: Request, caller: Caller, template: str, turn: int | None = None, **values: Any) -> HTMLResponse:
+def page(request: Request, caller: Caller, template: str, phase: int | None = None, **values: Any) -> HTMLResponse:
     """A page, or a piece of one, as the caller may see it; it shows nothing that is older than that turn."""
-    found, at_s = scene_of(request), moment_of(request)
-    turn = found.status(at_s).cycle if turn is None else turn
+    result, at_s = scene_of(request), moment_of(request)
+    phase = result.status(at_s).cycle if phase is None else phase
     text = environment().get_template(template).render(
-        scene=found, caller=caller, may_act=found.is_live and caller.role == OPERATOR, at=at_s,
-        path=request.url.path, turn=turn, signed_in=bool(caller.name), **values,
+        scene=result, caller=caller, may_act=result.is_live and caller.role == OPERATOR, at=at_s,
+        path=request.url.path, turn=phase, signed_in=bool(caller.name), **values,
     )  # fmt: skip
     return HTMLResponse(text)
 
 
 def scene_of(request: Request) -> Scene:
     """What pages are made from."""
-    found: Scene = request.app.state.scene
-    return found
+    result: Scene = request.app.state.scene
+    return result
 
 
 def moment_of(request: Request) -> float | None:
@@ -103,10 +103,10 @@ def asset(name: str) -> bytes | None:
 def _asset_files() -> dict[str, bytes]:
     root = files("dally") / "web" / "dashboard" / "assets"
     reports = files("dally") / "report" / "html" / "assets"
-    found = {"colours.css": (reports / "colours.css").read_bytes()}
-    found |= {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
-    found.update({f"vendor/{one.name}": one.read_bytes() for one in (root / "vendor").iterdir() if one.is_file()})
-    return found
+    result = {"colours.css": (reports / "colours.css").read_bytes()}
+    result |= {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+    result.update({f"vendor/{one.name}": one.read_bytes() for one in (root / "vendor").iterdir() if one.is_file()})
+    return result
 
 
 def asset_url(name: str) -> str:
@@ -117,7 +117,7 @@ def asset_url(name: str) -> str:
 @cache
 def assets_version() -> str:
     """Of all files together, as scripts name each other."""
-    found = sha256()
+    result = sha256()
     for name, content in sorted(_asset_files().items()):
-        found.update(name.encode() + content)
-    return found.hexdigest()[:12]
+        result.update(name.encode() + content)
+    return result.hexdigest()[:12]

@@ -28,10 +28,10 @@ async def trend_page(request: Request, caller: AnyCaller, span: str = "") -> HTM
     """The page; its figures come as JSON."""
     scene = scene_of(request)
     chosen = _chosen(scene, span)
-    found, point = await run_in_threadpool(_found, scene, chosen, moment_of(request))
-    words = trend_words(point, found, scene.topology.tiers)
+    result, point = await run_in_threadpool(_found, scene, chosen, moment_of(request))
+    parts = trend_words(point, result, scene.topology.tiers)
     spans = list(SPANS) if scene.is_live else [*SPANS, ALL]
-    return page(request, caller, "trends.html", topics=_topics(found), words=words, spans=spans, span=chosen)
+    return page(request, caller, "trends.html", topics=_topics(result), words=parts, spans=spans, span=chosen)
 
 
 @router.get("/trends/series.json")
@@ -39,22 +39,22 @@ async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONRes
     """All series of a span that ends now, or at the moment of a replay."""
     scene, at_s = scene_of(request), moment_of(request)
     chosen = _chosen(scene, span)
-    found, point = await run_in_threadpool(_found, scene, chosen, at_s)
+    result, point = await run_in_threadpool(_found, scene, chosen, at_s)
     status = scene.status(at_s)
     return JSONResponse(
         {
             "boot": scene.boot,
-            "every_s": found.every_s,
+            "every_s": result.every_s,
             "span_s": SPANS.get(chosen),
-            "wall_s": found.wall_s,
-            "now": {"wall_s": status.wall_s, **_now(point, found, scene)},
+            "wall_s": result.wall_s,
+            "now": {"wall_s": status.wall_s, **_now(point, result, scene)},
             "topics": [
                 {
                     "name": topic.name,
                     "unit": topic.unit,
                     "series": [
                         {"name": one.name, "label": one.label, "values": [_short(value) for value in one.values]}
-                        for one in found.of(topic.name)
+                        for one in result.of(topic.name)
                     ],
                 }
                 for topic in TOPICS
@@ -71,17 +71,17 @@ async def now(request: Request, caller: AnyCaller) -> JSONResponse:
     return JSONResponse({"wall_s": status.wall_s, **_now(point, Trends([], [], 60.0), scene)})
 
 
-def _now(point: Point, found: Trends, scene: Scene) -> dict[str, Any]:
+def _now(point: Point, result: Trends, scene: Scene) -> dict[str, Any]:
     tiers = scene.topology.tiers
     timers = {
         f"timer_{gpus}_{tier}": None if seconds is None else _short(seconds / 60.0)
         for gpus, timers_s in point.timers_s.items()
         for tier, seconds in zip(tiers[1:], timers_s, strict=False)
     }
-    words = trend_words(point, found, tiers)
-    if not found.series:
-        del words["preemptions"]
-    return {"values": {name: _short(value) for name, value in point.values.items()} | timers, "words": words}
+    parts = trend_words(point, result, tiers)
+    if not result.series:
+        del parts["preemptions"]
+    return {"values": {name: _short(value) for name, value in point.values.items()} | timers, "words": parts}
 
 
 def _chosen(scene: Scene, span: str) -> str:
@@ -102,12 +102,12 @@ def _found(scene: Scene, span: str, at_s: float | None) -> tuple[Trends, Point]:
         raise HTTPException(503, "the store cannot be read just now; ask again") from None
 
 
-def _topics(found: Trends) -> list[dict[str, Any]]:
+def _topics(result: Trends) -> list[dict[str, Any]]:
     """Those of which anything is known, and those which may come yet."""
     return [
         {"name": topic.name, "title": topic.title, "unit": topic.unit}
         for topic in TOPICS
-        if found.of(topic.name) or topic.name != "turns"
+        if result.of(topic.name) or topic.name != "turns"
     ]
 
 
@@ -116,10 +116,10 @@ def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
-def trend_words(point: Point, found: Trends, tiers: Sequence[str]) -> dict[str, str]:
+def trend_words(point: Point, result: Trends, tiers: Sequence[str]) -> dict[str, str]:
     """By topic, how things stand at a moment; counts are those of the whole time that the charts show."""
     value = point.values.get
-    words = {
+    parts = {
         "gpus": f"{_plain(value('gpus_used', 0.0))} of {_plain(value('gpus_up', 0.0))} GPUs in service are used, "
         f"{_plain(value('gpus_useful', 0.0))} of them usefully.",
         "waiting_jobs": _waiting(point, "waiting_jobs", "job waits", "jobs wait"),
@@ -127,12 +127,12 @@ def trend_words(point: Point, found: Trends, tiers: Sequence[str]) -> dict[str, 
         "slots": _slots(point),
         "fragmentation": f"{_plain(value('fragmentation', 0.0))} % of the free GPUs cannot serve a whole machine.",
         "timers": _timers(point, tiers),
-        "preemptions": _preemptions(found),
+        "preemptions": _preemptions(result),
     }
     if "turn_ms" in point.values:
         mean_ms, most_ms = value("turn_ms", 0.0), value("longest_turn_ms", 0.0)
-        words["turns"] = f"A turn takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
-    return words
+        parts["turns"] = f"A turn takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
+    return parts
 
 
 def _plain(number: float) -> str:
@@ -171,6 +171,6 @@ def _timers(point: Point, tiers: Sequence[str]) -> str:
     return f"{'; '.join(parts)}." if parts else "No demand holds out for closer."
 
 
-def _preemptions(found: Trends) -> str:
-    total = sum(value or 0.0 for one in found.of("preemptions") for value in one.values)
+def _preemptions(result: Trends) -> str:
+    total = sum(value or 0.0 for one in result.of("preemptions") for value in one.values)
     return f"{_plain(total)} preemption{'s' if total != 1.0 else ''} in the time shown."

@@ -47,16 +47,16 @@ async def whatif_page(request: Request, site: AnySite, caller: Overseer) -> HTML
 @router.post("/whatif")
 async def ask(request: Request, site: AnySite, caller: Overseer) -> Response:
     """Begin; with htmx the piece that shows how far it is."""
-    given = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
-    asked = EMPTY | {name: given[name][0].strip() for name in FIELDS if name in given}
+    options = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+    requested = EMPTY | {name: options[name][0].strip() for name in FIELDS if name in options}
     try:
-        begun = await run_in_threadpool(asked_of, site, caller, _question(asked))
+        begun = await run_in_threadpool(asked_of, site, caller, _question(requested))
     except (HTTPException, InputError) as error:
         problem = _in_words(error.detail if isinstance(error, HTTPException) else str(error))
         busy = _running(site)
         if "hx-request" in request.headers:
             return _piece(request, caller, busy, problem)
-        answer = _page(request, site, caller, asked, busy, problem)
+        answer = _page(request, site, caller, requested, busy, problem)
         answer.status_code = 422
         return answer
     if "hx-request" in request.headers:
@@ -67,49 +67,51 @@ async def ask(request: Request, site: AnySite, caller: Overseer) -> Response:
 @router.get("/whatif/settings")
 async def settings(request: Request, site: AnySite, caller: Overseer, policy: str = "") -> HTMLResponse:
     """What can be set of a policy."""
-    found = all_policies()[0].get(policy or site.service.config.setup.policy)
-    return page(request, caller, "_whatif_settings.html", params=found.params if found else (), files=_files(found))
+    result = all_policies()[0].get(policy or site.service.config.setup.policy)
+    return page(
+        request, caller, "_whatif_settings.html", params=result.params if result else (), files=_files(result)
+    )
 
 
 @router.get("/whatif/{number}")
 async def see(request: Request, site: AnySite, caller: Overseer, number: str) -> HTMLResponse:
     """How far it is, or what came of it."""
-    found = site.service.whatifs.find(number)
-    if found is None:
+    result = site.service.whatifs.find(number)
+    if result is None:
         return _gone(request, site, caller)
     if "hx-request" in request.headers:
-        return _piece(request, caller, found)
-    return _page(request, site, caller, EMPTY, found)
+        return _piece(request, caller, result)
+    return _page(request, site, caller, EMPTY, result)
 
 
 @router.post("/whatif/{number}/cancel")
 async def cancel(request: Request, site: AnySite, caller: Overseer, number: str) -> Response:
     """Take it back."""
-    found = await run_in_threadpool(site.service.whatifs.cancel, number)
-    if found is None:
+    result = await run_in_threadpool(site.service.whatifs.cancel, number)
+    if result is None:
         return _gone(request, site, caller)
     if "hx-request" in request.headers:
-        return _piece(request, caller, found)
+        return _piece(request, caller, result)
     return RedirectResponse(f"/whatif/{number}", 303)
 
 
-def _question(asked: dict[str, str]) -> WhatIfQuestion:
+def _question(request: dict[str, str]) -> WhatIfQuestion:
     """What the form says; InputError for what it cannot say."""
     try:
         return WhatIfQuestion(
-            start=asked["start"],  # type: ignore[arg-type]
-            policy=asked["policy"],
-            settings=read_settings("--set", _pieces(asked["settings"])),
-            cluster_delta=asked["cluster_delta"],
-            network=asked["network"],
-            quotas=_pieces(asked["quotas"]),
-            futures=asked["futures"],  # type: ignore[arg-type]
-            horizon_s=86400.0 * _number("days ahead", asked["horizon_days"]),
-            days=_number("days back", asked["days"]),
+            start=request["start"],  # type: ignore[arg-type]
+            policy=request["policy"],
+            settings=read_settings("--set", _pieces(request["settings"])),
+            cluster_delta=request["cluster_delta"],
+            network=request["network"],
+            quotas=_pieces(request["quotas"]),
+            futures=request["futures"],  # type: ignore[arg-type]
+            horizon_s=86400.0 * _number("days ahead", request["horizon_days"]),
+            days=_number("days back", request["days"]),
         )
     except ValidationError as error:
-        told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
-        raise InputError("; ".join(told)) from None
+        record = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
+        raise InputError("; ".join(record)) from None
 
 
 def _pieces(text: str) -> list[str]:
@@ -126,26 +128,31 @@ def _number(what: str, text: str) -> float:
 
 def _in_words(problem: str) -> str:
     """A problem of the command line as one of the form."""
-    for option, words in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--quota", "Quotas")):
-        problem = problem.replace(option, words)
+    for option, parts in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--quota", "Quotas")):
+        problem = problem.replace(option, parts)
     return problem[:1].upper() + problem[1:]
 
 
 def _page(
-    request: Request, site: Site, caller: Caller, asked: dict[str, str], found: WhatIf | None, problem: str = ""
+    request: Request,
+    site: Site,
+    caller: Caller,
+    requested: dict[str, str],
+    result: WhatIf | None,
+    problem: str = "",
 ) -> HTMLResponse:
     service = site.service
     setup, tiers = service.config.setup, service.topology.tiers
     connected = bool(setup.network or setup.network_settings or has_links(service.topology))
     return page(
-        request, caller, "whatif.html", asked=asked, problem=problem, policies=all_policies()[0], now=setup,
+        request, caller, "whatif.html", asked=requested, problem=problem, policies=all_policies()[0], now=setup,
         deltas=[f"+1 {tiers[-2]}", f"+2 {tier_plural(tiers[-2])}", f"+4 {tier_plural(tiers[0])}", f"-1 {tiers[0]}"],
-        networks=[*PLAIN, *(name for name in PRESETS if name not in PLAIN)] if connected else [], **_shown(found),
+        networks=[*PLAIN, *(name for name in PRESETS if name not in PLAIN)] if connected else [], **_shown(result),
     )  # fmt: skip
 
 
-def _piece(request: Request, caller: Caller, found: WhatIf | None, problem: str = "") -> HTMLResponse:
-    return page(request, caller, "_whatif.html", problem=problem, **_shown(found))
+def _piece(request: Request, caller: Caller, result: WhatIf | None, problem: str = "") -> HTMLResponse:
+    return page(request, caller, "_whatif.html", problem=problem, **_shown(result))
 
 
 def _gone(request: Request, site: Site, caller: Caller) -> HTMLResponse:
@@ -157,12 +164,12 @@ def _gone(request: Request, site: Site, caller: Caller) -> HTMLResponse:
 
 def _running(site: Site) -> WhatIf | None:
     """The question that is being worked on."""
-    found = site.service.whatifs.latest()
-    return found if found is not None and found.state == RUNNING else None
+    result = site.service.whatifs.latest()
+    return result if result is not None and result.state == RUNNING else None
 
 
-def _shown(found: WhatIf | None) -> dict[str, Any]:
-    return {"found": found, "way": way}
+def _shown(result: WhatIf | None) -> dict[str, Any]:
+    return {"found": result, "way": way}
 
 
 def way(figure: Figure) -> str:
@@ -172,5 +179,5 @@ def way(figure: Figure) -> str:
     return "good" if (figure.change > 0.0) == (figure.name == MORE_IS_BETTER) else "bad"
 
 
-def _files(found: Any) -> tuple[str, ...]:
-    return found.files if found else ()
+def _files(result: Any) -> tuple[str, ...]:
+    return result.files if result else ()

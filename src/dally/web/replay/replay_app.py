@@ -48,10 +48,10 @@ def replay_app(scene: ReplayScene) -> FastAPI:
     @app.middleware("http")
     async def at_a_moment(request: Request, call_next: object) -> Response:
         """Every page is of a moment that its address names, so that it can be shared."""
-        asked = request.query_params
-        if request.url.path in PAGES and "at" not in asked and "hx-request" not in request.headers:
+        requested = request.query_params
+        if request.url.path in PAGES and "at" not in requested and "hx-request" not in request.headers:
             return RedirectResponse(
-                f"{request.url.path}?{urlencode([*asked.multi_items(), ('at', scene.opening_s)])}"
+                f"{request.url.path}?{urlencode([*requested.multi_items(), ('at', scene.opening_s)])}"
             )
         answer: Response = await call_next(request)  # type: ignore[operator]
         return answer

@@ -71,11 +71,11 @@ class ReplayScene:
         """How things stood then."""
         moment_s = self._moment(at_s)
         with self._lock:
-            found = self._kept.pop(moment_s, None) or self.statuses.at(moment_s)
-            self._kept[moment_s] = found
+            result = self._kept.pop(moment_s, None) or self.statuses.at(moment_s)
+            self._kept[moment_s] = result
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return result
 
     def loads(self, at_s: float | None) -> dict[str, float]:
         """As the log last told of each link."""
@@ -88,13 +88,13 @@ class ReplayScene:
         moment_s = self._moment(at_s)
         line = self.status(moment_s).by_id.get(job_id)
         if line is not None:
-            found = job_body(line)
+            result = job_body(line)
         else:
             act = self.statuses.course.act_of(self._explainer.timeline.numbers.get(job_id, -1), moment_s)
             if act is None:
                 return None
-            found = self._ended(act)
-        return found if caller.sees(found.spec.user) else None
+            result = self._ended(act)
+        return result if caller.sees(result.spec.user) else None
 
     def _ended(self, act: int) -> Job:
         course = self.statuses.course
@@ -111,15 +111,15 @@ class ReplayScene:
     ) -> tuple[int, list[Job]]:
         """Those who had ended by then, the latest first."""
         times, acts = self._ends
-        found = [
+        result = [
             act for act in reversed(acts[: bisect_right(times, self._moment(at_s))])
             if self._shows(caller, user, self.statuses.jobs[self.statuses.course.jobs[act]].spec.user)
         ]  # fmt: skip
-        return len(found), [self._ended(act) for act in found[offset : offset + limit]]
+        return len(result), [self._ended(act) for act in result[offset : offset + limit]]
 
     @staticmethod
-    def _shows(caller: Caller, wanted: str, owner: str) -> bool:
-        return caller.sees(owner) and wanted in ("", owner)
+    def _shows(caller: Caller, desired: str, owner: str) -> bool:
+        return caller.sees(owner) and desired in ("", owner)
 
     @cached_property
     def _ends(self) -> tuple[list[float], list[int]]:
@@ -150,8 +150,8 @@ class ReplayScene:
 
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """Worked out once per model and size."""
-        found = self.statuses.progress.slowdowns(model, gpus)
-        return {tier: value for tier, value in zip(self.run.tiers, found, strict=False) if value > 0.0}
+        result = self.statuses.progress.slowdowns(model, gpus)
+        return {tier: value for tier, value in zip(self.run.tiers, result, strict=False) if value > 0.0}
 
     def eta(self, job_id: str) -> Eta | None:
         """Nobody foresaw it, and what came is not told."""
@@ -165,7 +165,7 @@ class ReplayScene:
         """A moment of the run in words."""
         return run_stamp(self.run, at_s).partition(" (")[0]
 
-    def watch(self, told: Callable[[set[str]], None]) -> None:
+    def watch(self, record: Callable[[set[str]], None]) -> None:
         """Nothing happens any more."""
 
     @cached_property

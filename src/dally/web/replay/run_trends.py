@@ -51,10 +51,10 @@ class RunTrends:
         return trends_of(edges[1:], walls, edges[1] - edges[0], points, self._tiers)
 
     def _timers(self, sizes: set[int], at_s: float) -> dict[int, tuple[float | None, ...]]:
-        told = self._statuses.decisions.timers_s(sizes, at_s)
+        record = self._statuses.decisions.timers_s(sizes, at_s)
         return {
             gpus: tuple(None if seconds == float("inf") else seconds for seconds in row)
-            for gpus, row in told.items()
+            for gpus, row in record.items()
         }
 
 
@@ -107,10 +107,10 @@ def _of_slots(run: Record) -> dict[str, pl.DataFrame]:
     """What could have started, and fragmentation, as sampled; nothing of older runs."""
     if run.slots.is_empty():
         return {}
-    found = {"fragmentation": fragmentation(run.slots).with_columns(pl.col("level") * 100.0)}
+    result = {"fragmentation": fragmentation(run.slots).with_columns(pl.col("level") * 100.0)}
     for gpus in SLOT_SIZES:
         tier = int(run.topology.closest_tier(gpus))
         rows = run.slots.filter(pl.col("gpus") == gpus, pl.col("tier").cast(pl.String) == run.tiers[max(tier, 0)])
         if tier >= 0 and not rows.is_empty():
-            found[f"slots_{gpus}"] = rows.select("time_s", level="slots")
-    return found
+            result[f"slots_{gpus}"] = rows.select("time_s", level="slots")
+    return result

@@ -91,64 +91,64 @@ router = APIRouter(prefix="/api/v1", tags=["actions"], dependencies=[BEARER])
 
 
 @router.post("/jobs/{job_id}/hold", response_model=Acted, responses=answers(400, 404, 409))
-async def hold(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) -> Acted:
+async def hold(site: AnySite, caller: AnyActor, job_id: str, request: Reasoned) -> Acted:
     """Keep a job from running until it is released; one that runs is stopped as if preempted."""
     await live_job(site, caller, job_id)
-    why = reason_of(caller, asked.why)
+    why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).hold(job_id, who(caller), why, not is_operator(caller)))
 
 
 @router.post("/jobs/{job_id}/release", response_model=Acted, responses=answers(400, 404, 409))
-async def release(site: AnySite, caller: AnyActor, job_id: str, asked: Reasoned) -> Acted:
+async def release(site: AnySite, caller: AnyActor, job_id: str, request: Reasoned) -> Acted:
     """Let a job run again that was held here; users only what users held."""
     await live_job(site, caller, job_id)
-    why = reason_of(caller, asked.why)
+    why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).release(job_id, who(caller), why, not is_operator(caller)))
 
 
 @router.post("/jobs/{job_id}/priority", response_model=Acted, responses=answers(400, 404, 409))
-async def priority(site: AnySite, caller: AnyOperator, job_id: str, asked: Priority) -> Acted:
+async def priority(site: AnySite, caller: AnyOperator, job_id: str, request: Priority) -> Acted:
     """Put a job first in line, or back in its place."""
     await live_job(site, caller, job_id)
-    why = reason_of(caller, asked.why)
-    return await done(lambda: Acts(site.service).put_first(job_id, asked.first, who(caller), why))
+    why = reason_of(caller, request.why)
+    return await done(lambda: Acts(site.service).put_first(job_id, request.first, who(caller), why))
 
 
 @router.post("/jobs/{job_id}/patience", response_model=Acted, responses=answers(400, 404, 409))
-async def patience(site: AnySite, caller: AnyOperator, job_id: str, asked: Patience) -> Acted:
+async def patience(site: AnySite, caller: AnyOperator, job_id: str, request: Patience) -> Acted:
     """Say for how long a job, from now on, holds out for a closer place."""
     await live_job(site, caller, job_id)
-    why = reason_of(caller, asked.why)
-    return await done(lambda: Acts(site.service).set_patience(job_id, asked.seconds, who(caller), why))
+    why = reason_of(caller, request.why)
+    return await done(lambda: Acts(site.service).set_patience(job_id, request.seconds, who(caller), why))
 
 
 @router.post("/timers", response_model=Acted, responses=answers(400, 409))
-async def timer(site: AnySite, caller: AnyOperator, asked: SetTimer) -> Acted:
+async def timer(site: AnySite, caller: AnyOperator, request: SetTimer) -> Acted:
     """Say for how long gangs of a size hold out for a closer place."""
-    why = reason_of(caller, asked.why)
-    return await done(lambda: Acts(site.service).set_timer(asked.gpus, asked.seconds, who(caller), why))
+    why = reason_of(caller, request.why)
+    return await done(lambda: Acts(site.service).set_timer(request.gpus, request.seconds, who(caller), why))
 
 
 @router.delete("/jobs/{job_id}", status_code=202, response_model=Acted, responses=answers(404, 409))
 async def cancel(site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query()] = "") -> Acted:
     """End a job, wherever it is. It has ended once its state says so."""
-    found = await live_job(site, caller, job_id)
-    return await done(lambda: Acts(site.service).cancel(job_id, found.spec.user, who(caller), why))
+    result = await live_job(site, caller, job_id)
+    return await done(lambda: Acts(site.service).cancel(job_id, result.spec.user, who(caller), why))
 
 
 @router.post("/nodes/{name}/drain", response_model=Acted, responses=answers(400, 404, 409))
-async def drain(site: AnySite, caller: AnyOperator, name: str, asked: Reasoned) -> Acted:
+async def drain(site: AnySite, caller: AnyOperator, name: str, request: Reasoned) -> Acted:
     """Let what runs on a machine go on, and start nothing new there."""
     check_machine(site, name)
-    why = reason_of(caller, asked.why)
+    why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).drain(name, who(caller), why))
 
 
 @router.post("/nodes/{name}/resume", response_model=Acted, responses=answers(400, 404, 409))
-async def resume(site: AnySite, caller: AnyOperator, name: str, asked: Reasoned) -> Acted:
+async def resume(site: AnySite, caller: AnyOperator, name: str, request: Reasoned) -> Acted:
     """Let a machine take jobs again."""
     check_machine(site, name)
-    why = reason_of(caller, asked.why)
+    why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).resume(name, who(caller), why))
 
 
@@ -184,10 +184,10 @@ def action_page(
 
 async def live_job(site: Site, caller: Caller, job_id: str) -> Job:
     """The job, if the caller may see it and it has not ended."""
-    found = await find(site, caller, job_id)
-    if found.state in get_args(EndState):
-        raise HTTPException(409, f"job {job_id!r} has ended already: {found.state}")
-    return found
+    result = await find(site, caller, job_id)
+    if result.state in get_args(EndState):
+        raise HTTPException(409, f"job {job_id!r} has ended already: {result.state}")
+    return result
 
 
 def check_machine(site: Site, name: str) -> None:
@@ -210,5 +210,5 @@ def reason_of(caller: Caller, why: str) -> str:
 
 async def done(act: Callable[[], Act]) -> Acted:
     """What was done, or why not."""
-    found = await between_cycles(act)
-    return Acted(job_id=found.job_id or "", machine=found.machine or "", what=found.what, text=found.sentence())
+    result = await between_cycles(act)
+    return Acted(job_id=result.job_id or "", machine=result.machine or "", what=result.what, text=result.sentence())

@@ -62,12 +62,12 @@ class CarriesSpec(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat(cls, given: Any) -> Any:
+    def _flat(cls, options: Any) -> Any:
         """Of an object with a `spec`: the fields of both."""
-        spec = getattr(given, "spec", None)
+        spec = getattr(options, "spec", None)
         if not isinstance(spec, JobSpec):
-            return given
-        return {name: getattr(spec if hasattr(spec, name) else given, name) for name in cls.model_fields}
+            return options
+        return {name: getattr(spec if hasattr(spec, name) else options, name) for name in cls.model_fields}
 
 
 def of_spec(name: str, kinds: dict[Any, Any], stated: bool, without: tuple[str, ...] = ()) -> Any:
@@ -111,8 +111,8 @@ class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
 
 def job_body(line: object) -> Job:
     """The job of a status line."""
-    found: Job = Job.model_validate(line)
-    return found
+    result: Job = Job.model_validate(line)
+    return result
 
 
 class JobPage(Body):

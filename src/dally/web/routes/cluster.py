@@ -35,7 +35,7 @@ async def nodes(site: AnySite, caller: AnyCaller) -> Response:
 
 def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
     shown = {line.job_id for line in visible(status.jobs, caller)}
-    found = [
+    result = [
         Node(
             name=node.name,
             domains=list(node.domains),
@@ -47,7 +47,7 @@ def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
         )
         for node in status.nodes
     ]
-    return Nodes(at_s=status.wall_s, nodes=found)
+    return Nodes(at_s=status.wall_s, nodes=result)
 
 
 @router.get("/slots", response_model=Slots, responses=answers())

@@ -41,14 +41,14 @@ def answers(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 def site_of(request: Request) -> Site:
     """What to answer from."""
-    found: Site = request.app.state.site
-    return found
+    result: Site = request.app.state.site
+    return result
 
 
 def caller_of(request: Request) -> Caller:
     """Who asks."""
-    found: Caller = request.state.caller
-    return found
+    result: Caller = request.state.caller
+    return result
 
 
 def actor_of(request: Request) -> Caller:

@@ -73,23 +73,23 @@ def _page(
 @router.get("/jobs/{job_id}", response_model=Job, responses=answers(404))
 async def job(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
     """One job, ended or not."""
-    found = await find(site, caller, job_id)
-    return json_of(found.model_dump_json().encode())
+    result = await find(site, caller, job_id)
+    return json_of(result.model_dump_json().encode())
 
 
 async def find(site: Site, caller: Caller, job_id: str) -> Job:
     """The job, if there is one and the caller may see it; otherwise one answer for both."""
     here = job_id in site.status.by_id  # the store is asked beside other requests
-    found = site.job(caller, job_id) if here else await run_in_threadpool(site.job, caller, job_id)
-    if found is None:
+    result = site.job(caller, job_id) if here else await run_in_threadpool(site.job, caller, job_id)
+    if result is None:
         raise HTTPException(404, f"job {job_id!r}: there is no such job")
-    return found
+    return result
 
 
 @router.post("/jobs", status_code=201, response_model=Submitted, responses=answers(400, 409))
-async def submit(site: AnySite, caller: AnyActor, asked: JobRequest) -> Submitted:
+async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Submitted:
     """Take in a job; when this answers, it is in the queue."""
-    request = request_of(site, caller, asked)
+    request = request_of(site, caller, requested)
     if not request.command and request.spec.duration_s is None:
         raise HTTPException(422, "command: must be given, or duration_s for a job that only takes time")
     job_id = await between_cycles(lambda: Acts(site.service).submit(request))
@@ -102,12 +102,12 @@ async def submit(site: AnySite, caller: AnyActor, asked: JobRequest) -> Submitte
     return Submitted(job_id=job_id)
 
 
-def request_of(site: Site, caller: Caller, asked: JobRequest) -> Submission:
+def request_of(site: Site, caller: Caller, request: JobRequest) -> Submission:
     """The job that the caller asks for, if it fits the cluster and is the caller's to ask for."""
     gpus = site.service.topology.total_gpus()
-    spec = asked.spec
+    spec = request.spec
     if spec.gpus > gpus:
         raise HTTPException(422, f"gpus: {spec.gpus}: the cluster has {gpus}")
     if caller.role == USER and spec.user not in ("", caller.user):
         raise HTTPException(403, f"this token submits for {caller.user!r} only")
-    return Submission(replace(spec, user=spec.user or caller.user), tuple(asked.command), asked.folder)
+    return Submission(replace(spec, user=spec.user or caller.user), tuple(request.command), request.folder)

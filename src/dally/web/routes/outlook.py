@@ -25,9 +25,9 @@ router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 @router.get("/outlook", response_model=Outlook, responses=answers())
 async def outlook(site: AnySite, caller: AnyCaller) -> Outlook:
     """When those who wait start, in their order; worked out once a minute."""
-    found = dict(site.service.outlook.queue)
-    lines = [line for line in visible(site.status.jobs, caller) if line.job_id in found]
-    return Outlook(etas=[eta_of(line.job_id, found[line.job_id], site.service.clock) for line in lines])
+    result = dict(site.service.outlook.queue)
+    lines = [line for line in visible(site.status.jobs, caller) if line.job_id in result]
+    return Outlook(etas=[eta_of(line.job_id, result[line.job_id], site.service.clock) for line in lines])
 
 
 @router.get("/jobs/{job_id}/eta", response_model=Eta, responses=answers(404, 409))
@@ -38,9 +38,9 @@ async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Eta:
 
 
 @router.post("/preview", response_model=Eta, responses=answers(400, 409))
-async def preview(site: AnySite, caller: AnyCaller, asked: JobRequest) -> Eta:
+async def preview(site: AnySite, caller: AnyCaller, request: JobRequest) -> Eta:
     """The same for a job that is not submitted."""
-    return await run_in_threadpool(_asked, site, "", request_of(site, caller, asked))
+    return await run_in_threadpool(_asked, site, "", request_of(site, caller, request))
 
 
 @router.get("/calibration", response_model=Calibration, responses=answers())
@@ -55,15 +55,15 @@ def _asked(site: Site, job_id: str, request: Submission | None) -> Eta:
     """The answer of the futures, or why there is none."""
     service = site.service
     try:
-        found = service.outlook.ask(job_id) if request is None else service.outlook.preview(request)
+        result = service.outlook.ask(job_id) if request is None else service.outlook.preview(request)
     except NoEstimateError as error:
         raise HTTPException(409, str(error)) from None
     except (BrokenProcessPool, BusyError, StoreError):
         raise HTTPException(503, "estimates cannot be made just now; ask again") from None
-    return eta_of(job_id, found, service.clock)
+    return eta_of(job_id, result, service.clock)
 
 
-def eta_of(job_id: str, found: Forecast, clock: WallClock) -> Eta:
+def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
     """The forecast with times in seconds since 1970."""
 
     def wall_s(moment_s: float | None) -> float | None:
@@ -73,11 +73,11 @@ def eta_of(job_id: str, found: Forecast, clock: WallClock) -> Eta:
         TierChance(
             tier=one.tier, chance=one.chance, start_s=wall_s(one.start_s), slowdown=one.slowdown, now=one.now
         )
-        for one in found.tiers
+        for one in result.tiers
     ]
     return Eta(
-        job_id=job_id, at_s=clock.wall_s(found.at_s), starts_now=found.is_now, low_s=clock.wall_s(found.low_s),
-        middle_s=wall_s(found.middle_s), high_s=wall_s(found.high_s), confidence=found.confidence,
-        futures=found.futures, seen=found.seen, learnt_from=found.learnt_from, tiers=tiers,
-        slowdown=found.slowdown, pays_from_s=found.pays_from_s, gpus_now=found.gpus_now,
+        job_id=job_id, at_s=clock.wall_s(result.at_s), starts_now=result.is_now, low_s=clock.wall_s(result.low_s),
+        middle_s=wall_s(result.middle_s), high_s=wall_s(result.high_s), confidence=result.confidence,
+        futures=result.futures, seen=result.seen, learnt_from=result.learnt_from, tiers=tiers,
+        slowdown=result.slowdown, pays_from_s=result.pays_from_s, gpus_now=result.gpus_now,
     )  # fmt: skip

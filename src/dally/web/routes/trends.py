@@ -37,22 +37,22 @@ async def trends(
 def _between(site: Site, from_s: float, to_s: float, most: int) -> TrendPage:
     service = site.service
     try:
-        found = service.trends.trends(service.clock.moment_s(from_s), service.clock.moment_s(to_s), most)
+        result = service.trends.trends(service.clock.moment_s(from_s), service.clock.moment_s(to_s), most)
     except StoreError:
         raise HTTPException(503, "the store cannot be read just now; ask again") from None
-    return trend_page(found)
+    return trend_page(result)
 
 
-def trend_page(found: Trends) -> TrendPage:
+def trend_page(result: Trends) -> TrendPage:
     """The trends as the API tells them."""
     units = {topic.name: topic.unit for topic in TOPICS}
     return TrendPage(
-        every_s=found.every_s,
-        times_s=found.wall_s,
+        every_s=result.every_s,
+        times_s=result.wall_s,
         series=[
             TrendSeries(
                 name=one.name, topic=one.topic, label=one.label, unit=units[one.topic], values=one.values
             )
-            for one in found.series
+            for one in result.series
         ],
     )  # fmt: skip

@@ -32,9 +32,9 @@ Overseer = Annotated[Caller, Depends(overseer)]
 
 
 @router.post("/whatif", status_code=202, response_model=WhatIf, responses=answers(400, 409))
-async def ask(site: AnySite, caller: Overseer, asked: WhatIfQuestion) -> WhatIf:
+async def ask(site: AnySite, caller: Overseer, request: WhatIfQuestion) -> WhatIf:
     """Begin to work it out; one at a time. Nothing of the cluster is touched."""
-    return await run_in_threadpool(asked_of, site, caller, asked)
+    return await run_in_threadpool(asked_of, site, caller, request)
 
 
 @router.get("/whatif/{number}", response_model=WhatIf, responses=answers(404))
@@ -53,24 +53,24 @@ async def cancel(site: AnySite, caller: Overseer, number: str) -> WhatIf:
 
 def known(site: Site, number: str) -> WhatIf:
     """That question."""
-    found = site.service.whatifs.find(number)
-    if found is None:
+    result = site.service.whatifs.find(number)
+    if result is None:
         raise HTTPException(404, "nobody asked that what-if, or too long ago")
-    return WhatIf.model_validate(found)
+    return WhatIf.model_validate(result)
 
 
-def asked_of(site: Site, caller: Caller, asked: WhatIfQuestion) -> WhatIf:
+def asked_of(site: Site, caller: Caller, question: WhatIfQuestion) -> WhatIf:
     """The question, begun; or why it cannot be asked."""
     change = Change(
-        asked.policy, asked.settings, "", asked.cluster_delta, asked.network, asked.network_settings, "",
-        tuple(asked.quotas),
+        question.policy, question.settings, "", question.cluster_delta, question.network, question.network_settings,
+        "", tuple(question.quotas),
     )  # fmt: skip
-    effort = replace(USUAL_EFFORT, most=asked.futures, horizon_s=asked.horizon_s)
-    request = WhatIfRequest(change, asked.start, effort, asked.days)
+    effort = replace(USUAL_EFFORT, most=question.futures, horizon_s=question.horizon_s)
+    request = WhatIfRequest(change, question.start, effort, question.days)
     try:
-        found = site.service.whatifs.ask(request, caller.name)
+        result = site.service.whatifs.ask(request, caller.name)
     except InputError as error:
         raise HTTPException(422, str(error)) from None
     except BusyError as error:
         raise HTTPException(409, str(error)) from None
-    return WhatIf.model_validate(found)
+    return WhatIf.model_validate(result)

@@ -35,9 +35,9 @@ class Evictor:
         With `check` nothing is done unless every pod may go: half a gang is of no use.
         """
         if check and not self._force:
-            kept = [line for line in self._pool.map(partial(self._evict, dry_run=True), pods) if line]
-            if kept:
-                return kept
+            remaining = [line for line in self._pool.map(partial(self._evict, dry_run=True), pods) if line]
+            if remaining:
+                return remaining
         return [line for line in self._pool.map(self._evict, pods) if line]
 
     def _evict(self, pod: PodRecord, dry_run: bool = False) -> str:

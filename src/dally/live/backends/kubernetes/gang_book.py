@@ -41,14 +41,14 @@ class GangBook:
             if self._nodes.take_changes():
                 dirty |= self._gangs.keys()
         dirty |= self._unclear()
-        found = {key: self._pods.gang(key) for key in dirty}
+        result = {key: self._pods.gang(key) for key in dirty}
         try:
-            self._owners.read((key, pods) for key, pods in found.items() if pods and self._ours(pods[0]))
+            self._owners.read((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
         except BackendError:
             with self._pods.lock:
                 self._pods.dirty |= dirty
             raise
-        for key, pods in found.items():
+        for key, pods in result.items():
             job = self._renewed(key, pods)
             if job is None:
                 self._forget(key)
@@ -66,10 +66,12 @@ class GangBook:
         if time.monotonic() - self._asked_s < ASK_EVERY_S:
             return set()
         self._asked_s = time.monotonic()
-        found = {key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD}
-        for key in found:
+        result = {
+            key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD
+        }
+        for key in result:
             self._owners.read_again(key)
-        return found | (self._owners.due() & self._gangs.keys())
+        return result | (self._owners.due() & self._gangs.keys())
 
     def _forget(self, key: GangKey) -> None:
         for shelf in (self._gangs, self._jobs, self._ended_s):

@@ -15,13 +15,13 @@ EVICTIONS_DO_NOT_COUNT = {"rules": [{"action": "Ignore", "onPodConditions": [{"t
 
 def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
     """The Job. Its pods are told their rank, and the command runs in each of them."""
-    asked = request.spec
-    command = list(request.command or ("sleep", f"{asked.duration_s or 0.0:g}"))
+    job = request.spec
+    command = list(request.command or ("sleep", f"{job.duration_s or 0.0:g}"))
     stated = {
-        "model": asked.model,
-        "expected": f"{asked.duration_s:g}" if asked.duration_s else "",
-        "checkpoint": f"{asked.checkpoint_every_s:g}" if asked.checkpoint_every_s else "",
-        "user": asked.user,
+        "model": job.model,
+        "expected": f"{job.duration_s:g}" if job.duration_s else "",
+        "checkpoint": f"{job.checkpoint_every_s:g}" if job.checkpoint_every_s else "",
+        "user": job.user,
     }
     notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
     rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
@@ -35,12 +35,12 @@ def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
         "schedulerName": scheduler, "restartPolicy": "Never", "containers": [container],
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     }  # fmt: skip
-    if asked.limit_s is not None:
-        spec["activeDeadlineSeconds"] = max(1, int(asked.limit_s))
+    if job.limit_s is not None:
+        spec["activeDeadlineSeconds"] = max(1, int(job.limit_s))
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(asked.name), "annotations": notes},
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(job.name), "annotations": notes},
         "spec": {
-            "parallelism": asked.gpus, "completions": asked.gpus, "backoffLimit": FAILURES * asked.gpus,
+            "parallelism": job.gpus, "completions": job.gpus, "backoffLimit": FAILURES * job.gpus,
             "podFailurePolicy": EVICTIONS_DO_NOT_COUNT,
             "template": {"metadata": {"annotations": notes}, "spec": spec},
         },

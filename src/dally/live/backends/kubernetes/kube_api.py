@@ -33,8 +33,8 @@ class RefusedError(BackendError):
     def __init__(self, what: str, code: int, status: Entry) -> None:
         self.code = code
         self.status = status
-        told = status.get("message") or status.get("reason") or "no reason given"
-        super().__init__(one_line(f"{what}: {code}: {told}", LONGEST_COMPLAINT))
+        record = status.get("message") or status.get("reason") or "no reason given"
+        super().__init__(one_line(f"{what}: {code}: {record}", LONGEST_COMPLAINT))
 
 
 class KubeApi:
@@ -87,37 +87,37 @@ class KubeApi:
             )
             if answer.status < 300 and stream:
                 return answer
-            found = json.loads(answer.data or b"{}")
+            result = json.loads(answer.data or b"{}")
         except ValueError:
-            found = None
+            result = None
         except (HTTPError, OSError) as error:
             raise BackendError(one_line(f"{what}: {error}", LONGEST_COMPLAINT)) from None
         if stream:
             answer.close()
-        if answer.status >= 300 or not isinstance(found, dict):
+        if answer.status >= 300 or not isinstance(result, dict):
             no_object = {"message": "the answer is no JSON object"}
-            raise RefusedError(what, answer.status, found if isinstance(found, dict) else no_object)
-        return found
+            raise RefusedError(what, answer.status, result if isinstance(result, dict) else no_object)
+        return result
 
     def get(self, path: str, **query: Any) -> Entry:
         """One object, or a list."""
-        found: Entry = self.call("GET", path, **query)
-        return found
+        result: Entry = self.call("GET", path, **query)
+        return result
 
     def post(self, path: str, body: Entry) -> Entry:
         """Make an object."""
-        found: Entry = self.call("POST", path, body)
-        return found
+        result: Entry = self.call("POST", path, body)
+        return result
 
     def put(self, path: str, body: Entry) -> Entry:
         """Replace an object."""
-        found: Entry = self.call("PUT", path, body)
-        return found
+        result: Entry = self.call("PUT", path, body)
+        return result
 
     def patch(self, path: str, body: Any, kind: str = MERGE) -> Entry:
         """Change an object."""
-        found: Entry = self.call("PATCH", path, body, kind)
-        return found
+        result: Entry = self.call("PATCH", path, body, kind)
+        return result
 
     def delete(self, path: str, body: Entry | None = None) -> None:
         """Remove an object; one that is gone is no error."""
@@ -132,8 +132,8 @@ class KubeApi:
         until_s = time.monotonic() + within_s
         while True:
             try:
-                found: Entry = self.call(method, path, body, kind, timeout_s=max(1.0, until_s - time.monotonic()))
-                return found
+                result: Entry = self.call(method, path, body, kind, timeout_s=max(1.0, until_s - time.monotonic()))
+                return result
             except RefusedError as refused:
                 later = refused.code in LATER or (refused.code == 403 and not _is_final(refused))
                 if not later or time.monotonic() + PAUSE_S > until_s:

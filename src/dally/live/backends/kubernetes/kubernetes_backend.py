@@ -175,10 +175,10 @@ class KubernetesBackend(JobByJob):
         self.check_term(term)
         answers = [""] * len(orders)
         begun: dict[int, tuple[Seating, list[Future[str]]]] = {}
-        with ExitStack() as kept:
+        with ExitStack() as remaining:
             for place, (job_id, placement) in enumerate(orders):
                 try:
-                    seating = self._seating(job_id, placement, kept)
+                    seating = self._seating(job_id, placement, remaining)
                 except BackendError as error:
                     answers[place] = str(error)
                 else:
@@ -188,20 +188,20 @@ class KubernetesBackend(JobByJob):
                 answers[place] = self._binder.finish(seating, bound)
         return answers
 
-    def _seating(self, job_id: str, placement: Placement, kept: ExitStack) -> Seating | None:
+    def _seating(self, job_id: str, placement: Placement, remaining: ExitStack) -> Seating | None:
         """Who is to go where, the room kept for them; None: they are there already."""
         gang = self._gangs.find(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._gangs.given_up:
             return None
-        told = self._gangs.job(gang)
-        if told.state != base.QUEUED:
-            raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
-        if sum(placement.values()) != told.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {job_id} asks for {told.spec.gpus} GPUs, not {sum(placement.values())}")
+        record = self._gangs.job(gang)
+        if record.state != base.QUEUED:
+            raise BackendError(f"job {job_id} cannot be started: it is {record.state} {record.reason}".rstrip())
+        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
         self._check_lease()
-        kept.enter_context(self._room.reserved(pods, nodes))
+        remaining.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
         self._gangs.given_up.discard(gang.key)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))

@@ -82,7 +82,7 @@ class Leader:
 
     def _try(self) -> str:
         """Take or renew the lease; why not."""
-        asked_s = time.monotonic()
+        requested_s = time.monotonic()
         try:
             lease = self._lease()
             if lease is None:
@@ -99,10 +99,10 @@ class Leader:
             return str(error)
         except Exception as error:  # an answer of no sense, which must not end the thread that keeps the lease
             return one_line(f"lease {self._name}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
-        if asked_s - self._renewed_s > SURE_S:
+        if requested_s - self._renewed_s > SURE_S:
             self.term += 1
             log.info("leads", lease=self._name, term=self.term)
-        self._renewed_s = asked_s
+        self._renewed_s = requested_s
         return ""
 
     def _lease(self) -> Entry | None:
@@ -143,8 +143,8 @@ class Leader:
 
 def _spec_of(lease: Entry) -> Entry:
     """Of a lease that somebody made by hand there may be none."""
-    found: Entry = lease.get("spec") or {}
-    return found
+    result: Entry = lease.get("spec") or {}
+    return result
 
 
 def _house() -> str:

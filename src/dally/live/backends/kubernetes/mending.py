@@ -104,8 +104,8 @@ class Mender:
             node = min(gang.bound, key=lambda pod: pod.rank_key).node
             state = self._nodes.get(node)
             if state is not None and state.state == base.UP and self._room.has(pods, [node] * len(pods)):
-                found = self._binder.seat(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
-                return [f"job {gang.key.job_id} runs, but {problem}" for problem in found]
+                result = self._binder.seat(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
+                return [f"job {gang.key.job_id} runs, but {problem}" for problem in result]
         return []
 
     def _give_up(self, gang: Gang, why: str) -> list[str]:
@@ -115,15 +115,15 @@ class Mender:
 
     def _stuck(self, gang: Gang) -> list[str]:
         """Pods that should have ended long ago: told once, and removed if the operator wants that."""
-        found = []
+        result = []
         for pod in gang.stopping:
             since_s = self._going_since_s.setdefault(pod.uid, time.monotonic())
             if time.monotonic() - since_s > pod.grace_s + OVERTIME_S and pod.uid not in self._told:
                 self._told.add(pod.uid)
-                found.append(f"pod {pod.namespace}/{pod.name} does not end on {pod.node}")
+                result.append(f"pod {pod.namespace}/{pod.name} does not end on {pod.node}")
                 if self._force:
-                    found += self._remove(pod)
-        return found
+                    result += self._remove(pod)
+        return result
 
     def _remove(self, pod: PodRecord) -> list[str]:
         try:

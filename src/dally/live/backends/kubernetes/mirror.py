@@ -89,19 +89,19 @@ class Mirror:
                 failures += 1
 
     def _list(self) -> None:
-        found: list[Entry] = []
+        result: list[Entry] = []
         more = ""
         while True:
             query = {**self._query, **({"continue": more} if more else {})}
             page = self._api.get(self.path, limit=PAGE, **query)
-            found += page.get("items") or []
+            result += page.get("items") or []
             more = page["metadata"].get("continue") or ""
             if not more:
                 break
-        self._keeper.only(found)
-        for entry in found:
+        self._keeper.only(result)
+        for entry in result:
             self._put(entry)
-        here = {_name(entry) for entry in found}
+        here = {_name(entry) for entry in result}
         self._unread = {which: what for which, what in self._unread.items() if which in here}
         self.lists += 1
         self.version = str(page["metadata"]["resourceVersion"])

@@ -108,8 +108,8 @@ class NodeBook:
     def take_changes(self) -> int:
         """How many changes there were since this was last asked."""
         with self._lock:
-            found, self._changes = self._changes, 0
-            return found
+            result, self._changes = self._changes, 0
+            return result
 
     def machines(self) -> list[ObservedMachine]:
         """Those of the tree, as they are now."""

@@ -68,8 +68,8 @@ def types_in(selector: Entry) -> tuple[str, ...]:
     if named or len(terms) != 1:
         return tuple(named)
     rules = terms[0].get("matchExpressions") or ()
-    found = [rule for rule in rules if rule.get("key") in TYPE_LABELS and rule.get("operator") == "In"]
-    return tuple(found[0].get("values") or ()) if found else ()
+    result = [rule for rule in rules if rule.get("key") in TYPE_LABELS and rule.get("operator") == "In"]
+    return tuple(result[0].get("values") or ()) if result else ()
 
 
 def _term_fits(term: Entry, node: NodeRecord) -> bool:
@@ -88,8 +88,8 @@ def _rule_fits(rule: Entry, value: str | None) -> bool:
     if how == "NotIn":
         return value not in values
     if how in ("Gt", "Lt"):
-        here, asked = whole_number(value or ""), whole_number(str(values[0])) if values else None
-        if here is None or asked is None:
+        here, request = whole_number(value or ""), whole_number(str(values[0])) if values else None
+        if here is None or request is None:
             return False
-        return here > asked if how == "Gt" else here < asked
+        return here > request if how == "Gt" else here < request
     return value in values

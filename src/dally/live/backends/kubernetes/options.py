@@ -30,15 +30,15 @@ class KubeOptions:
     tell: bool = True  # events and conditions of pods
 
 
-def read_options(given: Mapping[str, Any]) -> KubeOptions:
+def read_options(options: Mapping[str, Any]) -> KubeOptions:
     """The options, from texts; lists are separated by commas."""
     known = {item.name: getattr(KubeOptions, item.name) for item in fields(KubeOptions)}
-    found: dict[str, Any] = {}
-    for name, value in given.items():
+    result: dict[str, Any] = {}
+    for name, value in options.items():
         if name not in known:
             raise unknown("option of the Kubernetes backend", name, list(known))
-        found[name] = _fitting(name, str(value), known[name])
-    return KubeOptions(**found)
+        result[name] = _fitting(name, str(value), known[name])
+    return KubeOptions(**result)
 
 
 def _fitting(name: str, text: str, usual: Any) -> Any:

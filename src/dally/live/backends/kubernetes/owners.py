@@ -61,21 +61,21 @@ class Owners:
 
     def read(self, gangs: Iterable[tuple[GangKey, list[PodRecord]]]) -> None:
         """Those that are not known yet, or were made anew under the same name."""
-        wanted: list[tuple[GangKey, Owner]] = []
+        desired: list[tuple[GangKey, Owner]] = []
         for key, pods in gangs:
             owner = owner_of(key, pods)
             if owner is not None and self._is_wanted(key, owner):
-                wanted.append((key, owner))
-        for (key, owner), found in zip(wanted, self._pool.map(self._read, wanted), strict=True):
+                desired.append((key, owner))
+        for (key, owner), result in zip(desired, self._pool.map(self._read, desired), strict=True):
             self._stale.discard(key)
             self._later_s.pop(key, None)
-            if isinstance(found, Controller):
-                self._known[key] = found
+            if isinstance(result, Controller):
+                self._known[key] = result
                 continue
             self._later_s[key] = time.monotonic() + AGAIN_S
             known = self._known.get(key)
             if known is None or owner.uid not in ("", known.uid):
-                self._known[key] = Controller(owner.uid, 0.0, None, found)
+                self._known[key] = Controller(owner.uid, 0.0, None, result)
 
     def _is_wanted(self, key: GangKey, owner: Owner) -> bool:
         if key in self._later_s:
@@ -83,9 +83,9 @@ class Owners:
         known = self._known.get(key)
         return known is None or key in self._stale or owner.uid not in ("", known.uid)
 
-    def _read(self, wanted: tuple[GangKey, Owner]) -> Controller | str:
+    def _read(self, desired: tuple[GangKey, Owner]) -> Controller | str:
         """What it says, or why that cannot be known now: one that cannot be read keeps nobody else waiting."""
-        key, owner = wanted
+        key, owner = desired
         trouble = f"its {owner.kind} cannot be read"
         try:
             return _controller(owner, self._api.get(path_of(key.namespace, owner)))
@@ -144,11 +144,11 @@ def size_of(kind: str, spec: Entry) -> int | None:
         jobs = [(int(one.get("replicas", 1)), one["template"]["spec"]) for one in spec.get("replicatedJobs") or ()]
         return sum(times * (_job_size(job) or 0) for times, job in jobs) or None
     specs: Entry = next((spec[field] for field in spec if field.endswith("ReplicaSpecs")), {})
-    found = 0
+    result = 0
     for group in specs.values():
         if needs_of((group.get("template") or {}).get("spec") or {}).gpus:
-            found += int(1 if group.get("replicas") is None else group["replicas"])
-    return found or None
+            result += int(1 if group.get("replicas") is None else group["replicas"])
+    return result or None
 
 
 def _job_size(spec: Entry) -> int | None:

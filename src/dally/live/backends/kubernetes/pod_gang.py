@@ -70,36 +70,36 @@ def gang_of(
     key: GangKey, pods: Iterable[PodRecord], controller: Controller | None, gone: Callable[[str], bool]
 ) -> Gang:
     """The gang of these pods; `gone` says that nothing can run on a node any more, as there is none."""
-    found = Gang(key, None, controller=controller, bare=True)
+    result = Gang(key, None, controller=controller, bare=True)
     for pod in pods:
         if pod.owner is not None:
-            found.bare = False
-        if found.size is None:
-            found.size = pod.size
+            result.bare = False
+        if result.size is None:
+            result.size = pod.size
         if not pod.needs.gpus:
-            found.others.append(pod)
+            result.others.append(pod)
         elif pod.ended:
-            found.ended.append(pod)
+            result.ended.append(pod)
         elif pod.stopping:
             if pod.node and not gone(pod.node):
-                found.stopping.append(pod)
+                result.stopping.append(pod)
         else:
-            (found.bound if pod.node else found.waiting).append(pod)
-    if found.size is None and controller is not None:
-        found.size, found.trouble = controller.size, controller.trouble
-    if found.size is None and key.kind == "pod":
-        found.size = 1
-    plans = {pod.said.get(names.PLACEMENT, "") for pod in (*found.bound, *found.stopping)}
+            (result.bound if pod.node else result.waiting).append(pod)
+    if result.size is None and controller is not None:
+        result.size, result.trouble = controller.size, controller.trouble
+    if result.size is None and key.kind == "pod":
+        result.size = 1
+    plans = {pod.said.get(names.PLACEMENT, "") for pod in (*result.bound, *result.stopping)}
     if len(plans) == 1:
-        found.plan = read_placement(plans.pop())
-    return found
+        result.plan = read_placement(plans.pop())
+    return result
 
 
 def read_placement(text: str) -> Placement:
     """n01=8,n02=8; what makes no sense is left out: users can write on their pods too."""
     parts = [part.rpartition("=") for part in text.split(",")]
-    found = {node: whole_number(gpus) or 0 for node, _, gpus in parts if node}
-    return {node: gpus for node, gpus in found.items() if 0 < gpus <= MOST_GPUS}
+    result = {node: whole_number(gpus) or 0 for node, _, gpus in parts if node}
+    return {node: gpus for node, gpus in result.items() if 0 < gpus <= MOST_GPUS}
 
 
 def write_placement(placement: Placement) -> str:
@@ -109,10 +109,10 @@ def write_placement(placement: Placement) -> str:
 
 def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
     """The GPUs that bound pods have, by node."""
-    found: Placement = {}
+    result: Placement = {}
     for pod in pods:
-        found[pod.node] = found.get(pod.node, 0) + pod.needs.gpus
-    return found
+        result[pod.node] = result.get(pod.node, 0) + pod.needs.gpus
+    return result
 
 
 def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ObservedJob:
@@ -147,8 +147,8 @@ def _queue(said: dict[str, str]) -> str:
 
 def facts_of(said: dict[str, str], problems: list[str]) -> JobSpec:
     """What annotations state."""
-    given = {name: said[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in said}
-    return read_facts(given, problems)
+    options = {name: said[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in said}
+    return read_facts(options, problems)
 
 
 def _state(gang: Gang, given_up: bool, foreign: bool) -> tuple[str, str, Placement]:

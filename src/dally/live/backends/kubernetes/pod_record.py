@@ -140,9 +140,9 @@ def needs_of(spec: Entry) -> Needs:
 
 def _container(container: Entry) -> tuple[float, float, float]:
     resources = container.get("resources") or {}
-    limits, asked = resources.get("limits") or {}, resources.get("requests") or {}
-    gpus = sum(quantity(limits.get(name, asked.get(name, 0))) for name in GPU_RESOURCES)
-    return gpus, *(quantity(asked.get(name, limits.get(name, 0))) for name in ("cpu", "memory"))  # type: ignore[return-value]
+    limits, request = resources.get("limits") or {}, resources.get("requests") or {}
+    gpus = sum(quantity(limits.get(name, request.get(name, 0))) for name in GPU_RESOURCES)
+    return gpus, *(quantity(request.get(name, limits.get(name, 0))) for name in ("cpu", "memory"))  # type: ignore[return-value]
 
 
 def _owner(about: Entry) -> Owner | None:
@@ -194,14 +194,14 @@ def _rank_part(text: str) -> tuple[int, str]:
 
 
 def _selector(spec: Entry) -> Entry:
-    found: Entry = {}
+    result: Entry = {}
     if spec.get("nodeSelector"):
-        found["labels"] = spec["nodeSelector"]
+        result["labels"] = spec["nodeSelector"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     if required.get("nodeSelectorTerms"):
-        found["terms"] = required["nodeSelectorTerms"]
-    return found
+        result["terms"] = required["nodeSelectorTerms"]
+    return result
 
 
 def _maps(spec: Entry) -> tuple[str, ...]:

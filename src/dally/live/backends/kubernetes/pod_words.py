@@ -44,28 +44,28 @@ class Words(NamedTuple):
         return cls("Preempted", f"Preempted by {winner}")
 
 
-def event_body(pod: PodRecord, words: Words, scheduler: str) -> dict[str, Any]:
+def event_body(pod: PodRecord, parts: Words, scheduler: str) -> dict[str, Any]:
     """The event, about this very pod."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = words.text
-    if words.reason == "Scheduled":
+    text = parts.text
+    if parts.reason == "Scheduled":
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}; {text}"
     return {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{pod.name}.{uuid.uuid4().hex[:16]}"},
         "involvedObject": {
             "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
         },
-        "reason": words.reason, "message": text[:LONGEST], "type": "Warning" if words.warning else "Normal",
+        "reason": parts.reason, "message": text[:LONGEST], "type": "Warning" if parts.warning else "Normal",
         "source": {"component": scheduler}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     }  # fmt: skip
 
 
-def condition_patch(pod: PodRecord, words: Words) -> dict[str, Any]:
+def condition_patch(pod: PodRecord, parts: Words) -> dict[str, Any]:
     """Our condition; of a pod that waits, also the one that autoscalers look at."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = "".join(part.capitalize() for part in words.about.replace("_", "-").split("-")) or "Waits"
-    told: dict[str, Any] = {"message": words.text[:LONGEST], "lastTransitionTime": now}
-    conditions = [{"type": names.CONDITION, "status": words.condition, "reason": about, **told}]
-    if words.condition == "False" and not pod.gates:
-        conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **told})
+    about = "".join(part.capitalize() for part in parts.about.replace("_", "-").split("-")) or "Waits"
+    record: dict[str, Any] = {"message": parts.text[:LONGEST], "lastTransitionTime": now}
+    conditions = [{"type": names.CONDITION, "status": parts.condition, "reason": about, **record}]
+    if parts.condition == "False" and not pod.gates:
+        conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **record})
     return {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}

@@ -16,9 +16,9 @@ MOST: Final = 2.0**63  # of a quantity, as the server has it
 
 def quantity(value: object) -> float:
     """The number; 0 if it is none, as the server would not have taken it."""
-    found = _TEXT.fullmatch(str(value).strip())
+    result = _TEXT.fullmatch(str(value).strip())
     try:
-        return min(MOST, float(found.group(1)) * _FACTORS[found.group(2)]) if found else 0.0
+        return min(MOST, float(result.group(1)) * _FACTORS[result.group(2)]) if result else 0.0
     except ValueError:
         return 0.0
 

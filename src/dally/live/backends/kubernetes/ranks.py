@@ -13,38 +13,38 @@ def seats(pods: Sequence[PodRecord], placement: Placement) -> list[str]:
 
     Where pods differ in size and that leaves gaps, the largest are seated first.
     """
-    found = _in_order(pods, placement, range(len(pods)))
-    if found is None:
+    result = _in_order(pods, placement, range(len(pods)))
+    if result is None:
         largest_first = sorted(range(len(pods)), key=lambda place: (-pods[place].needs.gpus, place))
-        found = _first_fit(pods, placement, largest_first)
-    if found is None:
+        result = _first_fit(pods, placement, largest_first)
+    if result is None:
         sizes = ", ".join(sorted({str(pod.needs.gpus) for pod in pods}))
         raise BackendError(f"its pods of {sizes} GPUs do not fit into {placement}")
-    return found
+    return result
 
 
 def _in_order(pods: Sequence[PodRecord], placement: Placement, order: Sequence[int]) -> list[str] | None:
     nodes = list(placement)
-    found, at, left = [""] * len(pods), 0, dict(placement)
+    result, at, left = [""] * len(pods), 0, dict(placement)
     for place in order:
         while at < len(nodes) and left[nodes[at]] == 0:
             at += 1
         if at == len(nodes) or left[nodes[at]] < pods[place].needs.gpus:
             return None
         left[nodes[at]] -= pods[place].needs.gpus
-        found[place] = nodes[at]
-    return found
+        result[place] = nodes[at]
+    return result
 
 
 def _first_fit(pods: Sequence[PodRecord], placement: Placement, order: Sequence[int]) -> list[str] | None:
-    found, left = [""] * len(pods), dict(placement)
+    result, left = [""] * len(pods), dict(placement)
     for place in order:
         node = next((name for name, gpus in left.items() if gpus >= pods[place].needs.gpus), None)
         if node is None:
             return None
         left[node] -= pods[place].needs.gpus
-        found[place] = node
-    return found
+        result[place] = node
+    return result
 
 
 def hostfile(pods: Sequence[PodRecord], nodes: Sequence[str]) -> str:

@@ -56,10 +56,10 @@ class Room:
         known = {pod.uid: pod for pod in self._book.on_node(node.name)} | self._reserved.get(node.name, {})
         there = [pod for uid, pod in known.items() if uid not in new]
         for place, (unit, size) in enumerate(UNITS):
-            asked = sum(pod.needs[place] for pod in here)
+            request = sum(pod.needs[place] for pod in here)
             free = node.room[place] - sum(pod.needs[place] for pod in there)
-            if asked > free:
-                raise BackendError(f"{node.name} has {free / size:g} {unit} free, not {asked / size:g}")
+            if request > free:
+                raise BackendError(f"{node.name} has {free / size:g} {unit} free, not {request / size:g}")
 
     def has(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> bool:
         """The same as a yes or no."""

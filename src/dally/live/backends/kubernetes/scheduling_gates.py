@@ -16,9 +16,9 @@ SINCE: Final = (1, 27)  # older servers drop them without a word
 HOST: Final = "kubernetes.io/hostname"
 
 
-def version_of(told: Entry) -> tuple[int, int]:
+def version_of(record: Entry) -> tuple[int, int]:
     """Major and minor; clouds write 27+."""
-    numbers = [re.match(r"[0-9]+", str(told.get(part, ""))) for part in ("major", "minor")]
+    numbers = [re.match(r"[0-9]+", str(record.get(part, ""))) for part in ("major", "minor")]
     major, minor = (int(number.group()) if number else 0 for number in numbers)
     return major, minor
 

@@ -48,7 +48,7 @@ class Teller:
         now = time.monotonic()
         for line in publication.waiting:
             self._waits(line, now, publication.expected_start, pods_of)
-        self._told = {job_id: told for job_id, told in self._told.items() if job_id in publication.jobs}
+        self._told = {job_id: record for job_id, record in self._told.items() if job_id in publication.jobs}
 
     def _waits(
         self,
@@ -67,16 +67,16 @@ class Teller:
         text += f"; expected to start {expected}" if expected else ""
         if text != before:
             self._told[line.job_id] = (now, line.reason, text)
-            words = Words.waiting(line.reason or line.state, text, event=reason != line.reason or not before)
-            self._note([pod for pod in pods_of(line.job_id) if not pod.node], words)
+            parts = Words.waiting(line.reason or line.state, text, event=reason != line.reason or not before)
+            self._note([pod for pod in pods_of(line.job_id) if not pod.node], parts)
 
-    def _note(self, pods: list[PodRecord], words: Words, first: bool = False) -> None:
+    def _note(self, pods: list[PodRecord], parts: Words, first: bool = False) -> None:
         with self._wake:
             for pod in pods:
                 if first:
-                    self._due.appendleft((pod, words))
+                    self._due.appendleft((pod, parts))
                 else:
-                    self._due.append((pod, words))
+                    self._due.append((pod, parts))
             while len(self._due) > MOST_DUE:
                 self._due.pop()
             self._wake.notify()
@@ -88,23 +88,23 @@ class Teller:
                     self._wake.wait()
                 if self._stop:
                     return
-                pod, words = self._due.popleft()
+                pod, parts = self._due.popleft()
             began_s = time.monotonic()
-            writes = self._write(pod, words)
+            writes = self._write(pod, parts)
             time.sleep(max(0.0, writes / WRITES_PER_S - (time.monotonic() - began_s)))
 
-    def _write(self, pod: PodRecord, words: Words) -> int:
+    def _write(self, pod: PodRecord, parts: Words) -> int:
         """How many writes that took; one that fails is not worth another try."""
         try:
-            if words.condition:
-                self._api.patch(f"{pod.path}/status", condition_patch(pod, words), STRATEGIC)
-            if words.event:
+            if parts.condition:
+                self._api.patch(f"{pod.path}/status", condition_patch(pod, parts), STRATEGIC)
+            if parts.event:
                 self._api.post(
-                    f"/api/v1/namespaces/{pod.namespace}/events", event_body(pod, words, self._scheduler)
+                    f"/api/v1/namespaces/{pod.namespace}/events", event_body(pod, parts, self._scheduler)
                 )
         except BackendError:
             return 1
-        return int(bool(words.condition)) + int(bool(words.event))
+        return int(bool(parts.condition)) + int(bool(parts.event))
 
     def close(self) -> None:
         """Leave the rest untold."""

@@ -17,11 +17,11 @@ def facts_of_comment(comment: str, problems: list[str]) -> JobSpec | None:
     if not comment.lstrip().startswith("{"):
         return None
     try:
-        found = json.loads(comment)
+        result = json.loads(comment)
     except (json.JSONDecodeError, RecursionError) as error:
         problems.append(f"its comment is not JSON: {error}")
         return None
-    return read_facts(found, problems)
+    return read_facts(result, problems)
 
 
 def facts_of_script(script: str, problems: list[str]) -> JobSpec:
@@ -31,9 +31,9 @@ def facts_of_script(script: str, problems: list[str]) -> JobSpec:
 
 def _pairs(script: str, problems: list[str]) -> Iterator[tuple[str, str]]:
     for line in _LINE.finditer(script):
-        for word in line.group(1).split():
-            name, equals, value = word.partition("=")
+        for token in line.group(1).split():
+            name, equals, value = token.partition("=")
             if equals:
                 yield name, value
             else:
-                problems.append(f"#DALLY {word[:40]}: must be NAME=VALUE")
+                problems.append(f"#DALLY {token[:40]}: must be NAME=VALUE")

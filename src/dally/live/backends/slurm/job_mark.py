@@ -13,10 +13,10 @@ _MARK = re.compile(r"(?:^|\s)dally:(\S*)")
 
 def read_mark(admin_comment: str) -> dict[str, str] | None:
     """The note's values by name; None: the job has none."""
-    found = _MARK.search(admin_comment)
-    if found is None:
+    result = _MARK.search(admin_comment)
+    if result is None:
         return None
-    pairs = ((item.partition("=")[0], item.partition("=")[2]) for item in found.group(1).split(";") if "=" in item)
+    pairs = ((item.partition("=")[0], item.partition("=")[2]) for item in result.group(1).split(";") if "=" in item)
     return dict(pairs)
 
 

@@ -33,9 +33,9 @@ class Shape(NamedTuple):
 def shape_of(record: JobRecord, gpus: int) -> Shape:
     """As noted when it was first started, or as it came."""
     row = record.row
-    found = [number_in(record.mark, name) for name in KEPT]
-    if None not in found:
-        return Shape(*(int(value or 0) for value in found))
+    result = [number_in(record.mark, name) for name in KEPT]
+    if None not in result:
+        return Shape(*(int(value or 0) for value in result))
     nodes, tasks = max(1, number(row.get("node_count"))), max(1, number(row.get("tasks")))
     return Shape(gpus, nodes, tasks, max(tasks, number(row.get("cpus"))), number(row.get("memory_per_node")))
 
@@ -55,16 +55,16 @@ def update_words(record: JobRecord, shape: Shape, placement: Placement) -> list[
     tasks = shape.tasks_on(count)
     cpus = max(shape.cpus, tasks, count)
     even = len(set(placement.values())) == 1
-    words = [f"NumNodes={count}-{count}", f"NumTasks={tasks}", f"NumCPUs={cpus}"]
-    words.append(f"MinCPUsNode={cpus // count if even else 1}")
+    parts = [f"NumNodes={count}-{count}", f"NumTasks={tasks}", f"NumCPUs={cpus}"]
+    parts.append(f"MinCPUsNode={cpus // count if even else 1}")
     row = record.row
     if number(row.get("tasks_per_node")):
-        words.append(f"TasksPerNode={-(-tasks // count) if even else max(placement.values())}")
+        parts.append(f"TasksPerNode={-(-tasks // count) if even else max(placement.values())}")
     if shape.cpus > shape.tasks:
-        words.append(f"CPUsPerTask={max(1, cpus // tasks)}")
+        parts.append(f"CPUsPerTask={max(1, cpus // tasks)}")
     if shape.memory:
-        words.append(f"MinMemoryNode={-(-shape.memory * shape.nodes // count)}")
-    return [*words, *_gpu_words(row, placement, even), f"ReqNodeList={','.join(placement)}", "StartTime=now"]
+        parts.append(f"MinMemoryNode={-(-shape.memory * shape.nodes // count)}")
+    return [*parts, *_gpu_words(row, placement, even), f"ReqNodeList={','.join(placement)}", "StartTime=now"]
 
 
 def _gpu_words(row: dict[str, Any], placement: Placement, even: bool) -> list[str]:
@@ -72,12 +72,12 @@ def _gpu_words(row: dict[str, Any], placement: Placement, even: bool) -> list[st
     kind = _gpu_kind(row)
     others = [item for item in _items(row, "tres_per_node") if not plain_gres(item).startswith("gpu")]
     per_node = [f"gres:{kind}:{next(iter(placement.values()))}"] if even else []
-    words = [f"TresPerNode={','.join([*others, *per_node])}"]
+    parts = [f"TresPerNode={','.join([*others, *per_node])}"]
     if not even:
-        words.append(f"TresPerJob=gres:{kind}:{sum(placement.values())}")
+        parts.append(f"TresPerJob=gres:{kind}:{sum(placement.values())}")
     elif row.get("tres_per_job"):
-        words.append("TresPerJob=")
-    return words + [
+        parts.append("TresPerJob=")
+    return parts + [
         f"{name}=" for name, field in (("TresPerTask", "tres_per_task"), ("TresPerSocket", "tres_per_socket"))
         if row.get(field)
     ]  # fmt: skip

@@ -103,12 +103,12 @@ def _tasks(row: dict[str, Any]) -> list[str]:
     waiting = str(row.get("array_task_string") or "").split("%")[0]
     if not waiting:
         return [str(number(row.get("array_task_id")))]
-    found: list[str] = []
+    result: list[str] = []
     for part in waiting.split(","):
         first, _, rest = part.partition("-")
         last, _, step = rest.partition(":")
-        found += [str(task) for task in range(int(first), int(last or first) + 1, int(step or 1))]
-    return found
+        result += [str(task) for task in range(int(first), int(last or first) + 1, int(step or 1))]
+    return result
 
 
 def number(value: Any) -> int:
@@ -119,7 +119,7 @@ def number(value: Any) -> int:
 
 
 def _words(value: Any) -> list[str]:
-    return [str(word) for word in value] if isinstance(value, list) else [str(value)]
+    return [str(token) for token in value] if isinstance(value, list) else [str(value)]
 
 
 def placement_in(row: dict[str, Any]) -> Placement:
@@ -191,16 +191,16 @@ class JobReader:
         if self._rests(record) and state == base.QUEUED:
             state = base.STOPPING
         placement = {} if state in base.ENDED or record.pending else placement_in(row)
-        asked = gpus_asked(record, self.machine_gpus)
+        request = gpus_asked(record, self.machine_gpus)
         minutes = number(row.get("time_limit"))
         held = sum(placement.values())
-        shrunk = state == base.RUNNING and held < asked  # it lost a node, and was submitted with --no-kill
+        shrunk = state == base.RUNNING and held < request  # it lost a node, and was submitted with --no-kill
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
-            asked = held
+            request = held
         spec = replace(
-            facts, gpus=asked, name=_text(row, "name"), user=_text(row, "user_name"),
+            facts, gpus=request, name=_text(row, "name"), user=_text(row, "user_name"),
             account=_text(row, "account"), partition=_text(row, "partition"), qos=_text(row, "qos"),
-            group=self._group(record, facts, asked), limit_s=minutes * 60.0 if minutes else None,
+            group=self._group(record, facts, request), limit_s=minutes * 60.0 if minutes else None,
             gpu_type=type_asked(row),
         )  # fmt: skip
         submit_s = float(number_in(record.mark, "submit") or number(row.get("submit_time")))
@@ -216,12 +216,12 @@ class JobReader:
             self._back[record.job_id] = (restarts, time.monotonic())
         return time.monotonic() - self._back[record.job_id][1] < REST_S
 
-    def _group(self, record: JobRecord, facts: JobSpec, asked: int) -> int:
+    def _group(self, record: JobRecord, facts: JobSpec, request: int) -> int:
         """As stated, or as many as it asks for on each node: those stay together."""
         if record.whole_machines:
             return self.machine_gpus
         group = facts.group if facts.group > 1 else group_asked(record)
-        return group if asked % group == 0 and group <= self.machine_gpus else 1
+        return group if request % group == 0 and group <= self.machine_gpus else 1
 
     def _managed(self, record: JobRecord) -> bool:
         """Ours to start and stop: it came with our note, and it can be requeued if it runs."""
@@ -247,9 +247,9 @@ def _state(record: JobRecord, managed: bool, now_s: float) -> tuple[str, str]:
         return base.STOPPING, ""
     if "CONFIGURING" in states:
         return base.STARTING, ""
-    for word in states:
-        if word in FINAL:
-            return FINAL[word], word if reason in ("", "None") else f"{word}, {reason}"
+    for token in states:
+        if token in FINAL:
+            return FINAL[token], token if reason in ("", "None") else f"{token}, {reason}"
     if not record.pending:
         return (base.HELD, "SPECIAL_EXIT") if "SPECIAL_EXIT" in states else (base.RUNNING, "")
     if not managed:

@@ -20,7 +20,7 @@ TAKES_NO_JOBS = frozenset(
 
 def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> list[ObservedMachine]:
     """Nodes with GPUs in any of the partitions, all if none is named, in Slurm's order."""
-    found: list[ObservedMachine] = []
+    result: list[ObservedMachine] = []
     for row in rows:
         if partitions and not partitions.intersection(row.get("partitions") or ()):
             continue
@@ -30,14 +30,14 @@ def machines_of(rows: Iterable[dict[str, Any]], partitions: frozenset[str]) -> l
             raise BackendError(f"node {row.get('name')}: {error}") from None
         if gpus:
             reason, gpu_type = str(row.get("reason") or ""), gres_type(str(row.get("gres") or ""))
-            found.append(ObservedMachine(str(row["name"]), gpus, _state(row), reason, gpu_type))
-    return found
+            result.append(ObservedMachine(str(row["name"]), gpus, _state(row), reason, gpu_type))
+    return result
 
 
 def _state(row: dict[str, Any]) -> str:
     states = row.get("state")
-    words = {str(word).upper().strip("*") for word in (states if isinstance(states, list) else [states])}
-    words |= {str(word).upper() for word in row.get("state_flags") or ()}
-    if words & DOWN:
+    parts = {str(token).upper().strip("*") for token in (states if isinstance(states, list) else [states])}
+    parts |= {str(token).upper() for token in row.get("state_flags") or ()}
+    if parts & DOWN:
         return base.DOWN
-    return base.DRAINING if words & TAKES_NO_JOBS else base.UP
+    return base.DRAINING if parts & TAKES_NO_JOBS else base.UP

@@ -80,10 +80,10 @@ class SlurmBackend(JobByJob):
 
     def identity(self) -> str:
         """The cluster's name and its controller, as slurm.conf has them."""
-        found = re.findall(
+        result = re.findall(
             r"^(?:ClusterName|SlurmctldHost\S*|SlurmctldPort)\s*=\s*(.*)$", self._config(), re.MULTILINE
         )
-        return " ".join(found)
+        return " ".join(result)
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
@@ -112,7 +112,7 @@ class SlurmBackend(JobByJob):
                 jobs.append(self._reader.job(record, self._facts[_facts_key(record)][0], now_s))
         self._records = {record.job_id: record for record in records}
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
-        problems += [problem for _, found in self._facts.values() for problem in found]
+        problems += [problem for _, result in self._facts.values() for problem in result]
         self._latest = Observed(tuple(jobs), tuple(machines), tuple(problems))
         self._promised = {}
         return self._latest
@@ -121,19 +121,19 @@ class SlurmBackend(JobByJob):
         """Tell Slurm where and how, see that it has understood, and release the job."""
         record = self._record(job_id)
         if self._standing(job_id) != "PENDING":
-            told = next((job for job in self.snapshot().jobs if job.job_id == job_id), None)
-            if told is None or told.placement != placement or told.state in base.ENDED:
-                raise BackendError(f"job {job_id} cannot be started: it is {told.state if told else 'gone'}")
+            entry = next((job for job in self.snapshot().jobs if job.job_id == job_id), None)
+            if entry is None or entry.placement != placement or entry.state in base.ENDED:
+                raise BackendError(f"job {job_id} cannot be started: it is {entry.state if entry else 'gone'}")
             return
-        told = next(job for job in self._latest.jobs if job.job_id == job_id)
+        entry = next(job for job in self._latest.jobs if job.job_id == job_id)
         if self._promised.get(job_id) == placement:
             return
-        if told.state not in (base.QUEUED, base.STARTING):
-            raise BackendError(f"job {job_id} cannot be started: it is {told.state} {told.reason}".rstrip())
-        self._check_free(told, placement)
-        shape = shape_of(record, told.spec.gpus)
-        words = update_words(record, shape, placement)
-        self._tools.run("scontrol", "update", f"JobId={job_id}", *words, f"AdminComment={note_of(record, shape)}")
+        if entry.state not in (base.QUEUED, base.STARTING):
+            raise BackendError(f"job {job_id} cannot be started: it is {entry.state} {entry.reason}".rstrip())
+        self._check_free(entry, placement)
+        shape = shape_of(record, entry.spec.gpus)
+        parts = update_words(record, shape, placement)
+        self._tools.run("scontrol", "update", f"JobId={job_id}", *parts, f"AdminComment={note_of(record, shape)}")
         self._check_taken(job_id, placement)
         self._tools.run("scontrol", "release", job_id)
         self._promised[job_id] = dict(placement)
@@ -171,7 +171,7 @@ class SlurmBackend(JobByJob):
 
     def submit(self, request: Submission) -> str:
         """By sbatch, held, and with our note, which job_submit.lua writes only where it is set up."""
-        job_id = self._tools.run(*sbatch_words(request), given=script_of(request)).strip().split(";")[0]
+        job_id = self._tools.run(*sbatch_words(request), stdin=script_of(request)).strip().split(";")[0]
         try:
             self._tools.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={with_mark('', SUBMITTED)}")
         except BackendError:
@@ -184,12 +184,12 @@ class SlurmBackend(JobByJob):
         until_s = time.monotonic() + timeout_s
         while True:
             try:
-                found = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q")
-                found += self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
+                result = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q")
+                result += self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
             except BackendError:
-                found = self._print
-            if found != self._print:
-                self._print = found
+                result = self._print
+            if result != self._print:
+                self._print = result
                 return
             left_s = until_s - time.monotonic()
             if left_s <= 0.0:
@@ -200,10 +200,10 @@ class SlurmBackend(JobByJob):
 
     def conf_path(self) -> str:
         """The slurm.conf that slurmctld reads."""
-        found = re.search(r"^SLURM_CONF\s*=\s*(\S+)", self._config(), re.MULTILINE)
-        if found is None:
+        result = re.search(r"^SLURM_CONF\s*=\s*(\S+)", self._config(), re.MULTILINE)
+        if result is None:
             raise BackendError("scontrol show config does not say where slurm.conf is")
-        return found.group(1)
+        return result.group(1)
 
     def reconfigure(self) -> None:
         """Have slurm.conf read again."""
@@ -211,10 +211,10 @@ class SlurmBackend(JobByJob):
 
     def hand_over(self) -> list[str]:
         """Release every job that waits for us to Slurm's own scheduler, wherever it likes; what came of it."""
-        found = self.snapshot()
-        told = [job for job in found.jobs if job.managed and self._records[job.job_id].pending]
+        result = self.snapshot()
+        record = [job for job in result.jobs if job.managed and self._records[job.job_id].pending]
         released = 0
-        for job in told:
+        for job in record:
             by_user = number(self._records[job.job_id].row.get("eligible_time")) >= NEVER_S
             if job.state == base.HELD and not by_user:
                 continue
@@ -222,7 +222,7 @@ class SlurmBackend(JobByJob):
             if not by_user:
                 self._tools.run("scontrol", "release", job.job_id)
                 released += 1
-        return [f"{released} waiting jobs left to Slurm", *found.problems]
+        return [f"{released} waiting jobs left to Slurm", *result.problems]
 
     def hosts(self, job_id: str) -> Placement:
         """The GPUs of a running job by machine, in the order of the fabric."""
@@ -262,10 +262,10 @@ class SlurmBackend(JobByJob):
 
     def _machine(self, name: str) -> ObservedMachine:
         """As it is now: a name of Slurm's may also stand for several nodes."""
-        found = [machine for machine in self._machines() if machine.name == name]
-        if not found:
+        result = [machine for machine in self._machines() if machine.name == name]
+        if not result:
             raise BackendError(f"there is no machine {name} with GPUs in these partitions")
-        return found[0]
+        return result[0]
 
     def _record(self, job_id: str) -> JobRecord:
         if job_id not in self._records:
@@ -278,18 +278,20 @@ class SlurmBackend(JobByJob):
         """The job's state this very moment, in Slurm's words."""
         return self._tools.run("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T").split("\n")[0].strip()
 
-    def _check_free(self, told: ObservedJob, placement: Placement) -> None:
-        if sum(placement.values()) != told.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {told.job_id} asks for {told.spec.gpus} GPUs, not {sum(placement.values())}")
+    def _check_free(self, record: ObservedJob, placement: Placement) -> None:
+        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(
+                f"job {record.job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}"
+            )
         free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
         held = [(job.job_id, job.placement) for job in self._latest.jobs if job.state not in base.ENDED]
         for job_id, parts in (*held, *self._promised.items()):
             for name, gpus in parts.items():
-                if job_id != told.job_id and name in free:
+                if job_id != record.job_id and name in free:
                     free[name] -= gpus
         for name, gpus in placement.items():
             if gpus > free.get(name, 0):
-                raise BackendError(f"job {told.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
+                raise BackendError(f"job {record.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
 
     def _check_taken(self, job_id: str, placement: Placement) -> None:
         """An update can be taken in part; the job is still held, so nothing has happened.
@@ -325,8 +327,8 @@ class SlurmBackend(JobByJob):
             self._keep(record, stated or NOTHING_STATED, problems)
         with ThreadPoolExecutor(READERS) as readers:
             for record, script in zip(scripts, readers.map(self._script, scripts), strict=True):
-                found: list[str] = []
-                self._keep(record, facts_of_script(script, found), found)
+                result: list[str] = []
+                self._keep(record, facts_of_script(script, result), result)
 
     def _keep(self, record: JobRecord, facts: JobSpec, problems: list[str]) -> None:
         self._facts[_facts_key(record)] = facts, [f"job {record.job_id}: {problem}" for problem in problems]

@@ -55,12 +55,12 @@ def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], und
     there = read_text(script) if script.exists() else None
     if there is not None and not there.startswith(FIRST_LINE):
         raise InputError(f"{script}: is somebody else's; `dally slurm setup` would have to replace it")
-    found = _BLOCK.search(text)
+    result = _BLOCK.search(text)
     if undo:
         return _undo(conf, text, script, there)
-    wanted = script_text(partitions, operators)
-    made = [] if there == wanted else [Change(script, there, wanted)]
-    if found is None:
+    desired = script_text(partitions, operators)
+    made = [] if there == desired else [Change(script, there, desired)]
+    if result is None:
         _check_plugins(conf, text)
         joined = "" if text.endswith("\n") or not text else JOINED
         block = f"{BEGIN}{joined}\nJobSubmitPlugins=lua\n{END}\n"
@@ -69,11 +69,11 @@ def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], und
 
 
 def _undo(conf: Path, text: str, script: Path, there: str | None) -> list[Change]:
-    found = _BLOCK.search(text)
+    result = _BLOCK.search(text)
     made = []
-    if found is not None:
-        newline = "" if found.group(2) else found.group(1)
-        made.append(Change(conf, text, text[: found.start()] + newline + text[found.end() :]))
+    if result is not None:
+        newline = "" if result.group(2) else result.group(1)
+        made.append(Change(conf, text, text[: result.start()] + newline + text[result.end() :]))
     if there is not None:
         made.append(Change(script, there, None))
     return made

@@ -18,23 +18,23 @@ def script_of(request: Submission) -> str:
 
 def sbatch_words(request: Submission) -> list[str]:
     """The call, which reads the script from its input. The job arrives held and can be requeued."""
-    asked = request.spec
-    words = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={asked.gpus}"]
+    requested = request.spec
+    parts = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={requested.gpus}"]
     facts = {
-        "model": asked.model or None,
-        "expected": asked.duration_s or None,
-        "checkpoint": asked.checkpoint_every_s or None,
+        "model": requested.model or None,
+        "expected": requested.duration_s or None,
+        "checkpoint": requested.checkpoint_every_s or None,
     }
     stated = {name: value for name, value in facts.items() if value is not None}
     if stated:
-        words.append(f"--comment={json.dumps(stated)}")
-    if asked.user and asked.user != getpass.getuser():
-        words.append(f"--uid={asked.user}")  # Slurm takes that from root alone
+        parts.append(f"--comment={json.dumps(stated)}")
+    if requested.user and requested.user != getpass.getuser():
+        parts.append(f"--uid={requested.user}")  # Slurm takes that from root alone
     if not request.folder:
-        words.append("--output=/dev/null")  # nobody has said where it could go
-    if asked.limit_s is not None:
-        words.append(f"--time={max(1, math.ceil(asked.limit_s / 60.0))}")
-    for option, value in (("job-name", asked.name), ("account", asked.account), ("chdir", request.folder)):
+        parts.append("--output=/dev/null")  # nobody has said where it could go
+    if requested.limit_s is not None:
+        parts.append(f"--time={max(1, math.ceil(requested.limit_s / 60.0))}")
+    for option, value in (("job-name", requested.name), ("account", requested.account), ("chdir", request.folder)):
         if value:
-            words.append(f"--{option}={value}")
-    return words
+            parts.append(f"--{option}={value}")
+    return parts

@@ -27,38 +27,38 @@ class Tools:
         if conf:
             self._environment["SLURM_CONF"] = conf
 
-    def run(self, *words: str, given: str | None = None) -> str:
+    def run(self, *parts: str, stdin: str | None = None) -> str:
         """What the tool prints; a BackendError if it fails or does not come back."""
         try:
             done = subprocess.run(
-                words, input=given, capture_output=True, encoding="utf-8", errors="replace",
+                parts, input=stdin, capture_output=True, encoding="utf-8", errors="replace",
                 timeout=self._timeout_s, env=self._environment, check=False,
             )  # fmt: skip
         except FileNotFoundError:
-            raise BackendError(f"{words[0]} is not installed here, or not on the PATH") from None
+            raise BackendError(f"{parts[0]} is not installed here, or not on the PATH") from None
         except subprocess.TimeoutExpired:
-            raise BackendError(f"{words[0]} did not answer within {self._timeout_s:g} s") from None
+            raise BackendError(f"{parts[0]} did not answer within {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:
-            raise BackendError(f"{words[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
+            raise BackendError(f"{parts[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            raise BackendError(one_line(f"{' '.join(words[:2])}: {said}", LONGEST_COMPLAINT))
+            raise BackendError(one_line(f"{' '.join(parts[:2])}: {said}", LONGEST_COMPLAINT))
         return done.stdout
 
-    def rows(self, kind: str, *words: str) -> list[dict[str, Any]]:
+    def rows(self, kind: str, *parts: str) -> list[dict[str, Any]]:
         """The list of that name in a tool's JSON."""
-        text = self.run(*words)
+        text = self.run(*parts)
         try:
-            found = json.loads(text)
+            result = json.loads(text)
         except json.JSONDecodeError as error:
-            raise BackendError(f"{' '.join(words)} printed no JSON: {error}") from None
-        rows = found.get(kind) if isinstance(found, dict) else None
-        errors = found.get("errors") if isinstance(found, dict) else None
+            raise BackendError(f"{' '.join(parts)} printed no JSON: {error}") from None
+        rows = result.get(kind) if isinstance(result, dict) else None
+        errors = result.get("errors") if isinstance(result, dict) else None
         if errors:  # an empty list and exit code 0 come with it where slurmctld does not answer
             why = "; ".join(
                 str(one.get("description") or one.get("error")) for one in errors if isinstance(one, dict)
             )
-            raise BackendError(one_line(f"{' '.join(words)}: {why}; does slurmctld run?", LONGEST_COMPLAINT))
+            raise BackendError(one_line(f"{' '.join(parts)}: {why}; does slurmctld run?", LONGEST_COMPLAINT))
         if not isinstance(rows, list):
-            raise BackendError(f"{' '.join(words)}: no list of {kind} in its JSON")
+            raise BackendError(f"{' '.join(parts)}: no list of {kind} in its JSON")
         return rows

@@ -82,9 +82,9 @@ class FuturePairs:
     def _figures(self) -> list[Figure]:
         waiting = [job.number for job in self.jobs if job.waits]
         ages_s = [job.age_s for job in self.jobs]
-        found: list[Figure] = []
+        result: list[Figure] = []
         if waiting:
-            found += [
+            result += [
                 self._figure("wait_mean_s", "waiting, mean", lambda side: mean(_waits(side, waiting)),
                              "of those who wait now, until they are done; preemptions included"),
                 self._figure("wait_p90_s", "waiting, 90 %",
@@ -94,20 +94,20 @@ class FuturePairs:
                              "of those who wait now"),
                 self._figure("served_s", "all of them started after", lambda side: max(_starts(side, waiting))),
             ]  # fmt: skip
-        found.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
+        result.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
         if self.jobs:
             everybody = [job.number for job in self.jobs]
-            found += [
+            result += [
                 self._figure("waiting_s", "waiting, mean of all", lambda side: mean(_waits(side, everybody)),
                              "of all who wait or run now, until they are done"),
                 self._figure("jct_mean_s", "mean JCT",
                              lambda side: mean(_ends(side)) + mean(ages_s), "of all who wait or run now"),
             ]  # fmt: skip
         if all(pair.before.coming_jct_s for pair in self.pairs):
-            found.append(
+            result.append(
                 self._figure("coming_jct_s", "mean JCT of newcomers", lambda side: mean(side.coming_jct_s))
             )
-        return [*found, *self._use()]
+        return [*result, *self._use()]
 
     def _use(self) -> list[Figure]:
         return [
@@ -129,7 +129,7 @@ class FuturePairs:
 
     def _not_seen(self) -> list[str]:
         """What is counted only as far as was looked."""
-        found = []
+        result = []
         for what in ("started", "ended"):
             open_ones = [
                 sum(not getattr(fate, what) for fate in side.fates.values())
@@ -137,11 +137,11 @@ class FuturePairs:
                 for side in (pair.before, pair.after)
             ]
             if any(open_ones):
-                found.append(
+                result.append(
                     f"Jobs that had not {what} where the futures stop are counted up to there: "
                     f"{mean(open_ones):,.1f} of {len(self.jobs):,} in the mean."
                 )
-        return found
+        return result
 
 
 def spread_of(changes: list[float]) -> tuple[float, float]:
@@ -166,13 +166,13 @@ def headline(figures: Sequence[Figure], before: str, after: str, spread: str) ->
         return f"{instead}: there are no jobs to compare."
     jct = by_name["jct_mean_s"]
     if "wait_mean_s" in by_name:
-        found = f"those who wait now wait {_by(by_name['wait_mean_s'])} on average{_surely(figures[0], spread)}"
-        found += f"; the mean job takes {_by(jct)}"
+        result = f"those who wait now wait {_by(by_name['wait_mean_s'])} on average{_surely(figures[0], spread)}"
+        result += f"; the mean job takes {_by(jct)}"
     else:
-        found = f"nobody waits now; the mean job takes {_by(jct)}{_surely(jct, spread)}"
+        result = f"nobody waits now; the mean job takes {_by(jct)}{_surely(jct, spread)}"
     if "coming_jct_s" in by_name:
-        found += f", newcomers take {_by(by_name['coming_jct_s'])}"
-    return f"{instead}: {found}."
+        result += f", newcomers take {_by(by_name['coming_jct_s'])}"
+    return f"{instead}: {result}."
 
 
 def _by(figure: Figure) -> str:

@@ -59,14 +59,14 @@ def past_of_store(store: Store, now: float, usual_model: str) -> list[PastJob]:
 
 class _Futures:
     def __init__(
-        self, asked: FutureQuestion, before: WhatIfSide[Setup], after: WhatIfSide[Setup], past: list[PastJob],
+        self, request: FutureQuestion, before: WhatIfSide[Setup], after: WhatIfSide[Setup], past: list[PastJob],
         copies: bool,
     ) -> None:  # fmt: skip
-        self._content, self._effort = asked.content, asked.effort
+        self._content, self._effort = request.content, request.effort
         self._before, self._after = before, after
         self._copies = copies
         self._began_s = cpu_s()
-        self._present = load_present(asked.content)
+        self._present = load_present(request.content)
         self._estimator = Estimator(copies)
         self._estimator.learn(past, self._present.now)
         self._until_s = self._present.now + self._effort.horizon_s
@@ -75,7 +75,7 @@ class _Futures:
 
     def compared(self, report: Report) -> WhatIfAnswer:
         effort, notes = self._effort, []
-        found = FuturePairs(_present_jobs(self._present), self._before.label, self._after.label)
+        result = FuturePairs(_present_jobs(self._present), self._before.label, self._after.label)
         report(0, effort.most)
         first = self._pair(0, effort.cpu_s / PILOT)
         reached_s = min(first.before.reached_s, first.after.reached_s)
@@ -87,21 +87,21 @@ class _Futures:
                 f"Futures go {brief(reached_s)} ahead, not {brief(effort.horizon_s)}: there was no more time."
             )
         else:
-            found.pairs.append(first)
-        while len(found.pairs) < effort.most and self._allows(len(found.pairs)):
-            pair = self._pair(len(found.pairs), self._left_s())
+            result.pairs.append(first)
+        while len(result.pairs) < effort.most and self._allows(len(result.pairs)):
+            pair = self._pair(len(result.pairs), self._left_s())
             if min(pair.before.reached_s, pair.after.reached_s) < self._until_s - self._present.now:
                 break
-            found.pairs.append(pair)
-            report(len(found.pairs), effort.most)
-        if not found.pairs:
+            result.pairs.append(pair)
+            report(len(result.pairs), effort.most)
+        if not result.pairs:
             raise InputError(f"{effort.cpu_s:g} s of CPU are not enough for one future")
-        if len(found.pairs) < effort.most:
-            notes.append(f"{len(found.pairs)} of {effort.most} futures: there was no more time.")
-        notes += [told for told in dict.fromkeys(map(_oracle, (self._before, self._after))) if told]
+        if len(result.pairs) < effort.most:
+            notes.append(f"{len(result.pairs)} of {effort.most} futures: there was no more time.")
+        notes += [record for record in dict.fromkeys(map(_oracle, (self._before, self._after))) if record]
         if not self._newcomers:
             notes.append("Nobody new comes: too little is known of when jobs come.")
-        return found.answer(notes)
+        return result.answer(notes)
 
     def _left_s(self) -> float:
         return self._effort.cpu_s - (cpu_s() - self._began_s)
@@ -126,16 +126,16 @@ class _Futures:
         rng = Random(f"{self._effort.seed}/{future}")
         coming = self._estimator.coming(self._present, durations_s, rng)
         most = min(side.topology.total_gpus() for side in (self._before, self._after))
-        found: list[Job] = []
+        result: list[Job] = []
         known_s = self._present.now
         while known_s < self._until_s:
-            jobs, known_s = coming(known_s, self._present.next_number + len(found))
+            jobs, known_s = coming(known_s, self._present.next_number + len(result))
             fitting = [job for job in jobs if job.gpus <= most and job.submit_s < self._until_s]
             for place, job in enumerate(fitting):
-                job.index = self._present.next_number + len(found) + place
-            found += fitting
-        self._newcomers += len(found)
-        return found
+                job.index = self._present.next_number + len(result) + place
+            result += fitting
+        self._newcomers += len(result)
+        return result
 
 
 def _oracle(side: WhatIfSide[Setup]) -> str:

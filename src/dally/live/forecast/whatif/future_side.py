@@ -41,23 +41,23 @@ def moved_to(present: Present, side: WhatIfSide[Setup]) -> State:
     places = {job.job_id: _place(old, job, numbers) for job in present.jobs if job.status == RUNNING}
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
         old.happen(Event(EVICT, job), now)
-    found = side.config.world(side.topology).state()
-    same = type(found.policy).__qualname__ == type(old.policy).__qualname__
+    result = side.config.world(side.topology).state()
+    same = type(result.policy).__qualname__ == type(old.policy).__qualname__
     if same:
-        found.policy.load(old.policy.save())
+        result.policy.load(old.policy.save())
     for gpus, wait_s in sorted(present.timers_s.items()):
-        if found.policy.delay_overrides is not None:
-            found.policy.delay_overrides.set_s(gpus, wait_s)
+        if result.policy.delay_overrides is not None:
+            result.policy.delay_overrides.set_s(gpus, wait_s)
     for machine, is_down in enumerate(old.cluster.down):
         number = numbers.get(old.cluster.topology.names[0][machine])
         if is_down and number is not None:
-            found.cluster.fail(number)
-            found.notify(events.MACHINE_FAILED, now, number)
+            result.cluster.fail(number)
+            result.notify(events.MACHINE_FAILED, now, number)
     for job in _in_order(old, present.jobs, side.topology.total_gpus()):
-        rescale(job, old.speed, found.speed)
-        _take_up(found, job, places.get(job.job_id), now, same)
-    found.wakeup_s = now
-    return found
+        rescale(job, old.speed, result.speed)
+        _take_up(result, job, places.get(job.job_id), now, same)
+    result.wakeup_s = now
+    return result
 
 
 def rescale(job: Job, before: SpeedModel, after: SpeedModel) -> None:
@@ -179,11 +179,11 @@ def _run(simulation: Simulation, until_s: float, cpu_until_s: float) -> float:
 def _starts(simulation: Simulation, numbers: int) -> dict[int, float]:
     """The first start from now on of those who are there, by number."""
     log = simulation.state.log
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for row in range(len(log)):
         if log.kinds[row] == START and log.jobs[row] < numbers:
-            found.setdefault(int(log.jobs[row]), log.times[row])
-    return found
+            result.setdefault(int(log.jobs[row]), log.times[row])
+    return result
 
 
 def _end_s(job: Job, until_s: float) -> float:

@@ -93,20 +93,20 @@ class WhatIfs:
             after = changed(request.change, before)
             asked_of = self._asked_of(request, after)
             task = Task(request.change, before, asked_of, self._config.store_address())
-            found = WhatIf(
+            result = WhatIf(
                 secrets.token_hex(6), request.change, request.start, asked_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
             )  # fmt: skip
-            self._known[found.number] = found
+            self._known[result.number] = result
             for number in list(self._known)[:-REMEMBERED]:
                 del self._known[number]
             self._runner = self.make_runner()
             self._thread = threading.Thread(
-                target=self._work, args=(found.number, task, self._runner), name="whatif", daemon=True
+                target=self._work, args=(result.number, task, self._runner), name="whatif", daemon=True
             )
             self._thread.start()
-            log.info("whatif", number=found.number, start=found.start, after=found.after, by=asked_by)
-            return found
+            log.info("whatif", number=result.number, start=result.start, after=result.after, by=asked_by)
+            return result
 
     def _asked_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:
         if request.start == HISTORY:
@@ -134,9 +134,9 @@ class WhatIfs:
     def cancel(self, number: str) -> WhatIf | None:
         """Stop working on it."""
         with self._lock:
-            found = self._known.get(number)
-            if found is not None and found.state == RUNNING and self._runner is not None:
-                self._known[number] = replace(found, state=CANCELLED)
+            result = self._known.get(number)
+            if result is not None and result.state == RUNNING and self._runner is not None:
+                self._known[number] = replace(result, state=CANCELLED)
                 self._runner.stop()
             return self._known.get(number)
 
@@ -165,10 +165,10 @@ class WhatIfs:
 
     def _update(self, number: str, at: tuple[int, ...] = (), **fields: object) -> None:
         with self._lock:
-            found = self._known.get(number)
-            if found is not None and found.state == RUNNING:
+            result = self._known.get(number)
+            if result is not None and result.state == RUNNING:
                 counted = {"done": at[0], "total": at[1]} if at else {}
-                self._known[number] = replace(found, **counted, **fields)  # type: ignore[arg-type]
+                self._known[number] = replace(result, **counted, **fields)  # type: ignore[arg-type]
 
 
 def check_allowed(change: Change, now: WhatIfSide[Setup]) -> None:
