@@ -225,7 +225,7 @@ class Acts:
         backend = self._service.backend
         machine = act.machine or ""
         if not isinstance(backend, Drains):
-            raise ActRefused(f"{backend.name}: machines are {act.told} with its own tools")
+            raise ActRefused(f"{backend.name}: machines are {act.message} with its own tools")
         if act.what == DRAIN:
             return self._between_cycles(lambda: self._ask(act, lambda: backend.drain(machine, act.why)))
         return self._between_cycles(lambda: self._ask(act, lambda: backend.resume(machine)))
