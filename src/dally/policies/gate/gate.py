@@ -42,6 +42,7 @@ class Stake:
         self.served: int = -1  # the pass in which it did
         self.settled: int = -1  # stops so far when it had seen all it may, and wanted no more
         self.claim_s: float = -INFINITY  # when to look again whether others must give back what it is due
+        self.ripe_s: float = INFINITY  # when those have run long enough that hold it
         self.owed: bool = False  # whether they hold GPUs of its guarantee that they need not give back yet
         self.told: tuple[str, str] = ("", "")  # what its first job waits for, as last told
 
@@ -208,13 +209,13 @@ class Gate(Policy):
         elif kind == events.LEASE_ENDED:
             self._lease_ended[stake.number] = True
         policy.on(event)
-        if kind == events.STOPPED:
-            self.stopped(job, stake, event.now)
+        if kind == events.STOPPED or kind == events.STARTED:
+            self.moved(job, stake, kind, event.now)
         elif kind == events.FINISHED or (kind == events.WITHDRAWN and job.status == CANCELLED):
             self.forget(job)
 
-    def stopped(self, job: Job, stake: Stake, now: float) -> None:
-        """The job gave its GPUs back, and its policy knows."""
+    def moved(self, job: Job, stake: Stake, kind: i64, now: float) -> None:
+        """The job got GPUs or gave them back, and its policy knows."""
 
     def forget(self, job: Job) -> None:
         """The job is gone for good."""
@@ -378,8 +379,8 @@ class Gate(Policy):
         if self.tenants.root.held_in_all > 0:  # else it takes a budget, an operator or nothing at all
             self._due_s = min(self._due_s, now + REVIEW_S)
             for stake in waiting:
-                if now < stake.claim_s < self._due_s:
-                    self._due_s = stake.claim_s
+                if now < stake.ripe_s < self._due_s:
+                    self._due_s = stake.ripe_s
 
     def _is_able(self, stake: Stake, now: float) -> bool:
         """Whether a look at what the stake is due may come to anything."""
@@ -452,6 +453,7 @@ class Gate(Policy):
         for stake in [*first, *(stake for stake in stakes if stake not in first)]:
             due = shares.due[stake.tenant.number]
             stake.owed = False
+            stake.ripe_s = INFINITY
             yield from self._serve(stake, due, now, MANY)
             while True:
                 job = self._claimant(stake, due, now)
@@ -465,6 +467,7 @@ class Gate(Policy):
                 if result is None or not result.losers:
                     stake.claim_s = now + REVIEW_S
                     if result is not None and result.ripe_s < INFINITY:
+                        stake.ripe_s = result.ripe_s
                         stake.claim_s = min(stake.claim_s, result.ripe_s)
                         stake.owed = is_sure
                     break

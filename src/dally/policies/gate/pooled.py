@@ -95,8 +95,8 @@ class PooledGate(Gate):
             claimed -= int(job.gpus)
         return free - claimed
 
-    def stopped(self, job: Job, stake: Stake, now: float) -> None:
-        if self._moving is not None:
+    def moved(self, job: Job, stake: Stake, kind: int, now: float) -> None:
+        if kind == events.STOPPED and self._moving is not None:
             self._hand_over(job, stake, self._moving, now)
             self.tell(self.policies[self._moving.pool.number], events.QUEUED, job, now)
         for pool, policy in zip(self.pools, self.policies, strict=True):
@@ -110,7 +110,8 @@ class PooledGate(Gate):
 
     def choose_pools(self, now: float) -> None:
         """Waiting jobs go to where they would be done sooner: of each tenant the first of every size."""
-        for group in list(self._queue.classes):
+        groups = sorted(self._queue.classes, key=lambda group: int(group.tenant))  # which leaves sizes in order
+        for group in groups:
             job = group.job(group.heap.first()) if len(group.heap) > 0 else None
             if job is None or len(self._open_to(job)) < 2:
                 continue
