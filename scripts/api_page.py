@@ -25,42 +25,42 @@ ROOT = Path(__file__).parent.parent
 WIDTH = 116
 HEAD = """# Python
 
-What the commands do, as functions: paths or DataFrames in, small objects with [polars](https://pola.rs) frames out,
-which notebooks show as tables. `import dally` offers them and stays cheap: what a call needs is imported when it is
-called. [The tutorial notebook](tutorial.ipynb) walks through all of it. This page is written by `make docs`: change
+The commands are also functions. They take paths or DataFrames and return small objects with
+[polars](https://pola.rs) frames, which notebooks show as tables. `import dally` is fast: each function imports what it
+needs when you call it. [The tutorial notebook](tutorial.ipynb) shows all of them. `make docs` writes this page: change
 the code, not the page.
 
 """
 TAKES = """
-## What they take
+## Arguments
 
 - A **trace** (`TraceLike`) is a path to a file of any format of [file formats](formats.md), or a DataFrame (polars
   or pandas) with the columns of the plain csv: `job_id`, `submit_s`, `gpus`, `duration_s` and more if known.
 - A **cluster** (`ClusterLike`) is a text such as `4x16x8` (racks x machines x GPUs), a path to a topology file, or
   a `dally.cluster.Topology`.
 - A **policy** (`PolicyLike`) is a name from `dally policies`, a text `file.py:Class`, a subclass of
-  `dally.Policy`, or an object of one. [Writing a policy](writing-a-policy.md) says what goes into it.
-  Each run gets a copy of the object, so that it starts as you left it. Classes and objects run in this process; a
-  `scenario.toml` names them, but cannot bring them back.
-- **Settings** are a dict; values may be numbers, switches and texts.
-- With `out`, everything but pages is also left in that folder, as the commands leave it. Without it, what a result
-  needs lies in a temporary folder that goes when the result does.
-- Workers other than this process are started afresh. A script that asks for them must guard its calls with
-  `if __name__ == "__main__":`, as Python's multiprocessing wants it; notebooks need not.
+  `dally.Policy`, or an object of one. [Writing a policy](writing-a-policy.md) describes the contract.
+  Each run gets a copy of the object, so the object itself does not change. Classes and objects run in this process; a
+  `scenario.toml` names them, but cannot load them again.
+- **Settings** are a dict; values may be numbers, switches and text.
+- With `out`, all files except HTML pages are also written to that folder, as by the commands. Without it, a result
+  keeps its files in a temporary folder, which is removed with the result.
+- Other workers are new processes. A script that uses them must guard its calls with `if __name__ == "__main__":`, as
+  Python's multiprocessing requires; notebooks need no guard.
 """
 KEYWORDS = """
 ### Fields of a scenario
 
-All three functions take these by keyword; `compare` and `whatif` take `seeds` for several seeds, `compare` also
-`networks`.
+`simulate`, `compare` and `whatif` take these fields as keywords; `compare` and `whatif` also take `seeds`, and
+`compare` takes `networks`.
 
 """
 ERRORS = """
 ## Errors
 
-Bad input raises `dally.InputError`, never `SystemExit`. The message is that of the command line: options in it are
-keywords here. Of a DataFrame it names the column and the row, counted from 0. What a policy of yours raises comes
-through as it is, with its traceback.
+Bad input raises `dally.InputError`, never `SystemExit`. The message is that of the command line; its options are
+keywords here. For a DataFrame it names the column and the row, counted from 0. Exceptions of your own policy are not
+wrapped and keep their traceback.
 
 """
 SIMULATE = """
