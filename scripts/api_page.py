@@ -26,9 +26,9 @@ WIDTH = 116
 HEAD = """# Python
 
 The commands are also functions. They take paths or DataFrames and return small objects with
-[polars](https://pola.rs) frames, which notebooks show as tables. `import dally` is fast: each function imports what it
-needs when you call it. [The tutorial notebook](tutorial.ipynb) shows all of them. `make docs` writes this page: change
-the code, not the page.
+[polars](https://pola.rs) frames, which notebooks show as tables. `import dally` is fast: each function imports
+what it needs when you call it. [The tutorial notebook](tutorial.ipynb) shows all of them. `make docs` writes this
+page: change the code, not the page.
 
 """
 TAKES = """
@@ -40,13 +40,13 @@ TAKES = """
   a `dally.cluster.Topology`.
 - A **policy** (`PolicyLike`) is a name from `dally policies`, a text `file.py:Class`, a subclass of
   `dally.Policy`, or an object of one. [Writing a policy](writing-a-policy.md) describes the contract.
-  Each run gets a copy of the object, so the object itself does not change. Classes and objects run in this process; a
-  `scenario.toml` names them, but cannot load them again.
+  Each run gets a copy of the object, so the object itself does not change. Classes and objects run in this
+  process; a `scenario.toml` names them, but cannot load them again.
 - **Settings** are a dict; values may be numbers, switches and text.
 - With `out`, all files except HTML pages are also written to that folder, as by the commands. Without it, a result
   keeps its files in a temporary folder, which is removed with the result.
-- Other workers are new processes. A script that uses them must guard its calls with `if __name__ == "__main__":`, as
-  Python's multiprocessing requires; notebooks need no guard.
+- Other workers are new processes. A script that uses them must guard its calls with `if __name__ == "__main__":`,
+  as Python's multiprocessing requires; notebooks need no guard.
 """
 KEYWORDS = """
 ### Fields of a scenario
@@ -59,8 +59,8 @@ ERRORS = """
 ## Errors
 
 Bad input raises `dally.InputError`, never `SystemExit`. The message is that of the command line; its options are
-keywords here. For a DataFrame it names the column and the row, counted from 0. Exceptions of your own policy are not
-wrapped and keep their traceback.
+keywords here. For a DataFrame it names the column and the row, counted from 0. Exceptions of your own policy are
+not wrapped and keep their traceback.
 
 """
 SIMULATE = """
@@ -147,7 +147,7 @@ def sections() -> Iterator[str]:
     yield TAKES.lstrip("\n")
     yield KEYWORDS
     yield from keywords()
-    yield "\n## What they give\n"
+    yield "\n## Results\n"
     for result in RESULTS:
         yield f"\n### {result.__name__}\n\n{said_of(result)}\n\n"
         yield from members(result)
