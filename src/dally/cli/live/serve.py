@@ -56,6 +56,7 @@ def serve(
 
     for package in ("alembic", "fastapi", "uvicorn", "structlog"):
         need(package, "serve")
+    from dally.live.backends.registry import BACKENDS
     from dally.live.config import Config, read_config
 
     options: dict[str, Any] = {
@@ -68,10 +69,11 @@ def serve(
         **setting_values(read_settings("--set", settings), read_settings("--set-network", network_settings)),
     }  # fmt: skip
     base = read_config(config) if config is not None else Config()
+    table = "kubernetes" if (backend or base.backend) in BACKENDS else "backend_settings"
+    options[table] = {**getattr(base, table), **read_settings("--set-backend", backend_settings)}
     chosen = replace(
         base,
         **{name: value for name, value in options.items() if value},
-        kubernetes={**base.kubernetes, **read_settings("--set-backend", backend_settings)},
         setup=merge(base.setup, {name: value for name, value in scheduling.items() if value}),
     )
     run(chosen.checked(), json_logs)

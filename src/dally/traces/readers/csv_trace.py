@@ -37,7 +37,7 @@ RAN: Final = ("status", "wait_s", "machines", "placement", "nodes")
 EXTRA: Final = tuple(dict.fromkeys((
     "model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue", *ASKED,
 )))  # fmt: skip
-MOST_SPECS: Final = 20_000  # kept at a time, so that jobs that ask for the same share one
+MOST_SPECS: Final = 50_000  # kept at a time, so that jobs that ask for the same share one
 USUAL: Final = "job_id, submit_s, gpus, duration_s"
 WHOLE: Final = "must be a whole number, at least 1"
 
@@ -77,11 +77,16 @@ def rows_below(
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
     status_at, wait_at, machines_at, placement_at, nodes_at = (_place(header, (name,)) for name in RAN)
-    request = itemgetter(gpus_at, *(_place(header, _spellings(name)) for name in ASKED))
+    asked_at = {name: _place(header, _spellings(name)) for name in ASKED}
+    stated = sorted((name for name, place in asked_at.items() if place >= 0), key=_is_number)
+    request = itemgetter(*(asked_at[name] for name in stated), gpus_at, -1)  # never one alone: that is no tuple
+    texts_in_all = len(stated) - sum(map(_is_number, stated))
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
     token = _Words()
-    specs: dict[tuple[str, ...], JobSpec] = {}  # by their texts: few differ
+    find_token = token.__getitem__
+    gpus_in: dict[str, int] = {}  # by text: few differ
+    specs: dict[tuple[str, ...], JobSpec] = {}  # by their texts: not all differ
     for line, row in table:
         if len(row) != columns:
             reading.whole(line, row, columns)
@@ -95,9 +100,16 @@ def rows_below(
         if spec is None:
             if len(specs) == MOST_SPECS:
                 specs.clear()
-            spec = specs[texts] = _spec(reading, line, gpus_name, texts, token)
+            facts: dict[str, Any] = dict(zip(stated, map(find_token, texts[:texts_in_all]), strict=False))
+            for name, text in zip(stated[texts_in_all:], texts[texts_in_all:], strict=False):
+                if text.strip():
+                    facts[name] = number(path, line, name, text)
+            gpus = gpus_in.get(texts[-2])
+            if gpus is None:
+                gpus = gpus_in[texts[-2]] = reading.gpus(line, gpus_name, texts[-2])
+            spec = specs[texts] = JobSpec(gpus, **facts)
         if not (spec.gpus and submit_text and duration_text):
-            _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[0], submit_text, duration_text))
+            _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[-2], submit_text, duration_text))
             continue
         wait, machines = row[wait_at], row[machines_at]
         yield TraceRow(
@@ -114,15 +126,8 @@ def rows_below(
         )
 
 
-def _spec(reading: Reading, line: int, gpus_name: str, texts: tuple[str, ...], token: _Words) -> JobSpec:
-    """What a job asks for, from its GPUs and the other texts in the order of ASKED."""
-    stated: dict[str, Any] = {}
-    for (name, default), text in zip(ASKED.items(), texts[1:], strict=True):
-        if isinstance(default, str):
-            stated[name] = token[text]
-        elif text.strip():
-            stated[name] = number(reading.path, line, name, text)
-    return JobSpec(reading.gpus(line, gpus_name, texts[0]), **stated)
+def _is_number(name: str) -> bool:
+    return not isinstance(ASKED[name], str)
 
 
 def _spellings(name: str) -> tuple[str, ...]:

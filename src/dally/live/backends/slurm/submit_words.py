@@ -19,7 +19,8 @@ def script_of(request: Submission) -> str:
 def sbatch_words(request: Submission) -> list[str]:
     """The call, which reads the script from its input. The job arrives held and can be requeued."""
     requested = request.spec
-    parts = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={requested.gpus}"]
+    type_before = f"{requested.gpu_type}:" if requested.gpu_type else ""
+    parts = ["sbatch", "--parsable", "--hold", "--requeue", f"--gpus={type_before}{requested.gpus}"]
     facts = {
         "model": requested.model or None,
         "expected": requested.duration_s or None,
@@ -34,7 +35,11 @@ def sbatch_words(request: Submission) -> list[str]:
         parts.append("--output=/dev/null")  # nobody has said where it could go
     if requested.limit_s is not None:
         parts.append(f"--time={max(1, math.ceil(requested.limit_s / 60.0))}")
-    for option, value in (("job-name", requested.name), ("account", requested.account), ("chdir", request.folder)):
+    texts = {
+        "job-name": requested.name, "account": requested.account, "partition": requested.partition,
+        "qos": requested.qos, "chdir": request.folder,
+    }  # fmt: skip
+    for option, value in texts.items():
         if value:
             parts.append(f"--{option}={value}")
     return parts
