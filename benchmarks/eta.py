@@ -22,7 +22,7 @@ from dally import is_compiled
 from dally.benchmark.cells import DAY_S
 from dally.benchmark.tables_page import shared_folder
 from dally.live.forecast.arrivals import past_of
-from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.conformal import Interval, Margins, Observation
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.forked import cpu_s
 from dally.live.forecast.future import quantile
@@ -65,10 +65,10 @@ def told(rows: list[Asked]) -> list[Interval]:
     found: list[Interval] = []
     for place, one in enumerate(rows):
         while (came := rows[by_start[known]]).asked_s + came.wait_s <= one.asked_s:
-            margins.learn(Truth(raw_of(came), came.wait_s, found[by_start[known]]))
+            margins.learn(Observation(raw_of(came), came.wait_s, found[by_start[known]]))
             known += 1
         waiting = [other for other in rows[:place] if other.asked_s + other.wait_s > one.asked_s]
-        overdue = [Truth(raw_of(other), one.asked_s - other.asked_s) for other in waiting]
+        overdue = [Observation(raw_of(other), one.asked_s - other.asked_s) for other in waiting]
         found.append(margins.interval(raw_of(one), overdue))
     return found
 

@@ -71,12 +71,12 @@ def duration_quantiles(jobs: Sequence[SourceJob], sizes: dict[int, int]) -> list
     """
     ordered = sorted(job.duration_s for job in jobs)
     knots = [max(quantile(ordered, percent), 1.0) for percent in QUANTILES]
-    wanted_s = sum(job.gpus * job.duration_s for job in jobs) / sum(sizes[job.gpus] for job in jobs)
+    target_s = sum(job.gpus * job.duration_s for job in jobs) / sum(sizes[job.gpus] for job in jobs)
     body_s = sum(
         (QUANTILES[place + 1] - QUANTILES[place]) / 100 * piece_mean(knots[place], knots[place + 1])
         for place in range(len(knots) - 2)
     )
-    tail_s = (wanted_s - body_s) * 100 / (QUANTILES[-1] - QUANTILES[-2])
+    tail_s = (target_s - body_s) * 100 / (QUANTILES[-1] - QUANTILES[-2])
     knots[-1] = solve(lambda top: piece_mean(knots[-2], top), tail_s, knots[-2], 3 * knots[-1])
     return [float(f"{knot:.3g}") for knot in knots]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.cluster.capacity import Cluster
-from dally.engine.cycle import cycle, in_turn
+from dally.engine.cycle import cycle, in_order
 from dally.engine.executor import Executor
 from dally.engine.simulate import Simulation
 from dally.engine.state import RETRY_S, State
@@ -230,7 +230,7 @@ def test_a_pass_without_end_is_an_error() -> None:
 
 def test_events_of_an_instant_happen_in_turn() -> None:
     kinds = [RELEASE, ADOPT, SUBMIT, HOLD, TIMER, LEASE, REPAIR, FAIL, CANCEL, EVICT, START_FAILED, FINISH]
-    found = [int(event.kind) for event in in_turn([Event(kind) for kind in kinds])]
+    found = [int(event.kind) for event in in_order([Event(kind) for kind in kinds])]
     assert found == [FINISH, EVICT, START_FAILED, CANCEL, FAIL, REPAIR, LEASE, TIMER, SUBMIT, RELEASE, ADOPT, HOLD]
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dally.cli.live.serve import told_at_start
+from dally.cli.live.serve import start_message
 from dally.cli.main import exit_code
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
@@ -76,7 +76,7 @@ def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
     config = Config(folder=tmp_path, setup=Setup(queues=str(tmp_path / "queues.toml")))
     service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
     server = SimpleNamespace(url="http://x", tokens=SimpleNamespace(open=True))
-    assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in told_at_start(service, server)
+    assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in start_message(service, server)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
-from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_book, leader, owners
+from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_ledger, leader, owners
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.leader import Leader
 from tests.live.kube_cluster import pod, until
@@ -140,7 +140,7 @@ def test_one_controller_that_cannot_be_read(
     server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, ill: Any
 ) -> None:
     """It is held and asked again later; what was known of it stands; others go on."""
-    monkeypatch.setattr(gang_book, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(gang_ledger, "ASK_EVERY_S", 0.0)
     clock_s = [0.0]
     monkeypatch.setattr(owners, "time", SimpleNamespace(monotonic=lambda: clock_s[0]))
     server.objects |= {f"{JOBS}/well": job_of("well", 1), f"{JOBS}/ill": ill}
@@ -154,7 +154,7 @@ def test_one_controller_that_cannot_be_read(
     clock_s[0] += owners.AGAIN_S
     assert told(backend)["ill"].state == base.QUEUED
     server.objects[f"{JOBS}/ill"] = ill
-    backend.book.put(of_job("ill", 1))  # one more than it has: its Job is asked
+    backend.ledger.put(of_job("ill", 1))  # one more than it has: its Job is asked
     told(backend)
     assert told(backend)["ill"].state == base.QUEUED
     assert len([path for _, path, _ in server.asked if path == f"{JOBS}/ill"]) == 3

@@ -15,9 +15,9 @@ from dally.live.backends import base
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.options import KubeOptions
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_record import GangKey
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
@@ -69,7 +69,7 @@ def gated(tape: list[dict[str, Any]], name: str, scheduler: str) -> Entry:
 def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], scheduler: str) -> None:
     """Kubernetes' own scheduler binds what is pinned; pods that name us we bind ourselves, their gate open."""
     server, changed = GatedServer(), threading.Event()
-    book, nodes = PodBook(changed, lambda pod: True), NodeBook(KubeOptions(), changed)
+    ledger, nodes = PodLedger(changed, lambda pod: True), NodeLedger(KubeOptions(), changed)
     for number in range(2):
         label = {"kubernetes.io/hostname": f"host{number}"}
         nodes.put(
@@ -78,17 +78,17 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     entries = [gated(tape, name, scheduler) for name in ("p0", "p1")]
     server.pods = {f"{PODS}/{entry['metadata']['name']}": entry for entry in entries}
     for entry in entries:
-        book.put(entry)
+        ledger.put(entry)
     key = GangKey("default", "gang", "g")
-    pods = book.gang(key)
+    pods = ledger.gang(key)
     assert job_of_gang(gang_of(key, pods, None, lambda _: False), False, False, "").state == base.QUEUED
     with ThreadPoolExecutor(2) as pool:
-        binder = Binder(cast(KubeApi, server), pool, book, nodes, cast(Any, None), "dally")
+        binder = Binder(cast(KubeApi, server), pool, ledger, nodes, cast(Any, None), "dally")
         binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack"))
     for entry in server.pods.values():
-        book.put(entry)
+        ledger.put(entry)
     state = base.STARTING if scheduler != "dally" else base.RUNNING
-    job = job_of_gang(gang_of(key, book.gang(key), None, lambda _: False), False, False, "")
+    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), False, False, "")
     assert (job.state, job.placement) == (state, {"n0": 8, "n1": 8})
     spec, notes = (server.pods[f"{PODS}/p1"][part] for part in ("spec", "metadata"))
     assert not spec.get("schedulingGates")
@@ -99,8 +99,8 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     assert spec["nodeSelector"] == {"kubernetes.io/hostname": "host1"}
     for number, entry in enumerate(server.pods.values()):
         entry["spec"]["nodeName"] = f"n{number}"
-        book.put(entry)
-    job = job_of_gang(gang_of(key, book.gang(key), None, lambda _: False), False, False, "")
+        ledger.put(entry)
+    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), False, False, "")
     assert job.state == base.RUNNING
 
 

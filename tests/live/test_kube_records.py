@@ -12,13 +12,13 @@ import pytest
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
-from dally.live.backends.kubernetes.gang_book import GangBook
+from dally.live.backends.kubernetes.gang_ledger import GangLedger
 from dally.live.backends.kubernetes.kube_api import KubeApi
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, node_record, types_in
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
 from dally.live.backends.kubernetes.owners import Controller, Owners, size_of
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
@@ -39,8 +39,8 @@ def gang(*pods: PodRecord) -> Gang:
     return gang_of(pods[0].key, sorted(pods, key=lambda one: one.rank_key), None, lambda node: node == "gone")
 
 
-def state(*pods: PodRecord, given_up: bool = False) -> str:
-    return job_of_gang(gang(*pods), given_up, False, "").state
+def state(*pods: PodRecord, abandoned: bool = False) -> str:
+    return job_of_gang(gang(*pods), abandoned, False, "").state
 
 
 PLAN = {"dally.io/placement": "n1=8,n2=8"}
@@ -218,13 +218,13 @@ def test_types_of_gpu() -> None:
     assert types_in({"labels": {label: "A100", "x": "y"}}) == ("A100",)
     assert types_in({"labels": {"x": "y"}}) == ()
     changed = threading.Event()
-    nodes, pods = NodeBook(KubeOptions(), changed), PodBook(changed, lambda _: True)
+    nodes, pods = NodeLedger(KubeOptions(), changed), PodLedger(changed, lambda _: True)
     for number, kind in enumerate(("A100", "H100", "H100")):
         labels: dict[str, Any] = {label: kind, "pool": f"p{number}"}
         nodes.put(node(f"n{number}", **labels))
     assert list(nodes.draw(lambda _: 0).gpu_types) == ["A100", "H100", "H100"]
     assert [machine.gpu_type for machine in nodes.machines()] == ["A100", "H100", "H100"]
-    gangs = GangBook(pods, nodes, Owners(cast(KubeApi, None), ThreadPoolExecutor(1)), lambda _: True)
+    gangs = GangLedger(pods, nodes, Owners(cast(KubeApi, None), ThreadPoolExecutor(1)), lambda _: True)
     for name, chosen in (("typed", {label: "H100"}), ("pinned", {label: "H100", "pool": "p1"})):
         about = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED}
         spec = {"nodeSelector": chosen, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
@@ -241,30 +241,30 @@ def test_types_of_gpu() -> None:
 
 def test_nodes_join_leave_and_move() -> None:
     """Joining and moving make the tree old; leaving does not: the machine is down."""
-    book = NodeBook(KubeOptions(labels=("spine", "rack")), threading.Event())
+    ledger = NodeLedger(KubeOptions(labels=("spine", "rack")), threading.Event())
     for number in range(4):
-        book.put(node(f"n{number}", spine="s", rack=f"r{number // 2}"))
-    topology = book.draw(lambda _: 0)
+        ledger.put(node(f"n{number}", spine="s", rack=f"r{number // 2}"))
+    topology = ledger.draw(lambda _: 0)
     assert (topology.tiers, topology.names[1]) == (["machine", "rack", "spine"], ["r0", "r1"])
-    assert book.generation == 0
-    book.put(node("n1", ready="False", spine="s", rack="r0"))
-    book.drop(node("n3"))
-    assert book.generation == 0
-    assert [machine.state for machine in book.machines()] == [base.UP, base.DRAINING, base.UP, base.DOWN]
-    book.put(node("n9", spine="s", rack="r1"))
-    assert book.generation == 1
-    book.draw(lambda _: 0)
-    book.put(node("n9", spine="s", rack="r0"))
-    assert book.generation == 2
+    assert ledger.generation == 0
+    ledger.put(node("n1", ready="False", spine="s", rack="r0"))
+    ledger.drop(node("n3"))
+    assert ledger.generation == 0
+    assert [machine.state for machine in ledger.machines()] == [base.UP, base.DRAINING, base.UP, base.DOWN]
+    ledger.put(node("n9", spine="s", rack="r1"))
+    assert ledger.generation == 1
+    ledger.draw(lambda _: 0)
+    ledger.put(node("n9", spine="s", rack="r0"))
+    assert ledger.generation == 2
 
 
 def test_without_labels_the_network_is_flat() -> None:
-    book = NodeBook(KubeOptions(), threading.Event())
-    book.put(node("n1"))
-    book.put(node("n2"))
-    assert book.draw(lambda _: 0).tiers == ["machine", "network"]
+    ledger = NodeLedger(KubeOptions(), threading.Event())
+    ledger.put(node("n1"))
+    ledger.put(node("n2"))
+    assert ledger.draw(lambda _: 0).tiers == ["machine", "network"]
     with pytest.raises(BackendError, match="no node has GPUs"):
-        NodeBook(KubeOptions(), threading.Event()).draw(lambda _: 0)
+        NodeLedger(KubeOptions(), threading.Event()).draw(lambda _: 0)
 
 
 def test_no_such_kubeconfig(tmp_path: Path) -> None:

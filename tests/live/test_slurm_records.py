@@ -12,8 +12,8 @@ from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
-from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
-from dally.live.backends.slurm.jobs_json import JobReader, gpus_asked, records_of
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
+from dally.live.backends.slurm.jobs_json import JobReader, requested_gpus, records_of
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.tools import Tools
@@ -108,7 +108,7 @@ def test_a_job_that_its_user_released_is_still_ours() -> None:
 )
 def test_gpus(changes: dict[str, Any], gpus: int) -> None:
     (record,) = records_of([row(**changes)])
-    assert gpus_asked(record, 8) == gpus
+    assert requested_gpus(record, 8) == gpus
 
 
 def test_a_job_that_runs_on_without_a_node_asks_for_what_it_has() -> None:
@@ -278,7 +278,7 @@ def test_the_note_survives_beside_an_operators_comment() -> None:
 )  # fmt: skip
 def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) -> None:
     (record,) = records_of([row(**asked)])
-    assert " ".join(update_words(record, shape_of(record, 8), placement)) == f"{words} StartTime=now"
+    assert " ".join(update_arguments(record, shape_of(record, 8), placement)) == f"{words} StartTime=now"
 
 
 def stated(model: str, duration_s: float, checkpoint_every_s: float) -> JobSpec:

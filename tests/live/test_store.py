@@ -16,7 +16,7 @@ from dally.live.backends.base import ObservedJob
 from dally.live.facts import job_of
 from dally.live.reconcile.pending import RUN, START, STOP, PendingOrder
 from dally.live.store import open_store
-from dally.live.store.job_rows import CLOCKS, COUNTS, job_row, restore_clocks, told_of
+from dally.live.store.job_rows import CLOCKS, COUNTS, job_row, restore_clocks, observed_of
 from dally.live.store.schema import METADATA
 from dally.model import INFINITY, Job
 from tests.live.postgres import postgresql
@@ -68,7 +68,7 @@ def test_a_job_comes_back_as_it_went() -> None:
     for place, name in enumerate(COUNTS):
         setattr(job, name, place)
     row = job_row(job, told, {"n1": 8})
-    assert told_of(row) == told
+    assert observed_of(row) == told
     other = Job(3, "7", 10.0, 8, -1.0)
     restore_clocks(other, row["clocks"])
     assert {name: getattr(other, name) for name in (*CLOCKS, *COUNTS)} == {

@@ -10,9 +10,9 @@ import pytest
 
 from dally.errors import InputError
 from dally.profiling import child
-from dally.profiling.measuring import MAX_ISA, Asked, Measuring, MeasuringError, ending
+from dally.profiling.measuring import MAX_ISA, StepRequest, Measuring, MeasuringError, ending
 
-ASKED = Asked("tiny-mlp", "tiny-mlp", "", 4, "amp", "sgd", "cpu", 3, False)
+REQUEST = StepRequest("tiny-mlp", "tiny-mlp", "", 4, "amp", "sgd", "cpu", 3, False)
 WHAT = "tiny-mlp: batch 4, amp"
 
 
@@ -34,9 +34,9 @@ def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_process_answers_all_questions() -> None:
     with standing_in("say(measured=dict(pid=os.getpid(), isa=isa, question=question))") as measuring:
-        first, second = measuring.record(ASKED), measuring.record(ASKED)
+        first, second = measuring.record(REQUEST), measuring.record(REQUEST)
     assert (first["pid"], first["isa"]) == (second["pid"], "")
-    assert Asked(**first["question"]["step"]) == ASKED
+    assert StepRequest(**first["question"]["step"]) == REQUEST
 
 
 def test_all_reduces_are_asked_of_it() -> None:
@@ -48,16 +48,16 @@ def test_all_reduces_are_asked_of_it() -> None:
 def test_instructions_that_are_announced_and_not_there(works: str, capfd: pytest.CaptureFixture[str]) -> None:
     body = f"isa == {works!r} or os.kill(os.getpid(), signal.SIGILL); say(measured=dict(isa=isa))"
     with standing_in(body) as measuring:
-        assert measuring.record(ASKED) == {"isa": works}
+        assert measuring.record(REQUEST) == {"isa": works}
         assert f"{WHAT}: was killed by SIGILL; again with {MAX_ISA}={works}" in capfd.readouterr().err
-        assert measuring.record(ASKED) == {"isa": works}
+        assert measuring.record(REQUEST) == {"isa": works}
     assert capfd.readouterr().err == "", "what works is found once"
 
 
 def test_a_limit_of_the_users_own_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MAX_ISA, "SSE41")
     with standing_in("say(measured=dict(isa=isa))") as measuring:
-        assert measuring.record(ASKED) == {"isa": "SSE41"}
+        assert measuring.record(REQUEST) == {"isa": "SSE41"}
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_process_that_dies_is_named(body: str, problem: str) -> None:
         standing_in(body) as measuring,
         pytest.raises(MeasuringError, match=f"{WHAT}: the process that measures {problem}"),
     ):
-        measuring.record(ASKED)
+        measuring.record(REQUEST)
 
 
 def test_a_process_that_does_not_even_begin() -> None:
     with Measuring((sys.executable, "-c", "raise SystemExit(7)")) as measuring:
         with pytest.raises(MeasuringError, match="ended with exit code 7"):
-            measuring.record(ASKED)
+            measuring.record(REQUEST)
         with pytest.raises(MeasuringError, match="all-reduces: the process that measures ended with exit code 7"):
             measuring.all_reduces("cpu", 2)
 
@@ -90,19 +90,19 @@ def test_what_it_refuses_and_what_fails() -> None:
         standing_in("say(refused='--device cuda: no GPU')") as measuring,
         pytest.raises(InputError, match="no GPU"),
     ):
-        measuring.record(ASKED)
+        measuring.record(REQUEST)
     with (
         standing_in("say(failed='RuntimeError: no memory')") as measuring,
         pytest.raises(MeasuringError, match=f"{WHAT}: RuntimeError: no memory"),
     ):
-        measuring.record(ASKED)
+        measuring.record(REQUEST)
 
 
 def test_nothing_is_left_behind() -> None:
     """Not even what it began itself, and nobody waits for it."""
     body = "p = os.fork(); p and say(measured=dict(one=os.getpid(), two=p)); time.sleep(600)"
     with standing_in(body) as measuring:
-        pids = measuring.record(ASKED)
+        pids = measuring.record(REQUEST)
         begun_s = perf_counter()
     assert perf_counter() - begun_s < 60
     for pid in pids.values():
@@ -136,4 +136,4 @@ def test_the_child_itself_whatever_models_print(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torch.py").write_text("print('torch says hello')\nraise RuntimeError('no torch at all')\n")
     with Measuring() as measuring, pytest.raises(MeasuringError, match=f"{WHAT}: RuntimeError: no torch at all"):
-        measuring.record(ASKED)
+        measuring.record(REQUEST)

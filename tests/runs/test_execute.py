@@ -23,7 +23,7 @@ from dally.policies.registry import build
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
-from dally.runs.kept_files import SUMS
+from dally.runs.run_files import SUMS
 from dally.runs.scenario import Scenario
 from dally.testing.strategies import Case, cases
 from dally.traces import parsed_once, reading

@@ -74,8 +74,8 @@ def test_settings_merge_over_those_in_use(change: Change, policy: str, settings:
     ],
 )
 def test_the_policy_that_is_asked_about(change: Change, given: bool, policy: str) -> None:
-    question = HistoryQuestion(Scenario("", "", "las"), change, [1], policy_given=given)
-    assert question.asked_change().policy == policy
+    question = HistoryQuestion(Scenario("", "", "las"), change, [1], policy_stated=given)
+    assert question.requested_change().policy == policy
 
 
 def test_new_quotas_go_into_a_file(tmp_path: Path) -> None:

@@ -59,41 +59,41 @@ class SortedBits:
             total += width
             if width <= 1:
                 break
-        self.words: vec[i64] = vec[i64]([0] * int(total))
+        self.blocks: vec[i64] = vec[i64]([0] * int(total))
 
     def add(self, value: i64) -> None:
-        words = self.words
+        blocks = self.blocks
         for start in self.starts:
             place = start + (value >> 4)
-            before = words[place]
-            words[place] = before | (1 << (value & 15))
+            before = blocks[place]
+            blocks[place] = before | (1 << (value & 15))
             if before != 0:
                 return
             value >>= 4
 
     def discard(self, value: i64) -> None:
-        words = self.words
+        blocks = self.blocks
         for start in self.starts:
             place = start + (value >> 4)
-            left = words[place] & ~(1 << (value & 15))
-            words[place] = left
+            left = blocks[place] & ~(1 << (value & 15))
+            blocks[place] = left
             if left != 0:
                 return
             value >>= 4
 
     def at_least(self, value: i64) -> i64:
         """The smallest member that is not below `value`, or -1."""
-        words = self.words
+        blocks = self.blocks
         levels: i64 = len(self.starts)
         level: i64 = 0
-        ends: i64 = len(words)
+        ends: i64 = len(blocks)
         while level < levels:
             start = self.starts[level]
             stop = self.starts[level + 1] if level + 1 < levels else ends
             place = start + (value >> 4)
             if place >= stop:
                 return -1
-            bits = words[place] >> (value & 15)
+            bits = blocks[place] >> (value & 15)
             if bits != 0:
                 return self._lowest_below(level, value + lowest_bit(bits))
             value = (value >> 4) + 1
@@ -102,11 +102,11 @@ class SortedBits:
 
     def at_most(self, value: i64) -> i64:
         """The largest member that is not above `value`, or -1."""
-        words = self.words
+        blocks = self.blocks
         levels: i64 = len(self.starts)
         level: i64 = 0
         while level < levels and value >= 0:
-            bits = words[self.starts[level] + (value >> 4)] & ((2 << (value & 15)) - 1)
+            bits = blocks[self.starts[level] + (value >> 4)] & ((2 << (value & 15)) - 1)
             if bits != 0:
                 return self._highest_below(level, (value & ~15) + highest_bit(bits))
             value = (value >> 4) - 1
@@ -116,13 +116,13 @@ class SortedBits:
     def _lowest_below(self, level: i64, value: i64) -> i64:
         while level > 0:
             level -= 1
-            value = (value << 4) + lowest_bit(self.words[self.starts[level] + value])
+            value = (value << 4) + lowest_bit(self.blocks[self.starts[level] + value])
         return value
 
     def _highest_below(self, level: i64, value: i64) -> i64:
         while level > 0:
             level -= 1
-            value = (value << 4) + highest_bit(self.words[self.starts[level] + value])
+            value = (value << 4) + highest_bit(self.blocks[self.starts[level] + value])
         return value
 
 

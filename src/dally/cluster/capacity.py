@@ -32,11 +32,11 @@ class Cluster(FreeGpus):
     # Domains' free GPUs are shared by `free` and the buckets, which pickle would not notice: only the machines'
     # are kept, and who runs where.
     def __reduce__(self) -> tuple[object, ...]:
-        books = (self.free[0], self.down, self.running, self.jobs_on)
-        return (Cluster, (self.topology, self.network), books)
+        parts = (self.free[0], self.down, self.running, self.jobs_on)
+        return (Cluster, (self.topology, self.network), parts)
 
-    def __setstate__(self, books: tuple[vec[i64], vec[i64], dict[int, Job], list[list[Job]]]) -> None:
-        free, self.down, self.running, self.jobs_on = books
+    def __setstate__(self, parts: tuple[vec[i64], vec[i64], dict[int, Job], list[list[Job]]]) -> None:
+        free, self.down, self.running, self.jobs_on = parts
         for machine in range(len(free)):
             self.change(machine, free[machine] - self.free[0][machine])
 

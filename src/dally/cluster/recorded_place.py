@@ -13,7 +13,7 @@ class Places:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._numbers = {name: number for number, name in enumerate(topology.names[0])}
-        self._found: dict[tuple[str, int, str], Allocation | None] = {}
+        self._matching: dict[tuple[str, int, str], Allocation | None] = {}
         self.missing: dict[str, None] = {}  # names, in the order in which they were met
         self.used: set[int] = set()  # machines of the topology that jobs ran on
 
@@ -23,9 +23,9 @@ class Places:
         `counts` are GPUs by machine, as 4+4+2; where they are not known every machine gives as many.
         """
         key = (nodes, gpus, counts)
-        if key not in self._found:
-            self._found[key] = self._allocation(nodes, gpus, counts)
-        return self._found[key]
+        if key not in self._matching:
+            self._matching[key] = self._allocation(nodes, gpus, counts)
+        return self._matching[key]
 
     def _allocation(self, nodes: str, gpus: int, counts: str) -> Allocation | None:
         try:

@@ -14,7 +14,7 @@ from dally.errors import InputError
 from dally.input_file import shown
 
 MOST_GPUS = 10_000_000
-_TOLD: set[str] = set()  # warnings that this process has given
+_WARNED: set[str] = set()  # warnings that this process has given
 _GRID = re.compile(r"\d{1,18}(x\d{1,18})+")
 
 
@@ -60,8 +60,8 @@ def _warn(spec: str, left_out: str) -> None:
     import logging
 
     record = f"{Path(spec).resolve()}: {left_out}"
-    if record not in _TOLD:
-        _TOLD.add(record)
+    if record not in _WARNED:
+        _WARNED.add(record)
         logging.getLogger("dally").warning("dally: %s: %s", spec, left_out)
 
 

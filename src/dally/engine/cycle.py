@@ -25,7 +25,7 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
 
     # 2. Advance: bring jobs and machines up to date with it.
     # 3. Order: jobs that came in or lost their GPUs are queued by the policy's rank as they do.
-    for event in in_turn(events):
+    for event in in_order(events):
         state.happen(event, now)
 
     executor.before_pass(now)
@@ -51,18 +51,18 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
     return state.next_wakeup(now)
 
 
-def in_turn(events: list[Event]) -> list[Event]:
+def in_order(events: list[Event]) -> list[Event]:
     """The events in the order in which those of one instant are handled; equal kinds stay as they came."""
     last: i64 = 0
     for event in events:
-        phase = turn_of(event)
+        phase = place_of(event)
         if phase < last:
-            return sorted(events, key=turn_of)
+            return sorted(events, key=place_of)
         last = phase
     return events
 
 
-def turn_of(event: Event) -> i64:
+def place_of(event: Event) -> i64:
     """The place of the event's kind among those of one instant.
 
     After ends, before failures: starts that failed, jobs evicted and jobs cancelled, as they give GPUs back, then

@@ -165,7 +165,7 @@ class State:
                 self._evict(job, now, event.reason)
         elif kind == ADOPT:
             assert event.allocation is not None
-            self._found_at(job, event.allocation, now)
+            self._observed_at(job, event.allocation, now)
         else:
             assert kind == START_FAILED
             self._start_failed(job, event.reason, now)
@@ -296,7 +296,7 @@ class State:
         job.lease_end_s = end_s
         self.leases.put(job.index, end_s, 0.0)
 
-    def _found_at(self, job: Job, allocation: Allocation, now: float) -> None:
+    def _observed_at(self, job: Job, allocation: Allocation, now: float) -> None:
         """A job that waits in our books turns out to run on these GPUs, which are free."""
         if job.status == HELD:
             self._enqueue(job, RELEASE, now)

@@ -16,7 +16,7 @@ from dally.live.backends.registry import open_backend
 from dally.live.config import Config
 from dally.live.cycle import LATEST, Scheduler
 from dally.live.daemon import Daemon
-from dally.live.forecast.job_forecast import start_words
+from dally.live.forecast.job_forecast import start_text
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.history.trend_sampler import TrendSampler
@@ -58,7 +58,7 @@ class Service:
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
         self._generation = self.backend.generation
-        self.daemon.expected_start = lambda job_id: start_words(self.outlook.queue.get(job_id), self.clock)
+        self.daemon.expected_start = lambda job_id: start_text(self.outlook.queue.get(job_id), self.clock)
 
     def _begin(self) -> Scheduler:
         """A scheduler that goes on from what the store knows."""

@@ -16,7 +16,7 @@ WORSE_SHARE = 0.05  # a job is worse off, or better off, by more than that
 WORSE_S = 60.0  # and by more than that
 ROUNDED_S = 1e-5  # jobs.csv holds microseconds
 OWNERS = ("user", "account", "partition")
-KEPT = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_gpu_h", "wait_s", "jct_s")
+COMPARED = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_gpu_h", "wait_s", "jct_s")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _groups(jobs: pl.DataFrame, everyone: pl.DataFrame | None = None) -> list[Gr
     if seeds > 1:
         for row in _figures(jobs, ["group", "seed"], 1).iter_rows(named=True):
             own = ranges.setdefault(row["group"], {})
-            for name, value in _told(row).items():
+            for name, value in _shown(row).items():
                 low, high = own.get(name, (value, value))
                 own[name] = (min(low, value), max(high, value))
     return [
@@ -191,7 +191,7 @@ def _groups(jobs: pl.DataFrame, everyone: pl.DataFrame | None = None) -> list[Gr
 def _figures(jobs: pl.DataFrame, by: Sequence[str], seeds: int) -> pl.DataFrame:
     import polars as pl
 
-    sides = [f"{side}_{name}" for side in ("current", "new") for name in KEPT]
+    sides = [f"{side}_{name}" for side in ("current", "new") for name in COMPARED]
     hours = [name for name in sides if name.endswith("_h")]
     waits = [name for name in sides if name.endswith("wait_s")]
     return jobs.group_by(by, maintain_order=True).agg(
@@ -209,7 +209,7 @@ def _figures(jobs: pl.DataFrame, by: Sequence[str], seeds: int) -> pl.DataFrame:
     )
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, float]:
+def _shown(row: Mapping[str, Any]) -> dict[str, float]:
     """The figures of one seed by name, and how much smaller the new ones are."""
     sides = {side: asdict(_side(row, side)) for side in ("current", "new")}
     result = {f"{side}_{name}": value for side, figures in sides.items() for name, value in figures.items()}

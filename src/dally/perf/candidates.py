@@ -10,7 +10,7 @@ from dally.perf.contention import Flow
 from dally.perf.gang import gang_on
 from dally.perf.iteration import Demand, demand_of
 
-MOST_KEPT = 10_000  # flows; then all are forgotten
+MOST_CACHED = 10_000  # flows; then all are forgotten
 MOST_LINKS = 400_000  # of all demands on places that gangs got; then all are forgotten
 
 
@@ -34,7 +34,7 @@ class Candidates:
         key = _key(job, allocation)
         result = self._flows.get(key)
         if result is None:
-            if len(self._flows) >= MOST_KEPT:
+            if len(self._flows) >= MOST_CACHED:
                 self._flows.clear()
             result = Flow(job.index, self._work_out(allocation, profile))
             self._flows[key] = result

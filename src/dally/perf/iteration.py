@@ -78,7 +78,7 @@ def demand_of(network: Network, gang: Gang, profile: Profile, algorithm: str = "
         group = exchange_group(network, gang, profile.all_to_all_gpus)
         exchange = collective_cost(network, group, "all-to-all", profile.all_to_all_bytes, "auto", chunks)
         last_s += exchange.alone_s()
-        cost = in_turn(cost, exchange)
+        cost = in_order(cost, exchange)
     alone_s = cost.alone_s()
     share = last_s / alone_s if alone_s > 0.0 else 0.0
     return Demand(profile.forward_s, profile.backward_s, cost, share)
@@ -92,7 +92,7 @@ def _demand_in_buckets(network: Network, gang: Gang, profile: Profile, algorithm
         group = exchange_group(network, gang, profile.all_to_all_gpus)
         exchange = collective_cost(network, group, "all-to-all", profile.all_to_all_bytes, "auto", chunks)
         exchange_s = exchange.alone_s()
-        cost = in_turn(cost, exchange)
+        cost = in_order(cost, exchange)
     demand = Demand(profile.forward_s, profile.backward_s, cost, 0.0)
     if demand.alone_s > 0.0:
         demand.from_s = vec[float](reduced.from_s)
@@ -116,7 +116,7 @@ def exchange_group(network: Network, gang: Gang, gpus: i64) -> Gang:
     return gang_on(network, machines, counts)
 
 
-def in_turn(one: Cost, other: Cost) -> Cost:
+def in_order(one: Cost, other: Cost) -> Cost:
     """The cost of one collective after the other."""
     both = Cost()
     both.algorithm = one.algorithm

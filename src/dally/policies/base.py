@@ -77,7 +77,7 @@ class Policy(Part):
         """Go on with what `save` gave."""
 
 
-def ahead(key: float, tie: float, index: i64, other_key: float, other_tie: float, other_index: i64) -> bool:
+def ranks_before(key: float, tie: float, index: i64, other_key: float, other_tie: float, other_index: i64) -> bool:
     """Whether the first rank comes before the second."""
     if key != other_key:
         return key < other_key

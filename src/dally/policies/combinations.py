@@ -98,7 +98,7 @@ MAHAJAN: Final = "Mahajan et al., Themis, NSDI 2020"
 SLURM: Final = "Slurm, sbatch --switches"
 KUEUE: Final = "Kueue, topology-aware scheduling"
 
-WANTED_TIER: Final = Param("tier", 1, "the tier asked for by gangs larger than a machine: 1 is the rack")
+REQUESTED_TIER: Final = Param("tier", 1, "the tier asked for by gangs larger than a machine: 1 is the rack")
 MAX_WAIT: Final = Param(
     "max_wait_s", 300.0, "seconds to wait for one leaf switch when there are GPUs under several"
 )
@@ -113,7 +113,7 @@ SRSF: Final = NamedPolicy("srsf", _predicted(SmallestRemaining, _any_event), "re
 LAS: Final = NamedPolicy("las", _composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", NOTHING, TIRESIAS, (LEASE, TIER))
 THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", "best fit, bids by tier", "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS, TIER))
 SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one machine, or one leaf switch for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
-KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (WANTED_TIER,))
-KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (WANTED_TIER,))
+KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
+KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
 LWF: Final = NamedPolicy("lwf", _lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", DURATIONS, WANG, (KAPPA, TIER))
 # fmt: on

@@ -234,7 +234,7 @@ def _farthest(
     jobs: list[Alike], walks: list[_Walk], low: list[float], high: list[float]
 ) -> tuple[float, list[float]]:
     """How far it pays to go if the whole way is worth 1, and by jobs the price of the next step from there."""
-    turns: list[tuple[float, float]] = []
+    bends: list[tuple[float, float]] = []
     for number, walk in enumerate(walks):
         way = high[number] - low[number]
         if way <= 0.0:
@@ -244,11 +244,11 @@ def _farthest(
             start, end = walk.levels[place], walk.levels[place + 1]
             if end > low[number] and start < high[number]:
                 price = jobs[number].gpus * slope * way
-                turns.append((max(0.0, (start - low[number]) / way), price - before))
+                bends.append((max(0.0, (start - low[number]) / way), price - before))
                 before = price
-    turns.sort()
+    bends.sort()
     part, price = 1.0, 0.0
-    for at, more in turns:
+    for at, more in bends:
         price += more
         if price >= 1.0:
             part = at

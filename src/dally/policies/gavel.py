@@ -171,16 +171,16 @@ class GavelPolicy(Policy):
 
     def _seat(self, chosen: list[Job], left: list[Job], now: float, cluster: Cluster) -> Iterator[Action]:
         """Place the chosen ones at their closest tiers, largest first; those without a place there are left."""
-        turns = sorted(chosen, key=_largest_first)
+        order = sorted(chosen, key=_largest_first)
         place = 0
-        while place < len(turns):
-            job = turns[place]
+        while place < len(order):
+            job = order[place]
             place += 1
             if job.status == RUNNING:
                 continue
             allocation = self._closest.place(job, now, cluster)
             if allocation is None:
-                for smaller in self._in_the_way(job, turns[place:], cluster):
+                for smaller in self._in_the_way(job, order[place:], cluster):
                     self.reasons.lost(smaller, job)
                     yield Preempt(smaller)
                 allocation = self._closest.place(job, now, cluster)

@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     throughputs: tuple[float, ...]
 
 
-class Turn(NamedTuple):
+class Share(NamedTuple):
     """A job's claim to a pool in this round."""
 
     due: float
@@ -152,7 +152,7 @@ class GavelOfTypes(GavelPolicy):
         return self._types_round(now, queue)
 
     def _types_round(self, now: float, queue: Queue) -> Iterator[Action]:
-        chosen, others = self._turns(now, queue)
+        chosen, others = self._shares(now, queue)
         left: list[Job] = []
         for job in others:
             if job.status == RUNNING:
@@ -177,7 +177,7 @@ class GavelOfTypes(GavelPolicy):
                 yield Start(job, allocation)
                 return
 
-    def _turns(self, now: float, queue: Queue) -> tuple[list[list[Job]], list[Job]]:
+    def _shares(self, now: float, queue: Queue) -> tuple[list[list[Job]], list[Job]]:
         """Who has GPUs of which pool in this round, and who has none; who must keep its own is in neither."""
         room = self._room(now)
         chosen: list[list[Job]] = [[] for _ in self._pools]
@@ -238,10 +238,10 @@ class GavelOfTypes(GavelPolicy):
             gpus -= taken
         return True
 
-    def _order(self, now: float, queue: Queue) -> list[Turn]:
+    def _order(self, now: float, queue: Queue) -> list[Share]:
         """Claims to pools, who lacks most first; ties by what is due, then by submission."""
         due = self._solved()
-        rows: list[tuple[float, float, int, int, Turn]] = []
+        rows: list[tuple[float, float, int, int, Share]] = []
         for job in [*self._running.values(), *queue.jobs()]:
             had_s = list(self._had_s[int(job.index)])
             if job.status == RUNNING:
@@ -252,7 +252,7 @@ class GavelOfTypes(GavelPolicy):
                 if not self._aware:  # any type is as good as another: a claim is one to all of them
                     part, own_s = sum(parts), sum(had_s)
                 lack = part * (now - job.submit_s) / own_s if own_s > 0.0 else INFINITY
-                phase = Turn(part, job, pool.number)
+                phase = Share(part, job, pool.number)
                 rows.append((-lack if part > 0.0 else 0.0, -part, int(job.index), place, phase))
         rows.sort(key=_rank)
         ranked: set[int] = set()
@@ -278,5 +278,5 @@ class GavelOfTypes(GavelPolicy):
         return tuple(kind.gpus * speed / equal for speed in kind.throughputs)
 
 
-def _rank(row: tuple[float, float, int, int, Turn]) -> tuple[int, float, float, int, int]:
+def _rank(row: tuple[float, float, int, int, Share]) -> tuple[int, float, float, int, int]:
     return 0 if row[4].job.prioritized else 1, row[0], row[1], row[2], row[3]

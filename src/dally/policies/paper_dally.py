@@ -12,7 +12,7 @@ from dally.cluster.capacity import Cluster
 from dally.cluster.trial import Trial
 from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
 from dally.policies import events
-from dally.policies.base import Policy, ahead
+from dally.policies.base import Policy, ranks_before
 from dally.policies.delay_timers import Timers
 from dally.policies.events import PolicyEvent
 from dally.policies.ordering.base import Order
@@ -219,7 +219,7 @@ class PaperDally(Policy):
     def _next(self, now: float, queue: Queue, cluster: Cluster) -> tuple[Job | None, i64]:
         """The best-ranked job that takes what it is offered, and the tier of that."""
         best: Job | None = None
-        found_tier: i64 = -1
+        best_tier: i64 = -1
         for group in queue.classes:
             if group.gpus > cluster.free_gpus:
                 break
@@ -232,12 +232,12 @@ class PaperDally(Policy):
             job = queue.ripeness_of(group).first(patience_s, now)
             if job is None:
                 continue
-            if best is None or ahead(
+            if best is None or ranks_before(
                 queue.key(job), job.lost_s, job.index, queue.key(best), best.lost_s, best.index
             ):
                 best = job
-                found_tier = tier
-        return best, found_tier
+                best_tier = tier
+        return best, best_tier
 
     def _ranked_ended(self, now: float) -> list[Job]:
         """Those whose fate is open, best rank last; they all began to wait now."""

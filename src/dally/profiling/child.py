@@ -11,7 +11,7 @@ from typing import Any
 
 from dally.errors import InputError
 from dally.profiling.builtin import Task, builder, builtin_builder, find_builtin
-from dally.profiling.measuring import Asked
+from dally.profiling.measuring import StepRequest
 
 
 def main() -> None:
@@ -38,11 +38,11 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 def measure(question: dict[str, Any]) -> Any:
     """The record of a step, or the times of all-reduces."""
     if "step" in question:
-        return step(Asked(**question["step"]))
+        return step(StepRequest(**question["step"]))
     return all_reduces(question["device"], question["processes"])
 
 
-def step(request: Asked) -> dict[str, Any]:
+def step(request: StepRequest) -> dict[str, Any]:
     """The record of one model, batch and precision."""
     from dally.profiling.measure import Setting, measured, usable_device
     from dally.profiling.training_step import Timing
@@ -52,7 +52,7 @@ def step(request: Asked) -> dict[str, Any]:
     return measured(request.name, build_of(request), setting, usable_device(request.device), timing)
 
 
-def build_of(request: Asked) -> Callable[[int], Task]:
+def build_of(request: StepRequest) -> Callable[[int], Task]:
     """The function that builds the model for a batch size."""
     return builtin_builder(find_builtin(request.model)) if request.model else builder(request.module)
 

@@ -27,7 +27,7 @@ class MeasuringError(Exception):
     """A measurement that could not be made: the message names it, and what ended it."""
 
 
-class Asked(NamedTuple):
+class StepRequest(NamedTuple):
     """One measurement: a model by name, or of the caller's own module, at one batch and precision."""
 
     name: str
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     steps: int
     graph: bool
 
-    def told(self) -> str:
+    def label(self) -> str:
         """It in words."""
         return f"{self.name}: batch {self.batch}, {self.precision}"
 
@@ -59,9 +59,9 @@ class Measuring:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def record(self, request: Asked) -> Record:
+    def record(self, request: StepRequest) -> Record:
         """What was measured."""
-        result: Record = self._answer(request.told(), {"step": request._asdict()})
+        result: Record = self._answer(request.label(), {"step": request._asdict()})
         return result
 
     def all_reduces(self, device: str, processes: int) -> list[tuple[int, float]]:

@@ -18,7 +18,7 @@ def checked(path: Path, tree: QueueTree) -> QueueTree:
         _guarantees(path, node, [tree.nodes[child] for child in tree.children[node.path]])
         if node.matches and tree.children[node.path]:
             problem = f"jobs cannot be here: {tree.children[node.path][0]!r} is below; only a leaf holds jobs"
-            raise at(path, node.line, f"{node.path}: match", f"{_told(node.matches)}: {problem}")
+            raise at(path, node.line, f"{node.path}: match", f"{_matches_text(node.matches)}: {problem}")
     _claims(path, tree)
     return tree
 
@@ -74,7 +74,7 @@ def _claims(path: Path, tree: QueueTree) -> None:
                     )
 
 
-def _told(matches: dict[str, tuple[str, ...]]) -> str:
+def _matches_text(matches: dict[str, tuple[str, ...]]) -> str:
     return ", ".join(f"{fact} {value!r}" for fact, values in matches.items() for value in values[:2])
 
 

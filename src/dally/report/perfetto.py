@@ -17,7 +17,7 @@ import polars as pl
 from dally.metrics.over_time import held_gpus, waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.stays import outages, stays, waits
+from dally.report.occupancy import outages, occupancies, waits
 from dally.whole_file import write_whole
 
 Event = dict[str, Any]
@@ -97,7 +97,7 @@ def _gpu_events(run: Record) -> Iterator[Event]:
     free_at = [[0] * len(row) for row in tracks]
     ids = run.jobs["job_id"].to_list()
     columns = ("job", "from_s", "to_s", "tier", "machine", "gpus")
-    for job, from_s, to_s, tier, machine, gpus in stays(run, end_s).select(columns).iter_rows():
+    for job, from_s, to_s, tier, machine, gpus in occupancies(run, end_s).select(columns).iter_rows():
         until = free_at[machine]
         free = [gpu for gpu, busy in enumerate(until) if busy <= microseconds(from_s)]
         for gpu in free[:gpus]:
@@ -114,7 +114,7 @@ def _job_events(run: Record) -> Iterator[Event]:
     names = run.topology.names[0]
     for job, from_s, to_s in waits(run, end_s).iter_rows():
         yield _span("waits", "wait", (JOBS, job + 1), from_s, to_s)
-    placed = stays(run, end_s).group_by("job", "from_s", "to_s", "tier", maintain_order=True)
+    placed = occupancies(run, end_s).group_by("job", "from_s", "to_s", "tier", maintain_order=True)
     for job, from_s, to_s, tier, machines, gpus in placed.agg("machine", "gpus").iter_rows():
         where = ", ".join(f"{names[machine]}:{count}" for machine, count in zip(machines, gpus, strict=True))
         yield _span(f"runs: {run.tiers[tier]}", "run", (JOBS, job + 1), from_s, to_s, on=where)

@@ -10,7 +10,7 @@ from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import brief
 
 Values = Mapping[str, Any]
-GIVEN = "both are given"  # why no calibration was needed
+STATED = "both are given"  # why no calibration was needed
 NEAR_NOTHING_S = 60.0  # a mean wait below that tells no policies apart
 UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 SIDES = ("current", "new", "saved")
@@ -245,7 +245,7 @@ def trust_sentences(values: Values) -> list[str]:
 
 def _why_not_searched(values: Values) -> str:
     skipped = values["calibration"]["skipped"]
-    return f"not calibrated, {skipped}" if skipped != GIVEN else "both as given"
+    return f"not calibrated, {skipped}" if skipped != STATED else "both as given"
 
 
 def _searched(values: Values) -> str:

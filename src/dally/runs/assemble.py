@@ -71,9 +71,9 @@ def _past_jobs(scenario: Scenario, world: World, first_s: float) -> list[Job]:
         assign_models(past.jobs, scenario.mix, scenario.seed)
     if past.stated:
         _work_out(scenario.past, past, world, grouped=False)
-    ahead_s = past.jobs[-1].submit_s - first_s
+    shift_s = past.jobs[-1].submit_s - first_s
     for job in past.jobs:
-        job.submit_s -= ahead_s
+        job.submit_s -= shift_s
     return past.jobs
 
 

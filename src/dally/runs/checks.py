@@ -50,8 +50,8 @@ def check_end(simulation: Simulation, scenario: Scenario) -> None:
     if _failures(scenario, most, largest, longest_s) <= HOPELESS:
         return
     for job in jobs:
-        gpus, kept_s = int(job.gpus), min(job.checkpoints_s(costs.checkpoint_every_s), job.duration_s)
-        needed_s = costs.gang_restart_s(gpus) + kept_s
+        gpus, checkpoint_s = int(job.gpus), min(job.checkpoints_s(costs.checkpoint_every_s), job.duration_s)
+        needed_s = costs.gang_restart_s(gpus) + checkpoint_s
         if _failures(scenario, gpus, largest, min(needed_s, job.duration_s)) > HOPELESS:
             often_s = DAY_S / scenario.failure_rate / ceil(gpus / largest)
             raise InputError(

@@ -20,7 +20,7 @@ from dally.metrics.record import OF_QUEUES, TABLES, Record
 from dally.metrics.simulated import Simulated
 from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, of_queues, read_jobs
 from dally.parsed_text import parse_json
-from dally.runs.kept_files import SUMS, check_columns, checked_bytes, checked_parquet, sums_text
+from dally.runs.run_files import SUMS, check_columns, checked_bytes, checked_parquet, sums_text
 from dally.runs.scenario import Scenario, parse_scenario
 from dally.whole_file import remove_stale, temporary_name
 

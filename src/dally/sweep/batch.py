@@ -19,7 +19,7 @@ class Headway(NamedTuple):
     done: int  # failures included
     total: int
     failed: int
-    found: int  # finished by an earlier call
+    resumed: int  # finished by an earlier call
 
 
 class Outcome(NamedTuple):

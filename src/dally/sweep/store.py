@@ -14,7 +14,7 @@ from dally.errors import InputError
 from dally.input_file import read_bytes
 from dally.metrics.summary import Row
 from dally.runs.folder import prepare_folder
-from dally.runs.kept_files import SUMS, sums_text
+from dally.runs.run_files import SUMS, sums_text
 from dally.sweep.run import Run
 from dally.whole_file import write_whole
 

@@ -152,16 +152,16 @@ class _Replay:
         """What must hold at the end."""
         self._check_down()
         held_gpu_s = 0.0
-        told_gpu_s = 0.0
+        accounted_gpu_s = 0.0
         for index, job in enumerate(self._record.jobs):
             if self._status[index] == "running":
                 self._run_s[index] += self._record.end_s - self._placed_s[index]
             self._agree(index, job)
             self._conserve(index, job)
             held_gpu_s += self._run_s[index] * job.gpus
-            told_gpu_s += (job.compute_s + job.comm_s + job.overhead_s) * job.gpus
-        if not _close(held_gpu_s, told_gpu_s):
-            raise InvariantError("conservation", f"{held_gpu_s} GPU-s held, {told_gpu_s} GPU-s accounted for")
+            accounted_gpu_s += (job.compute_s + job.comm_s + job.overhead_s) * job.gpus
+        if not _close(held_gpu_s, accounted_gpu_s):
+            raise InvariantError("conservation", f"{held_gpu_s} GPU-s held, {accounted_gpu_s} GPU-s accounted for")
 
     def _agree(self, index: int, job: JobRow) -> None:
         """The engine's own account of a job is that of the log."""

@@ -15,7 +15,7 @@ from dally.live.cycle import CycleResult
 from dally.live.status import ClusterStatus
 
 WAITS_S: Final = (1, 10, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)
-TURNS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+CYCLES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 LARGEST_GANG: Final = 64  # of which slots are told
 
 
@@ -31,7 +31,7 @@ class Metrics:
             buckets=WAITS_S, registry=self.registry,
         )  # fmt: skip
         self._turns = Histogram(
-            "dally_turn_cpu_seconds", "CPU time of a turn", buckets=TURNS_S, registry=self.registry
+            "dally_turn_cpu_seconds", "CPU time of a turn", buckets=CYCLES_S, registry=self.registry
         )
         self._events = Counter("dally_events", "What happened", ["kind"], registry=self.registry)
         self._decisions = Counter(

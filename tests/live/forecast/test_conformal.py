@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.conformal import Interval, Margins, Observation
 from dally.live.forecast.future import quantile
 from dally.model import INFINITY
 
@@ -27,7 +27,7 @@ def test_eighty_of_a_hundred_hold(factor: float, spread: float, drift: float, se
         wait_s = middle_s * factor * (1.0 + drift * turn) * 2.718 ** rng.gauss(0.0, spread)
         told = margins.interval(raw)
         hits += told.low_s <= wait_s <= told.high_s
-        margins.learn(Truth(raw, wait_s, told))
+        margins.learn(Observation(raw, wait_s, told))
     assert 0.77 <= hits / questions <= 0.83
 
 
@@ -37,7 +37,7 @@ def test_before_anything_is_known_the_futures_speak() -> None:
 
 
 def test_an_interval_is_in_order_and_never_in_the_past() -> None:
-    margins = Margins(Truth(Interval(900.0, 1000.0, 1100.0), wait_s) for wait_s in [1.0, 5.0, 1e5] * 10)
+    margins = Margins(Observation(Interval(900.0, 1000.0, 1100.0), wait_s) for wait_s in [1.0, 5.0, 1e5] * 10)
     told = margins.interval(Interval(0.0, 0.0, 30.0))
     assert 0.0 <= told.low_s <= told.middle_s <= told.high_s < INFINITY
 

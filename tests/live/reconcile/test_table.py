@@ -146,7 +146,7 @@ EXAMPLES = [
 IDS = {name: {row.id for row in rows} for name, rows in table.TABLES.items()}
 
 
-class Books:
+class PastDurations:
     """A cluster of two machines with one job on it, as the example has it."""
 
     def __init__(self, example: Example) -> None:
@@ -202,21 +202,21 @@ def test_the_table_leaves_out_nothing_that_can_be() -> None:
 
 @pytest.mark.parametrize("example", in_table("Admission"))
 def test_admission(example: Example) -> None:
-    row = Books(example).case().row(ADMISSION)
+    row = PastDurations(example).case().row(ADMISSION)
     assert row is not None
     assert row.id == example.row
-    check(example, Books(example))
+    check(example, PastDurations(example))
 
 
 @pytest.mark.parametrize("example", in_table("Jobs"))
 def test_jobs(example: Example) -> None:
-    row = Books(example).case().row(JOBS)
+    row = PastDurations(example).case().row(JOBS)
     assert row is not None
     assert row.id == example.row
-    check(example, Books(example))
+    check(example, PastDurations(example))
 
 
-def check(example: Example, books: Books) -> None:
+def check(example: Example, books: PastDurations) -> None:
     """Reconciled, it is as the example says, and the engine takes the events."""
     seen = books.reconcile()
     assert tuple(KIND_NAMES[event.kind] for event in seen.events) == example.events
@@ -229,7 +229,7 @@ def check(example: Example, books: Books) -> None:
 
 @pytest.mark.parametrize("example", in_table("Holds"))
 def test_holds(example: Example) -> None:
-    books = Books(example)
+    books = PastDurations(example)
     row = books.case(example.held).row(HOLDS)
     assert row is not None
     assert row.id == example.row
@@ -241,7 +241,7 @@ def test_holds(example: Example) -> None:
 
 @pytest.mark.parametrize("example", in_table("Requests"))
 def test_requests(example: Example) -> None:
-    books = Books(example)
+    books = PastDurations(example)
     row = books.case().row(REQUESTS)
     assert row is not None
     assert row.id == example.row
@@ -255,7 +255,7 @@ def test_requests(example: Example) -> None:
 
 
 def test_no_start_before_the_gpus_are_free() -> None:
-    books = Books(Example("send-start", "running", base.QUEUED, order(RUN, HERE)))
+    books = PastDurations(Example("send-start", "running", base.QUEUED, order(RUN, HERE)))
     other = replace(job_seen(base.STOPPING, HERE), job_id="2")
     books.roster.snapshot = replace(books.snapshot, jobs=(books.observed, other))
     assert requests_due(books.roster, NOW, 1.0) == []
@@ -264,11 +264,11 @@ def test_no_start_before_the_gpus_are_free() -> None:
 def test_a_blocked_job_is_tried_again_ever_more_seldom_or_when_another_of_its_account_ends() -> None:
     waits = []
     for blocks in range(8):
-        books = Books(Example("", "running", base.BLOCKED, order(RUN, HERE, blocks=blocks)))
+        books = PastDurations(Example("", "running", base.BLOCKED, order(RUN, HERE, blocks=blocks)))
         books.reconcile()
         waits.append(books.roster.orders["1"].retry_s - NOW)
     assert waits == [RETRY_S * factor for factor in (1, 2, 4, 8, 16, 20, 20, 20)]
-    books = Books(Example("", "held", base.QUEUED, order(BLOCKED, retry_s=NOW + 99.0)))
+    books = PastDurations(Example("", "held", base.QUEUED, order(BLOCKED, retry_s=NOW + 99.0)))
     other = replace(job_seen(base.QUEUED, {}), job_id="2")
     books.state.adopt(books.roster.admit(other), 0.0)
     books.reconcile()

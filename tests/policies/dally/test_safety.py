@@ -48,9 +48,9 @@ def test_a_wide_gang_is_served_when_its_patience_ends() -> None:
     # Ranks favour the stream of small jobs for ever. The gang's patience ends 3000 s after it came.
     jobs = sorted([*overload(8000), (100.0, 8, 50.0)])
     index = jobs.index((100.0, 8, 50.0))
-    given_up = run(jobs, {"patience_s": "inf"}).jobs[index]
+    abandoned = run(jobs, {"patience_s": "inf"}).jobs[index]
     served = run(jobs, {"patience_s": "3000", "least_hold_s": "0", "hold": "0"}).jobs[index]
-    assert given_up.start_s > 7000.0
+    assert abandoned.start_s > 7000.0
     assert (served.start_s, served.finish_s) == (3100.0, 3150.0)
 
 
@@ -112,11 +112,11 @@ def test_in_overload_a_gang_waits_for_its_patience_and_for_what_came_before(seed
     stream = [(float(draw.randint(0, 3000)), draw.randint(1, 4), float(draw.randint(1, 80))) for _ in range(300)]
     jobs = sorted([*stream, gang])
     before_s = sum(gpus * lasts_s for at_s, gpus, lasts_s in stream if at_s <= 1000.0) / 8.0
-    served, given_up = (
+    served, abandoned = (
         run(jobs, {**GUARDED, "patience_s": patience_s}).jobs[jobs.index(gang)] for patience_s in ("200", "inf")
     )
     assert served.start_s <= 1000.0 + 200.0 + before_s
-    assert given_up.start_s > 3000.0
+    assert abandoned.start_s > 3000.0
 
 
 lasting = st.tuples(st.integers(0, 500).map(float), st.just(8), st.integers(200, 1500).map(float))

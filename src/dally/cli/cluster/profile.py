@@ -16,7 +16,7 @@ from dally.errors import InputError
 if TYPE_CHECKING:
     from dally.profiling.builtin import Builtin
     from dally.profiling.catalogue_text import About
-    from dally.profiling.measuring import Asked
+    from dally.profiling.measuring import StepRequest
     from dally.profiling.records import Record
 
 WHAT = "dally profile"
@@ -53,7 +53,7 @@ def profile(
 ) -> None:
     """Measure a model's training step on the GPUs at hand: passes, buckets, memory, optimiser."""
     from dally.profiling.builtin import PRECISIONS, find_builtin
-    from dally.profiling.measuring import Asked
+    from dally.profiling.measuring import StepRequest
 
     if listed:
         _list(as_json)
@@ -75,7 +75,7 @@ def profile(
     _need_packages(builtin)
     stepping = builtin.optimizer if builtin else optimizer
     request = [
-        Asked(called, model, module, size, one, stepping, device, steps, graph)
+        StepRequest(called, model, module, size, one, stepping, device, steps, graph)
         for one in precisions
         for size in batches
     ]
@@ -111,7 +111,7 @@ def _about(model: str, kind: str, unit: str) -> About:
 
 
 def _measured(
-    request: list[Asked], processes: int, raw: Path | None
+    request: list[StepRequest], processes: int, raw: Path | None
 ) -> tuple[list[Record], list[tuple[int, float]]]:
     """Records and all-reduces; what ends the process that measures is told, and ends the command with code 1."""
     from dally.profiling.measuring import Measuring, MeasuringError

@@ -97,7 +97,7 @@ def run(config: Any, json_logs: bool) -> None:
             service.daemon.watchers.append(DailyReport(config, service.clock))
         service.outlook.begin()
         server.start()
-        typer.echo(told_at_start(service, server))
+        typer.echo(start_message(service, server))
         sys.stdout.flush()
         try:
             service.daemon.run()
@@ -107,7 +107,7 @@ def run(config: Any, json_logs: bool) -> None:
         service.close()
 
 
-def told_at_start(service: Any, server: Any) -> str:
+def start_message(service: Any, server: Any) -> str:
     """What is scheduled here, where it answers, and what to try."""
     from dally.live.config import USUAL_LISTEN
     from dally.runs.team_setup import idle_quotas

@@ -53,7 +53,7 @@ POLICIES = typer.Option(
     help="Names of `dally policies` or FILE.py:Class, maybe with settings; -NAME leaves one of `all` out.",
 )
 SHARED = typer.Option(None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]")
-RUNS_KEPT: Final = "Keep finished runs and results.parquet there; what is kept is not run again."
+RUNS_FOLDER: Final = "Keep finished runs and results.parquet there; what is kept is not run again."
 AS_JSON = typer.Option(False, "--json", help="Print a row per run as JSON instead of tables.")
 
 
@@ -74,7 +74,7 @@ def benchmark(
     ),
     replications: int = REPLICATIONS,
     shared: Path = SHARED,
-    out: Path = typer.Option(None, metavar="DIR", help=RUNS_KEPT),
+    out: Path = typer.Option(None, metavar="DIR", help=RUNS_FOLDER),
     markdown: Path = typer.Option(None, metavar="FILE", help="Write the results as a page, too."),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -106,7 +106,7 @@ def reproduce(
     policies: list[str] = POLICIES,
     replications: int = REPLICATIONS,
     shared: Path = SHARED,
-    out: Path = typer.Option(Path("reproduced"), metavar="DIR", help=RUNS_KEPT),
+    out: Path = typer.Option(Path("reproduced"), metavar="DIR", help=RUNS_FOLDER),
     page: Path = typer.Option(None, metavar="FILE", help="The page to write.  [default: DIR/results.md]"),
     as_json: bool = AS_JSON,
 ) -> None:

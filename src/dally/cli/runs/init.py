@@ -102,7 +102,7 @@ def answered(options: ScenarioOptions, ask: bool) -> Scenario:
         if question.field not in open_fields:
             question.check(getattr(scenario, question.field), scenario)
         elif ask:
-            scenario = _asked(question, place, scenario)
+            scenario = _answered(question, place, scenario)
         else:
             answer = question.usual(scenario)
             record = question.check(answer, scenario)
@@ -112,7 +112,7 @@ def answered(options: ScenarioOptions, ask: bool) -> Scenario:
     return scenario
 
 
-def _asked(question: Question, place: int, scenario: Scenario) -> Scenario:
+def _answered(question: Question, place: int, scenario: Scenario) -> Scenario:
     """The scenario with the answer, asked for until it will do."""
     usual = question.usual(scenario)
     while True:

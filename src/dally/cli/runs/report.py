@@ -48,7 +48,7 @@ def report(
     """Write one HTML file about a run, a comparison or a sweep: it opens anywhere, also offline."""
     from dally.report.html.build import COMPARISON, RUN, build_page, kind_of, run_reports, write_page
 
-    look = look_given(figures, formats, size, font, font_size, no_title)
+    look = figure_look(figures, formats, size, font, font_size, no_title)
     kind = kind_of(folder)
     if runs and kind != COMPARISON:
         raise InputError(f"--runs: {folder} holds a {kind}, not a comparison")
@@ -71,7 +71,7 @@ def report(
     tell(kind, target, folder, len(written), figures, drawn, perfetto, as_json)
 
 
-def look_given(
+def figure_look(
     figures: Path | None,
     formats: str | None,
     size: str | None,

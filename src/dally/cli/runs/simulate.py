@@ -61,7 +61,7 @@ def simulate(
         raise InputError("--report: say where with --out DIR")
     require(chosen, "simulate", "trace", "cluster")
 
-    stop = kept_at(keep_in, keep_at)
+    stop = snapshot_stop(keep_in, keep_at)
     with bar_of_run(progress) as show:
         record = execute(chosen, show, out, stop)
     if out and (report or (report is None and record.summary["events"] <= MOST_EVENTS)):
@@ -82,7 +82,7 @@ def simulate(
             typer.echo(f"Written to {out}")
 
 
-def kept_at(path: Path | None, at_s: float | None) -> Keep | None:
+def snapshot_stop(path: Path | None, at_s: float | None) -> Keep | None:
     """Where and when to save the run, if that is asked for; both must be said."""
     if path is None and at_s is None:
         return None

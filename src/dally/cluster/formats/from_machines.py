@@ -60,7 +60,7 @@ def assemble(
     if len(deepest.path) > MOST_TIERS - 2:
         problem = f"{len(deepest.path)} domains above each other: at most {MOST_TIERS - 2}"
         raise at(file, None, deepest.name, problem)
-    paths = _told_apart(_padded([machine.path for machine in remaining]))
+    paths = _distinct(_padded([machine.path for machine in remaining]))
     if paths[0] and all(path[0] == paths[0][0] for path in paths):
         paths = [path[1:] for path in paths]
     elif tiers is not None:
@@ -102,7 +102,7 @@ def _padded(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [path + (path[-1] if path else "network",) * (depth - len(path)) for path in paths]
 
 
-def _told_apart(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _distinct(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The same paths, with a name that recurs under several parents prefixed by its parent's."""
     renamed: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
     for length in range(1, len(paths[0]) + 1):

@@ -35,12 +35,12 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Truth:
+class Observation:
     """How a question fared: what the futures said, after how long the job started, and what had been told."""
 
     raw: Interval
     wait_s: float
-    told: Interval | None = None  # None: the job still waits
+    stated: Interval | None = None  # None: the job still waits
 
 
 class Score(NamedTuple):
@@ -55,21 +55,21 @@ class Score(NamedTuple):
 class Margins:
     """By how much each end is moved: as the truths of the questions most like it would have asked for."""
 
-    def __init__(self, truths: Iterable[Truth] = (), confidence: float = CONFIDENCE) -> None:
+    def __init__(self, observations: Iterable[Observation] = (), confidence: float = CONFIDENCE) -> None:
         """`truths` in the order in which they came out."""
         self._aside = (1.0 - confidence) / 2.0  # of truths, on either side
         self._scores: list[Score] = []
         self._low_level = self._high_level = 1.0 - self._aside
-        for truth in truths:
-            self.learn(truth)
+        for observation in observations:
+            self.learn(observation)
 
-    def learn(self, truth: Truth) -> None:
+    def learn(self, observation: Observation) -> None:
         """A job started of which something was said."""
-        record = truth.told  # not what would be told by now: answers that came meanwhile make that better
+        record = observation.stated  # not what would be told by now: answers that came meanwhile make that better
         if record is not None and len(self._scores) >= FEWEST:
-            self._low_level = self._moved(self._low_level, truth.wait_s < record.low_s)
-            self._high_level = self._moved(self._high_level, truth.wait_s > record.high_s)
-        self._scores.append(_score(truth))
+            self._low_level = self._moved(self._low_level, observation.wait_s < record.low_s)
+            self._high_level = self._moved(self._high_level, observation.wait_s > record.high_s)
+        self._scores.append(_score(observation))
         del self._scores[:-LATEST]
 
     def _moved(self, level: float, missed: bool) -> float:
@@ -79,7 +79,7 @@ class Margins:
         """Questions answered so far, as far as they count."""
         return len(self._scores)
 
-    def interval(self, raw: Interval, overdue: Iterable[Truth] = ()) -> Interval:
+    def interval(self, raw: Interval, overdue: Iterable[Observation] = ()) -> Interval:
         """The interval that holds as often as it should.
 
         `overdue` are questions whose jobs still wait: those that wait longer than foreseen count already, or
@@ -87,7 +87,7 @@ class Margins:
         """
         if len(self._scores) < FEWEST:
             return raw
-        late = [_score(truth) for truth in overdue if truth.wait_s > truth.raw.high_s]
+        late = [_score(observation) for observation in overdue if observation.wait_s > observation.raw.high_s]
         at = _soft(raw.middle_s)
         like = sorted([*self._scores, *late], key=lambda score: abs(score.at - at))[:LIKE]
         low = _soft(raw.low_s) - beyond([score.below for score in like], self._low_level)
@@ -96,9 +96,9 @@ class Margins:
         return Interval(_hard(min(low, middle)), _hard(middle), _hard(max(high, middle)))
 
 
-def _score(truth: Truth) -> Score:
-    wait, middle = _soft(truth.wait_s), _soft(truth.raw.middle_s)
-    return Score(middle, _soft(truth.raw.low_s) - wait, wait - _soft(truth.raw.high_s), wait - middle)
+def _score(observation: Observation) -> Score:
+    wait, middle = _soft(observation.wait_s), _soft(observation.raw.middle_s)
+    return Score(middle, _soft(observation.raw.low_s) - wait, wait - _soft(observation.raw.high_s), wait - middle)
 
 
 def beyond(scores: list[float], level: float) -> float:

@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Found")
 
 
 class ApartError(Exception):
     """The copy came to nothing."""
 
 
-def apart(work: Callable[[], Found]) -> Found:
+def apart(work: Callable[[], Result]) -> Result:
     """What the work returns, done in a copy of this process, which must have no other threads."""
     read, write = os.pipe()
     child = os.fork()
@@ -28,7 +28,7 @@ def apart(work: Callable[[], Found]) -> Found:
     os.waitpid(child, 0)
     if not content:
         raise ApartError("a copy of the process ended before its work was done")
-    result: Found = pickle.loads(content)
+    result: Result = pickle.loads(content)
     return result
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from dally.live.forecast.conformal import CONFIDENCE, Interval, Margins, Truth
+from dally.live.forecast.conformal import CONFIDENCE, Interval, Margins, Observation
 from dally.live.forecast.future import Fates
 from dally.live.forecast.question import Answer
 from dally.live.wall_clock import WallClock
@@ -59,7 +59,7 @@ def raw_interval(fates: Fates, now: float) -> Interval:
 
 
 def forecast_of(
-    answer: Answer, number: int, margins: Margins, tiers: list[str], overdue: Iterable[Truth] = ()
+    answer: Answer, number: int, margins: Margins, tiers: list[str], overdue: Iterable[Observation] = ()
 ) -> Forecast:
     """What to tell of one job; `overdue`: what was said of others that wait, and for how long they have."""
     fates, now = answer.fates[number], answer.now
@@ -109,7 +109,7 @@ def pays_from_s(fates: Fates, answer: Answer) -> float | None:
     return wait_s / (at_once - later) if at_once > later else None
 
 
-def start_words(forecast: Forecast | None, clock: WallClock) -> str:
+def start_text(forecast: Forecast | None, clock: WallClock) -> str:
     """When a job starts: now, between two times, or after one; nothing if nobody has looked yet."""
     if forecast is None:
         return ""

@@ -18,14 +18,14 @@ from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
 from dally.live.forecast.arrivals import DAY_S, DAYS, PastJob, past_of
-from dally.live.forecast.conformal import Interval, Margins, Truth
+from dally.live.forecast.conformal import Interval, Margins, Observation
 from dally.live.forecast.job_forecast import Forecast, forecast_of, raw_interval
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.question import Answer, Question
 from dally.live.forecast.worker import Forecaster, WorkerForecaster
 from dally.live.store import Store
 from dally.live.store.database import StoreError
-from dally.live.store.job_rows import told_of
+from dally.live.store.job_rows import observed_of
 from dally.live.store.schema import JOBS
 from dally.model import INFINITY, NEVER, WAITING
 
@@ -58,7 +58,7 @@ class Outlook:
         self._lock = threading.Lock()  # one question at a time
         self._margins: Margins | None = None
         self._open: dict[str, list[tuple[float, Interval]]] = {}  # what was said of jobs that wait, and when
-        self._kept_s: dict[str, float] = {}
+        self._cached_s: dict[str, float] = {}
         self._last_number = -1
         self._last_finish_s = -INFINITY
         self._looked_s = -INFINITY
@@ -79,7 +79,7 @@ class Outlook:
 
     def ask(self, job_id: str) -> Forecast:
         """When a job that waits will start; the same for some seconds."""
-        with self._turn():
+        with self._cycle():
             at_s, known = self._recent.get(job_id, (-INFINITY, None))
             if known is not None and time.monotonic() - at_s < RECENT_S:
                 return known
@@ -99,7 +99,7 @@ class Outlook:
 
     def preview(self, request: Submission) -> Forecast:
         """When a job would start that is submitted now."""
-        with self._turn():
+        with self._cycle():
             with self._daemon.lock:
                 scheduler = self._scheduler()
                 number = scheduler.roster.next_number
@@ -123,7 +123,7 @@ class Outlook:
             return result
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _cycle(self) -> Iterator[None]:
         """One question after the other; who would wait too long is sent away."""
         if not self._lock.acquire(timeout=WITHIN_S):
             raise BusyError("others ask for estimates too")
@@ -139,7 +139,7 @@ class Outlook:
         return scheduler
 
     def _answer(self, content: bytes, question: Question, scheduler: Scheduler) -> Answer:
-        past = self._news(scheduler)
+        past = self._changes(scheduler)
         self.forecaster.learn(past, scheduler.clock.now())
         return self.forecaster.ask(content, question)
 
@@ -147,8 +147,8 @@ class Outlook:
         """What to say of a job; now and then that is kept."""
         result = self._forecast(answer, number, scheduler)
         now = answer.now
-        if not result.is_now and now - self._kept_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
-            self._kept_s[job_id] = now
+        if not result.is_now and now - self._cached_s.get(job_id, -INFINITY) >= KEEP_EVERY_S:
+            self._cached_s[job_id] = now
             record = Interval(result.low_s - now, _wait_s(result.middle_s, now), _wait_s(result.high_s, now))
             raw = raw_interval(answer.fates[number], now)
             self._open.setdefault(job_id, []).append((now, raw))
@@ -158,7 +158,7 @@ class Outlook:
     def _forecast(self, answer: Answer, number: int, scheduler: Scheduler) -> Forecast:
         margins = self._learnt()
         said = [one for many in list(self._open.values()) for one in many]
-        overdue = [Truth(raw, answer.now - requested_s) for requested_s, raw in said]
+        overdue = [Observation(raw, answer.now - requested_s) for requested_s, raw in said]
         return forecast_of(answer, number, margins, scheduler.roster.topology.tiers, overdue)
 
     # What came.
@@ -194,23 +194,23 @@ class Outlook:
     def _came(self, row: dict[str, Any]) -> None:
         job_id = row["job_id"]
         self._open.pop(job_id, None)
-        self._kept_s.pop(job_id, None)
+        self._cached_s.pop(job_id, None)
         self.queue.pop(job_id, None)
         self._recent.pop(job_id, None)
         if row["kind"] != "start":
             predictions.drop(self._store, job_id)
             return
-        for truth in predictions.resolve(self._store, job_id, row["time_s"]):
-            self._learnt().learn(truth)
+        for observation in predictions.resolve(self._store, job_id, row["time_s"]):
+            self._learnt().learn(observation)
 
     def _learnt(self) -> Margins:
         if self._margins is None:
             for job_id, requested_s, raw in predictions.open_predictions(self._store):
                 self._open.setdefault(job_id, []).append((requested_s, raw))
-            self._margins = Margins(predictions.latest_truths(self._store))
+            self._margins = Margins(predictions.latest_observations(self._store))
         return self._margins
 
-    def _news(self, scheduler: Scheduler) -> list[PastJob]:
+    def _changes(self, scheduler: Scheduler) -> list[PastJob]:
         """Jobs that came or ended since this was last asked, from the store."""
         since_s = max(self._last_finish_s, scheduler.clock.now() - READ_BACK_S)
         rows = self._store.rows(
@@ -226,7 +226,7 @@ class Outlook:
 
 def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
     """A job of the store, as one of the past."""
-    job = job_of(told_of(row), row["number"], row["submit_s"], usual_model)
+    job = job_of(observed_of(row), row["number"], row["submit_s"], usual_model)
     duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
     return past_of(job, duration_s)
 

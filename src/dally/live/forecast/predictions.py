@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from dally.live.forecast.conformal import LATEST, Interval, Truth
+from dally.live.forecast.conformal import LATEST, Interval, Observation
 from dally.live.store import Store
 from dally.live.store.schema import PREDICTIONS
 from dally.model import INFINITY
@@ -48,13 +48,13 @@ def open_predictions(store: Store) -> list[tuple[str, float, Interval]]:
     return [(row["job_id"], row["asked_s"], _read(row["raw"])) for row in rows]
 
 
-def resolve(store: Store, job_id: str, start_s: float) -> list[Truth]:
+def resolve(store: Store, job_id: str, start_s: float) -> list[Observation]:
     """The job has started: what became of all that was said of it."""
     unresolved = (PREDICTIONS.c.job_id == job_id) & PREDICTIONS.c.wait_s.is_(None)
     rows = store.rows(select(PREDICTIONS).where(unresolved).order_by(PREDICTIONS.c.asked_s))
     with store.transaction() as connection:
         connection.execute(update(PREDICTIONS).where(unresolved).values(wait_s=start_s - PREDICTIONS.c.asked_s))
-    return [Truth(_read(row["raw"]), start_s - row["asked_s"], _read(row["told"])) for row in rows]
+    return [Observation(_read(row["raw"]), start_s - row["asked_s"], _read(row["told"])) for row in rows]
 
 
 def drop(store: Store, job_id: str) -> None:
@@ -65,13 +65,13 @@ def drop(store: Store, job_id: str) -> None:
         )
 
 
-def latest_truths(store: Store) -> list[Truth]:
+def latest_observations(store: Store) -> list[Observation]:
     """What became of the latest answers, in the order in which that was known."""
     started_s = PREDICTIONS.c.asked_s + PREDICTIONS.c.wait_s
     rows = store.rows(
         select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None)).order_by(started_s.desc()).limit(LATEST)
     )
-    return [Truth(_read(row["raw"]), row["wait_s"], _read(row["told"])) for row in reversed(rows)]
+    return [Observation(_read(row["raw"]), row["wait_s"], _read(row["told"])) for row in reversed(rows)]
 
 
 def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:

@@ -14,7 +14,7 @@ from dally.errors import InputError
 from dally.live.config import Setup
 from dally.live.facts import job_of, known_model
 from dally.live.store import Store
-from dally.live.store.job_rows import UNKNOWN, tier_of, told_of
+from dally.live.store.job_rows import UNKNOWN, tier_of, observed_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.store.share_rows import TABLES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 20_000  # of events and of decisions, the latest: a story must not take all memory
 OF_MACHINES: Final = ("fail", "repair")
-TOLD: Final = COLUMNS["decisions"][3:]  # after time, kind and job
+REASON_COLUMNS: Final = COLUMNS["decisions"][3:]  # after time, kind and job
 
 
 class LiveRecord(Record):
@@ -113,11 +113,11 @@ class LiveRecord(Record):
         if not self._setup.queues:
             return ""
         tree = read_quotas(Path(self._setup.queues))
-        job = job_of(told_of(self._row), self._row["number"], self._begun_s, self._setup.usual_model)
+        job = job_of(observed_of(self._row), self._row["number"], self._begun_s, self._setup.usual_model)
         return tree.leaf_for(job)
 
     def _job(self, row: dict[str, Any]) -> dict[str, Any]:
-        told, clocks = told_of(row), row["clocks"]
+        reason, clocks = observed_of(row), row["clocks"]
         until_s = self._until_s if row["finish_s"] is None else row["finish_s"]
         running = row["status"] == "running"
         run_s = clocks["held_s"] + (until_s - clocks["placed_s"] if running else 0.0)
@@ -128,8 +128,8 @@ class LiveRecord(Record):
             "submit_s": row["submit_s"],
             "start_s": clocks["start_s"] if clocks["start_s"] >= 0.0 else None,
             "finish_s": row["finish_s"],
-            "gpus": told.spec.gpus,
-            "model": known_model(told.spec.model, ""),
+            "gpus": reason.spec.gpus,
+            "model": known_model(reason.spec.model, ""),
             "jct_s": until_s - row["submit_s"] if ended else None,
             "queue_s": max(0.0, until_s - row["submit_s"] - run_s),
             "run_s": run_s,
@@ -171,15 +171,15 @@ class LiveRecord(Record):
         import polars as pl
 
         at = DECISIONS.c
-        query = select(at.time_s, at.kind, at.job_id, at.told).where(
+        query = select(at.time_s, at.kind, at.job_id, at.reason).where(
             at.time_s >= self._begun_s, at.time_s <= self._until_s, at.kind.not_in(TABLES.values())
         )
         rows = [
             (
                 time_s, kind, self._name(job_id),
-                *(self._name(told["winner"]) if name == "winner" else _number(told[name]) for name in TOLD),
+                *(self._name(reason["winner"]) if name == "winner" else _number(reason[name]) for name in REASON_COLUMNS),
             )
-            for time_s, kind, job_id, told in self._latest(query, at.id)
+            for time_s, kind, job_id, reason in self._latest(query, at.id)
         ]  # fmt: skip
         texts = ("kind", "job_id", "tier", "winner")
         whole = ("gpus", "group", "demand_kind")
@@ -194,8 +194,8 @@ class LiveRecord(Record):
     def _of_queues(self, name: str) -> pl.DataFrame:
         """What is known of queues in that time, and of each as it last was before."""
         at = DECISIONS.c
-        query = select(at.told).where(at.kind == TABLES[name], at.time_s <= self._until_s)
-        rows = [told for (told,) in self._latest(query, at.id)]
+        query = select(at.reason).where(at.kind == TABLES[name], at.time_s <= self._until_s)
+        rows = [reason for (reason,) in self._latest(query, at.id)]
         for row in rows:
             row.update({key: self._name(row[key]) for key in ("loser", "winner") if key in row})
         return of_queues(name, [tuple(row.values()) for row in rows])

@@ -40,7 +40,7 @@ class Orders(Executor):
         job = action.job
         target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
         if self.dry_run:
-            self._note_would(job.job_id, _in_words(target))
+            self._note_would(job.job_id, _text_of(target))
             return DRY_RUN
         if not self._roster.observed[job.job_id].managed:
             return "another scheduler looks after this job"
@@ -131,7 +131,7 @@ def _free_gpus(observed: Observed, roster: Roster) -> dict[str, int]:
     return free
 
 
-def _in_words(placement: dict[str, int] | None) -> str:
+def _text_of(placement: dict[str, int] | None) -> str:
     if placement is None:
         return "stop"
     return "run on " + "+".join(f"{name}:{gpus}" for name, gpus in placement.items())

@@ -12,7 +12,7 @@ from dally.live.facts import job_of
 from dally.live.overrides import FIRST, Overrides
 from dally.live.reconcile.roster import Roster
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, restore_clocks, told_of
+from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, restore_clocks, observed_of
 from dally.live.store.log_rows import end_row
 from dally.model import CANCEL, CANCELLED, FINISH, FINISHED, INFINITY, RUNNING, STATUS_NAMES, Allocation, Job
 
@@ -32,7 +32,7 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
     rows = store.live_jobs()
     newest = {row["job_id"]: row["number"] for row in rows}
     for row in rows:
-        observed = told_of(row)
+        observed = observed_of(row)
         job = job_of(observed, row["number"], row["submit_s"], roster.usual_model)
         restore_clocks(job, row["clocks"])
         if row["number"] != newest[job.job_id]:

@@ -19,7 +19,7 @@ from dally.model import RUNNING
 from dally.policies import events
 
 NOT_OURS: Final = "others look after it, or it could not be started again"
-KEPT: Final = "the backend would not stop it"
+REFUSED_STOP: Final = "the backend would not stop it"
 NO_GAIN: Final = "its machines take no new jobs, so nobody would gain by it"
 
 
@@ -41,7 +41,7 @@ def note_non_preemptible(state: State, roster: Roster, now: float) -> None:
         if not observed.managed:
             roster.non_preemptible[job.job_id] = NOT_OURS
         elif order is not None and order.desired in (KEEP, STOP) and now < order.retry_s:
-            roster.non_preemptible[job.job_id] = KEPT
+            roster.non_preemptible[job.job_id] = REFUSED_STOP
         elif observed.placement and closed.issuperset(observed.placement):
             roster.non_preemptible[job.job_id] = NO_GAIN
         state.set_non_preemptible(job, job.job_id in roster.non_preemptible, now)

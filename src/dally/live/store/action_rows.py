@@ -10,7 +10,7 @@ from dally.live.store.database import Store
 from dally.live.store.schema import ACTIONS
 
 DONE: Final = "done"
-ASKED: Final = "asked"  # the cluster's own software was to be asked, and nobody noted what it said
+PENDING: Final = "asked"  # the cluster's own software was to be asked, and nobody noted what it said
 
 
 def add_action(connection: Connection, row: dict[str, Any]) -> int:

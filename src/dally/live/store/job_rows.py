@@ -19,7 +19,7 @@ REPLACED = "replaced"  # it goes on under the same name and another number, with
 COUNTS = ("tier", "preemptions", "renewals", "migrations")
 
 
-def job_row(job: Job, told: ObservedJob, placement: Placement | None) -> dict[str, Any]:
+def job_row(job: Job, observed: ObservedJob, placement: Placement | None) -> dict[str, Any]:
     """The job's row of the table `jobs`, but for its outcome."""
     clocks: dict[str, Any] = {name: getattr(job, name) for name in CLOCKS}
     clocks.update({name: int(getattr(job, name)) for name in COUNTS})
@@ -31,15 +31,15 @@ def job_row(job: Job, told: ObservedJob, placement: Placement | None) -> dict[st
         "outcome": "",
         "submit_s": job.submit_s,
         "finish_s": job.finish_s if job.finish_s >= 0.0 else None,
-        "observed": asdict(told),
+        "observed": asdict(observed),
         "clocks": clocks,
         "placement": placement,
     }
 
 
-def ended_row(job: Job, told: ObservedJob, outcome: str, now: float) -> dict[str, Any]:
+def ended_row(job: Job, observed: ObservedJob, outcome: str, now: float) -> dict[str, Any]:
     """The row of a job that will not be back: how it ended is the backend's word, or one of the two above."""
-    return {**job_row(job, told, None), "outcome": outcome, "finish_s": now}
+    return {**job_row(job, observed, None), "outcome": outcome, "finish_s": now}
 
 
 def restore_clocks(job: Job, clocks: dict[str, Any]) -> None:
@@ -56,6 +56,6 @@ def tier_of(row: dict[str, Any], tiers: list[str]) -> str:
     return tiers[tier] if 0 <= tier < len(tiers) else ""
 
 
-def told_of(row: dict[str, Any]) -> ObservedJob:
+def observed_of(row: dict[str, Any]) -> ObservedJob:
     """What the backend had said of the job."""
     return ObservedJob.read(row["observed"])

@@ -59,7 +59,7 @@ class Dally(Policy):
         self._protected: dict[int, tuple[int, float]] = {}
         self._sides: list[Side] = []  # by tenant (policies/gate)
         self._side: Side = self._side_of(0)  # of the tenant that the pass is for
-        self._turn_to(0)
+        self._serve_tenant(0)
         self._delay: PricedDelay = PricedDelay(self._context, self._overrides)
         self._migration: Migration = Migration(self._context)
 
@@ -68,7 +68,7 @@ class Dally(Policy):
             self._sides.append(Side(self.limits, self._context.churn, self._protected))
         return self._sides[tenant]
 
-    def _turn_to(self, tenant: i64) -> None:
+    def _serve_tenant(self, tenant: i64) -> None:
         """The pass is for that tenant."""
         side = self._side_of(tenant)
         if side is not self._side or side.ledger is not self._context.ledger:
@@ -209,7 +209,7 @@ class Dally(Policy):
         if self._overrides.changed:
             self._overrides.changed = False
             self._changes += 1
-        self._turn_to(queue.tenant)
+        self._serve_tenant(queue.tenant)
         side = self._side
         if side.seen == self._changes and now < side.due_s and queue.shown == side.shown:
             return []  # nothing happened: what was decided stands

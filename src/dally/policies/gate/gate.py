@@ -100,7 +100,7 @@ class Gate(Policy):
         self._vain: dict[int, tuple[int, float]] = {}  # by tenant: a claim that did not help, GPUs and until when
         self._shares: dict[int, FairShares] = {}  # by kind, in this pass
         self._sample_due_s: float = -INFINITY
-        self._told_s: float = -INFINITY  # when all were last told what they wait for
+        self._recorded_s: float = -INFINITY  # when all were last told what they wait for
         self._now: float = -INFINITY
         self._due_s: float = INFINITY  # when the gate itself wants another pass
         self._pass: int = 0
@@ -199,12 +199,12 @@ class Gate(Policy):
             return
         stake.stirred = True
         if kind == events.STARTED:
-            self.count_asked(job, False)
+            self.count_demand(job, False)
             self._count_held(job, stake, 1, event.now)
         elif kind == events.STOPPED:
             self._count_held(job, stake, -1, event.now)
         elif kind == events.QUEUED or kind == events.WITHDRAWN:
-            self.count_asked(job, kind == events.QUEUED)
+            self.count_demand(job, kind == events.QUEUED)
             stake.claim_s = -INFINITY
         elif kind == events.LEASE_ENDED:
             self._lease_ended[stake.number] = True
@@ -252,7 +252,7 @@ class Gate(Policy):
         for stake in self._stakes:
             stake.stirred = True
 
-    def count_asked(self, job: Job, asks: bool) -> None:
+    def count_demand(self, job: Job, asks: bool) -> None:
         """Count what a job asks for while it waits."""
         index = int(job.index)
         if asks == (index in self._asking):
@@ -293,7 +293,7 @@ class Gate(Policy):
     def _set_wakeup(self, now: float) -> None:
         result = self._due_s
         for tenant in self.tenants.with_budgets:
-            result = min(result, tenant.budget_turns_s(now))
+            result = min(result, tenant.budget_changes_s(now))
         for policy in self.policies:
             if now < policy.wakeup_s < result:
                 result = policy.wakeup_s
@@ -568,7 +568,7 @@ class Gate(Policy):
         """GPUs the tenant may take now: up to its due and its limits, of those that others do not keep back."""
         free = float(stake.pool.cluster.free_gpus)
         if self._keeps_back or self._kept:
-            free -= self._kept_back(stake)
+            free -= self._reserved_for_others(stake)
         return max(0.0, min(due - float(stake.tenant.held[stake.pool.kind]), min(self._allowed(stake), free)))
 
     def may_take(self, stake: Stake, gpus: int) -> bool:
@@ -584,7 +584,7 @@ class Gate(Policy):
             tenant = tenant.parent
         return result
 
-    def _kept_back(self, stake: Stake) -> float:
+    def _reserved_for_others(self, stake: Stake) -> float:
         """Free GPUs that others are guaranteed and do not lend."""
         pool = stake.pool
         part = self._part(pool)
@@ -641,9 +641,9 @@ class Gate(Policy):
 
     def _tell_stalls(self, now: float) -> None:
         """What the first job of every tenant waits for, where that changed."""
-        everybody = now >= self._told_s + REVIEW_S
+        everybody = now >= self._recorded_s + REVIEW_S
         if everybody:
-            self._told_s = now
+            self._recorded_s = now
         for stake in self._stakes:
             if self._queue.waiting[stake.number] == 0 or not (everybody or stake.served == self._pass):
                 continue

@@ -116,17 +116,17 @@ class PooledGate(Gate):
             if job is None or len(self._open_to(job)) < 2:
                 continue
             old = self.stake(job)
-            self.count_asked(job, False)  # it does not wait for itself
+            self.count_demand(job, False)  # it does not wait for itself
             pool = self._soonest(job)
             if pool is old.pool:
-                self.count_asked(job, True)
+                self.count_demand(job, True)
                 continue
             new = self.stake_at(old.tenant, pool)
             self._queue.remove(job)
             self._hand_over(job, old, new, now)
             order = self.policies[pool.number].order
             self._queue.add(job, order.key(job, now), order.tie(job))
-            self.count_asked(job, True)
+            self.count_demand(job, True)
             new.stirred = True
             self.tell(self.policies[pool.number], events.QUEUED, job, now)
         self.forget_shares()

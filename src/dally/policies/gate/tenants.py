@@ -160,7 +160,7 @@ class Tenant:
         left_gpu_s = self.budget_gpu_s * (1.0 - 1e-9) - self.spent_gpu_s
         return left_gpu_s if left_gpu_s > 1e-3 else 0.0  # what rounding leaves is no budget
 
-    def budget_turns_s(self, now: float) -> float:
+    def budget_changes_s(self, now: float) -> float:
         """When its budget is used up as things stand, or the next window begins; infinity: nobody asks for any."""
         if self.window_s == INFINITY or not is_present(self):
             return INFINITY

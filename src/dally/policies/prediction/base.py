@@ -28,15 +28,15 @@ class Predictor(Part):
         A job that had not ended when the last of them came teaches nothing: its duration was not known then.
         """
         last_s = max((job.submit_s for job in past), default=0.0)
-        turns: list[tuple[float, int, int]] = []  # moment, 1 for a submission, place; ends first, but for its own
+        moments: list[tuple[float, int, int]] = []  # moment, 1 for a submission, place; ends first, but for its own
         for place in range(len(past)):
             submit_s = past[place].submit_s
             end_s = submit_s + past[place].duration_s
             if end_s <= last_s:
-                turns.append((submit_s, 1, place))
-                turns.append((end_s, 2 if end_s == submit_s else 0, place))
-        turns.sort()
-        for now, phase, place in turns:
+                moments.append((submit_s, 1, place))
+                moments.append((end_s, 2 if end_s == submit_s else 0, place))
+        moments.sort()
+        for now, phase, place in moments:
             if phase == 1:
                 self.predict_s(past[place], now)
             else:

@@ -36,7 +36,7 @@ class Past:
 picklable(Past)
 
 
-class Books:
+class PastDurations:
     """Finished jobs by user, by user and size, by user, name and size, and by size."""
 
     __slots__ = ("first_s", "numbers", "pasts")
@@ -103,7 +103,7 @@ class Books:
         return float(self.numbers.setdefault((kind, token), len(self.numbers)))
 
 
-picklable(Books)
+picklable(PastDurations)
 
 
 def at_least_1(duration_s: float) -> float:

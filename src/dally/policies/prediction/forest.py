@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dally.extras import need
 from dally.model import Job
 from dally.policies.prediction.base import Predictor
-from dally.policies.prediction.features import Books, at_least_1
+from dally.policies.prediction.features import PastDurations, at_least_1
 from dally.policies.prediction.history import History, median
 from dally.policies.prediction.trees import Trees
 
@@ -40,7 +40,7 @@ class Forest(Predictor):
     def __init__(self) -> None:
         need("sklearn", "predictor forest")
         self._history = History()
-        self._books = Books()
+        self._past = PastDurations()
         self._rows: dict[
             int, tuple[float, float, list[float]]
         ] = {}  # guess, correction, features of the unfinished
@@ -52,23 +52,23 @@ class Forest(Predictor):
         self._lead = 0.0  # recent error of `history` less that of the forests, faded
 
     def predict_s(self, job: Job, now: float) -> float:
-        self._books.meet(job)
+        self._past.meet(job)
         guess_s = self._history.predict_s(job, now)
         if guess_s < 0.0:
             return guess_s
-        row = self._books.row(job, guess_s)
+        row = self._past.row(job, guess_s)
         if self._finished >= self._next_fit:
             self._fit()
         correction = median(self._trees.evaluate(row)) if self._trees else 0.0
         self._rows[int(job.index)] = (guess_s, correction, row)
-        repetitions = self._books.repetitions(job)
+        repetitions = self._past.repetitions(job)
         if job.name and len(repetitions) >= REPETITIONS:
             return repetitions.median_s()
         return at_least_1(guess_s) * exp(correction) if self._lead > 0.0 else guess_s
 
     def learn(self, job: Job, now: float) -> None:
         self._history.learn(job, now)
-        self._books.learn(job)
+        self._past.learn(job)
         self._finished += 1
         if int(job.index) not in self._rows:
             return  # submitted before any job had finished

@@ -122,7 +122,7 @@ class LeasePreemption(Preemption):
         self._ended = []
 
 
-class Turn:
+class Slice:
     """A running job, and when its restart was over."""
 
     __slots__ = ("job", "works_from_s")
@@ -132,7 +132,7 @@ class Turn:
         self.works_from_s: float = works_from_s
 
 
-picklable(Turn, Job(0, "", 0.0, 1, 0.0), 0.0)
+picklable(Slice, Job(0, "", 0.0, 1, 0.0), 0.0)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -141,7 +141,7 @@ class SlicePreemption(Preemption):
 
     def __init__(self, slice_s: float) -> None:
         self._slice_s: float = slice_s
-        self._running: dict[int, dict[int, Turn]] = {}  # by tenant and index
+        self._running: dict[int, dict[int, Slice]] = {}  # by tenant and index
         self._tenant: i64 = 0  # whose jobs are weighed
         self._first_s: float = INFINITY  # the first submission, from which rounds count
         self._round_s: float = INFINITY  # when the next round is due, while somebody waits
@@ -191,7 +191,7 @@ class SlicePreemption(Preemption):
             self._first_s = now
 
     def started(self, job: Job, order: Order, now: float) -> None:
-        self._running.setdefault(int(job.tenant), {})[int(job.index)] = Turn(job, job.since_s)
+        self._running.setdefault(int(job.tenant), {})[int(job.index)] = Slice(job, job.since_s)
 
     def stopped(self, job: Job) -> None:
         own = self._running[int(job.tenant)]

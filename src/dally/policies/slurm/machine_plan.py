@@ -84,7 +84,7 @@ class MachinePlan:
             room[machine] = room[machine] // job.group * job.group
         return room
 
-    def book(self, machines: vec[i64], start_s: float, end_s: float) -> None:
+    def reserve(self, machines: vec[i64], start_s: float, end_s: float) -> None:
         """These machines are a planned job's, whole."""
         for machine in machines:
             self._bookings[machine].append(Booking(start_s, end_s))

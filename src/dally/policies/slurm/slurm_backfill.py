@@ -152,7 +152,7 @@ class SlurmBackfill(Policy):
             length_s = self.limit_s(job)
             if length_s >= hopeless.get(demand(job), INFINITY):
                 continue
-            moment = self._book(job, length_s, plan)
+            moment = self._reserve(job, length_s, plan)
             if moment < 0:
                 hopeless[demand(job)] = length_s
             if tested == 1:
@@ -163,14 +163,14 @@ class SlurmBackfill(Policy):
                     plan.take(allocation, now + length_s)
                     yield Start(job, allocation)
 
-    def _book(self, job: Job, length_s: float, plan: MachinePlan) -> i64:
+    def _reserve(self, job: Job, length_s: float, plan: MachinePlan) -> i64:
         """The first moment at which the job can run, or -1; machines are booked for it unless that is now."""
         for moment in range(len(plan.moments_s)):
             machines = plan.machines_for(job, moment, length_s)
             if len(machines) > 0:
                 if moment > 0:
                     start_s = plan.moments_s[moment]
-                    plan.book(machines, start_s, start_s + self._whole(length_s))
+                    plan.reserve(machines, start_s, start_s + self._whole(length_s))
                 return moment
         return -1
 

@@ -129,8 +129,8 @@ class Instant:
     def why(self, place: int) -> Why:
         """Why the job at that place of the order, 1 is first, waited, other jobs by their names."""
         job = self.waiting[place - 1]
-        ahead = [one.job_id for one in self.waiting[: min(place - 1, NAMED)]]
-        moment = Moment(self.at_s, sum(self.free), place, ahead, self.holders, job.queue)
+        jobs_before = [one.job_id for one in self.waiting[: min(place - 1, NAMED)]]
+        moment = Moment(self.at_s, sum(self.free), place, jobs_before, self.holders, job.queue)
         return self.records.why(job, moment)
 
 

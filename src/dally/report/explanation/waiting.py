@@ -62,7 +62,7 @@ class Moment(NamedTuple):
     now: float
     free_gpus: int
     place: int  # in the order; 1 is first
-    ahead: Sequence[str] | None = None  # the first jobs of the order, as far as they are before it
+    jobs_before: Sequence[str] | None = None  # the first jobs of the order, as far as they are before it
     holders: Sequence[tuple[str, int]] | None = None  # jobs that hold GPUs, and how many, most first
     queue: str = ""
 
@@ -150,7 +150,7 @@ class WaitRecords:
         if job.job_id in self._deferred:
             return Why("not admitted yet: the policy's virtual machine is still working on it", ORDER)
         behind = bool(self._first) and self._first != job.job_id
-        first = self._first if moment.ahead is not None else "the head of the queue"
+        first = self._first if moment.jobs_before is not None else "the head of the queue"
         if behind and self._first_s is None:
             return Why(f"{first} does not fit, and no job behind it may start", HEAD)
         if moment.free_gpus < job.gpus:
@@ -161,7 +161,7 @@ class WaitRecords:
         free = _free(moment.free_gpus)
         if behind:
             return Why(f"{free}, but it would delay {first}, whose reservation begins", ORDER, self._first_s)
-        if self._round_ahead(moment):
+        if self._next_round(moment):
             return Why(f"{free}; GPUs are assigned next", ORDER, self._round_s)
         return Why(f"{free}, but not in a placement it accepts", PLACE)
 
@@ -175,11 +175,11 @@ class WaitRecords:
         if self._first and self._first_s is not None:
             whose = f"the reservation of {first}" if first else "its reservation"
             return Why(f"{text}; {whose} begins", GPUS, self._first_s)
-        if self._round_ahead(moment):
+        if self._next_round(moment):
             return Why(f"{text}; GPUs are assigned next", GPUS, self._round_s)
         return Why(text, GPUS)
 
-    def _round_ahead(self, moment: Moment) -> bool:
+    def _next_round(self, moment: Moment) -> bool:
         return self._round_s is not None and self._round_s > moment.now
 
     def _offered(self, job: Waiter, offer: Mapping[str, Any], moment: Moment) -> Why:
@@ -222,7 +222,7 @@ def _order(moment: Moment) -> str:
     if not count:
         return "first in the queue"
     jobs = f"{count} job{'s' if count > 1 else ''} ahead of it"
-    return f"{jobs}: {_names(moment.ahead, count)}" if moment.ahead else jobs
+    return f"{jobs}: {_names(moment.jobs_before, count)}" if moment.jobs_before else jobs
 
 
 def _free(gpus: int) -> str:

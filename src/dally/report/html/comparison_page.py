@@ -24,9 +24,9 @@ from dally.report.html.page_tables import best_first, comparison_table
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_histories
 from dally.runs.folder import FolderRecord
-from dally.runs.kept_files import checked_parquet
+from dally.runs.run_files import checked_parquet
 
-STORIES = 5
+HISTORIES = 5
 
 
 def comparison_page(folder: Path, rows: Sequence[Row], desired: str = "") -> Page:
@@ -92,7 +92,7 @@ def add_contest(page: Page, folder: Path, contest: Contest, suffix: str, name: s
     page.add_charts([*comparison_charts(contenders), *_timers(contenders, subject)])
     shown = next(one for one in contenders if one.label == (subject.label if subject else contest.baseline))
     title = f"Jobs that lost most time under {shown.label}"
-    add_histories(page, shown.runs[0], STORIES, f"slowest{suffix}", title, links.get(shown.label))
+    add_histories(page, shown.runs[0], HISTORIES, f"slowest{suffix}", title, links.get(shown.label))
 
 
 def _how_to_read(contest: Contest) -> str:

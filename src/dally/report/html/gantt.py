@@ -15,7 +15,7 @@ import polars as pl
 
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.stays import outages, stays
+from dally.report.occupancy import outages, occupancies
 
 MOST_PIECES = 300_000  # of gangs on machines: a page with more takes too long to open
 TICKS = 2**31
@@ -32,7 +32,7 @@ class GanttData:
 def gantt_data(run: Record, end_s: float) -> GanttData:
     """Everything that the page shows of a run's course."""
     tick_s = max(end_s / TICKS, 0.001)
-    remaining, left_out, hidden = _longest(stays(run, end_s))
+    remaining, left_out, hidden = _longest(occupancies(run, end_s))
     jobs, names = _jobs(run)
     columns = {
         "start": _ticks(remaining["from_s"], tick_s),

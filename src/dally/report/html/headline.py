@@ -22,7 +22,7 @@ from dally.metrics.metric_list import (
     Metric,
 )
 from dally.metrics.spread import paired_ratios, spread
-from dally.report.html.page_tables import best_first, told
+from dally.report.html.page_tables import best_first, text
 from dally.report.time_text import brief, percent
 
 REASONS = {
@@ -240,9 +240,9 @@ def advantages(one: Entry, other: Entry) -> list[str]:
     for metric in WEIGHED:
         own, base = one.standings.get(metric.key), other.standings.get(metric.key)
         if own and base and own.spread.mean < base.spread.mean and not within_noise(own, base):
-            result.append((metric is not JCT_MEAN, _share(own, base), _told(metric, own, base)))
-    told_of = sorted(result)[:MOST]
-    return [one[-1] for one in result if one in told_of]
+            result.append((metric is not JCT_MEAN, _share(own, base), _sentence(metric, own, base)))
+    leading = sorted(result)[:MOST]
+    return [one[-1] for one in result if one in leading]
 
 
 def _share(own: Standing, base: Standing) -> float:
@@ -251,7 +251,7 @@ def _share(own: Standing, base: Standing) -> float:
     return (ratio.mean if ratio else own.spread.mean / base.spread.mean) - 1.0
 
 
-def _told(metric: Metric, own: Standing, base: Standing) -> str:
+def _sentence(metric: Metric, own: Standing, base: Standing) -> str:
     if metric.unit == COUNT:
-        return f"{metric.title} ({told(own.spread.mean, COUNT)} instead of {told(base.spread.mean, COUNT)})"
+        return f"{metric.title} ({text(own.spread.mean, COUNT)} instead of {text(base.spread.mean, COUNT)})"
     return f"{metric.title} (−{percent(_share(own, base))})"

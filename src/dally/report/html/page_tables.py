@@ -26,10 +26,10 @@ class Column(NamedTuple):
         """What stands above it."""
         return f"{self.metric.short_title()}, {self.unit}" if self.unit else self.metric.short_title()
 
-    def told(self, value: float) -> str:
+    def text(self, value: float) -> str:
         """A figure as people read it, of any size with as many digits as tell it apart."""
         if not self.unit:
-            return told(value, self.metric.unit)
+            return text(value, self.metric.unit)
         value /= self.size
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
@@ -48,7 +48,7 @@ def best_first(contest: Contest) -> list[Entry]:
     return sorted(contest.entries, key=lambda entry: (bool(entry.unfinished), entry.mean(JCT_MEAN) or 0.0))
 
 
-def told(value: float, unit: str) -> str:
+def text(value: float, unit: str) -> str:
     """A figure that stands by itself as people read it."""
     if unit == SPAN:
         return brief(value, in_table=True)
@@ -110,7 +110,7 @@ def _cell(contest: Contest, entry: Entry, column: Column) -> str:
 def _half(result: Standing, column: Column) -> list[str]:
     """± half the range, if there is one."""
     half = result.spread.half()
-    return [f"±&thinsp;{column.told(half)}"] if half > ROUNDING * abs(result.spread.mean) else []
+    return [f"±&thinsp;{column.text(half)}"] if half > ROUNDING * abs(result.spread.mean) else []
 
 
 def _under(lines: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def _bound_row(contest: Contest, columns: Sequence[Column]) -> str:
     result = [contest.bounds.get(column.metric.key) for column in columns]
     if not any(result):
         return ""
-    texts = [column.told(bound.mean) if bound else "" for bound, column in zip(result, columns, strict=True)]
+    texts = [column.text(bound.mean) if bound else "" for bound, column in zip(result, columns, strict=True)]
     return f'<tr class="bound"><td>lower bound</td>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
 
 
@@ -174,7 +174,7 @@ def _value_cell(result: Standing, column: Column, under: str = "") -> str:
     star = '<span class="star" title="best in this column">★</span> ' if result.best else ""
     kind = ' class="best"' if result.best else ""
     mean = result.spread.mean
-    return f'<td{kind} data-value="{mean!r}">{star}{column.told(mean)}{under}</td>'
+    return f'<td{kind} data-value="{mean!r}">{star}{column.text(mean)}{under}</td>'
 
 
 def _text(value: Any) -> str:

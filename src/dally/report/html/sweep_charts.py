@@ -29,7 +29,7 @@ def short(name: str) -> str:
     return name.removeprefix("set.")
 
 
-def word(value: Any) -> str:
+def label(value: Any) -> str:
     """A value of a parameter."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -95,7 +95,7 @@ def effect_chart(rows: Sequence[Row], settings: Sequence[Row], name: str, metric
         Series("settings", GREY, values, [order[row[name]] for row in shown], look="small"),
         Series("mean", 0, list(means.values()), list(order.values()), lows, highs),
     ]
-    labels = category_axis(short(name), unit_of(name), [word(value) for value in means])
+    labels = category_axis(short(name), unit_of(name), [label(value) for value in means])
     return Chart(f"effect-{short(name)}-{metric.key}", title, note, DOTS, y, labels, series)
 
 
@@ -138,8 +138,8 @@ def heat_chart(rows: Sequence[Row], first: str, second: str, metric: Metric) -> 
         f"pair-{short(first)}-{short(second)}-{metric.key}",
         f"{metric.title} by {short(first)} and {short(second)}",
         "Mean over seeds and the other parameters.", HEAT,
-        category_axis(short(first), unit_of(first), [word(value) for value in across]),
-        category_axis(short(second), unit_of(second), [word(value) for value in down]),
+        category_axis(short(first), unit_of(first), [label(value) for value in across]),
+        category_axis(short(second), unit_of(second), [label(value) for value in down]),
         edges=[place - 0.5 for place in range(len(across) + 1)],
         cells=[[value if value == value else -1.0 for value in row] for row in cells], z=z,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from dally.metrics.sweeping import SEED, importances, mean_by, settings_of
 from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
 from dally.report.html.headline import Headline, comparison_headline
 from dally.report.html.page import Page, marked
-from dally.report.html.page_tables import best_first, column_of, sweep_table, told
+from dally.report.html.page_tables import best_first, column_of, sweep_table, text
 from dally.report.html.sweep_charts import effect_chart, heat_chart, importance_chart, pairs, short, word
 from dally.report.time_text import percent
 
@@ -94,8 +94,8 @@ def _with_spread(entry: Entry) -> str:
     """Its mean completion time, ± in the same unit."""
     spread = entry.standings[JCT_MEAN.key].spread
     column = column_of(JCT_MEAN, [entry])
-    half = column.told(spread.half())
-    return f"{column.told(spread.mean)}{f' ± {half}' if half.strip('0.') else ''} {column.unit}"
+    half = column.text(spread.half())
+    return f"{column.text(spread.mean)}{f' ± {half}' if half.strip('0.') else ''} {column.unit}"
 
 
 def _mean_s(entry: Entry) -> float:
@@ -115,8 +115,8 @@ def _what_matters(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     rest = f" (then {', '.join(others)})" if others else ""
     return [
         f"`{short(name)}` matters most: it explains {percent(result[name])} of how mean JCT varies{rest}.",
-        f"On average over the rest, {word(low)} gives {told(means[low], SPAN)} and {word(high)} "
-        f"{told(means[high], SPAN)}" + (f" ({means[high] / means[low]:.2f}×)." if means[low] else "."),
+        f"On average over the rest, {word(low)} gives {text(means[low], SPAN)} and {word(high)} "
+        f"{text(means[high], SPAN)}" + (f" ({means[high] / means[low]:.2f}×)." if means[low] else "."),
     ]
 
 

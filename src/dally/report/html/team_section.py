@@ -13,7 +13,7 @@ from dally.report.html.charts import STEPS, Chart
 from dally.report.html.page import Page
 from dally.report.html.run_charts import SPANS, over_time
 from dally.report.share_tables import fairness_lines, queues_table, types_table
-from dally.report.stays import stays
+from dally.report.occupancy import occupancies
 from dally.report.text_table import TextTable, plain_table
 
 MOST_QUEUES = 8  # that get a chart
@@ -100,7 +100,7 @@ def types_chart(run: Record, edges_s: list[float]) -> Chart:
 def _steps_by_type(run: Record) -> pl.DataFrame:
     """`time_s`, `type` and `step`: GPUs of the type that were taken or released then."""
     types = dict(enumerate(run.topology.gpu_types))
-    parts = stays(run, run.end_s).select(
+    parts = occupancies(run, run.end_s).select(
         "from_s", "to_s",
         type=pl.col("machine").replace_strict(types, return_dtype=pl.String), step=pl.col("gpus").cast(pl.Int64),
     )  # fmt: skip

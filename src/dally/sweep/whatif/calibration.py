@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dally.metrics.summary import Row
 from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
-from dally.report.whatif_text import GIVEN
+from dally.report.whatif_text import STATED
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
@@ -100,7 +100,7 @@ def calibrate(
     """The best of these policies and networks; the first of each where the record cannot tell."""
     recorded_s = recorded_waits(history)
     if len(policies) == len(networks) == 1:
-        return Calibration(policies[0], networks[0], [], None, GIVEN)
+        return Calibration(policies[0], networks[0], [], None, STATED)
     if len(recorded_s) < FEWEST:
         why = f"the trace records {len(recorded_s)} waits, and {FEWEST} are needed"
         return Calibration(usual_of(policies), networks[0], [], None, why)
@@ -130,19 +130,19 @@ class _Search:
         self._recorded_s = recorded_s
         self._folder = folder
         self._carry = carry
-        self._found: dict[tuple[str, str], Tried] = {}
+        self._fitted: dict[tuple[str, str], Tried] = {}
         self._digests: dict[str, str] = {}
 
     def best(self, pairs: Sequence[tuple[Chosen, str]]) -> tuple[Chosen, str]:
         """The pair that fits best; of those that fit alike the first."""
-        self._try([pair for pair in pairs if (pair[0].label(), pair[1]) not in self._found])
-        misfits = [self._found[policy.label(), network].misfit for policy, network in pairs]
+        self._try([pair for pair in pairs if (pair[0].label(), pair[1]) not in self._fitted])
+        misfits = [self._fitted[policy.label(), network].misfit for policy, network in pairs]
         least = min(misfits)
         return next(pair for pair, misfit in zip(pairs, misfits, strict=True) if misfit <= least + ALIKE)
 
     def tried(self) -> list[Tried]:
         """All of them, the best fit first."""
-        return sorted(self._found.values(), key=lambda one: one.misfit)
+        return sorted(self._fitted.values(), key=lambda one: one.misfit)
 
     def _try(self, pairs: Sequence[tuple[Chosen, str]]) -> None:
         runs = [self._run(policy, network) for policy, network in pairs]
@@ -153,7 +153,7 @@ class _Search:
         for (policy, network), run in zip(pairs, runs, strict=True):
             assert run.folder is not None
             first = fits_of([FolderRecord(run.folder).jobs], self._recorded_s).first
-            self._found[policy.label(), network] = Tried(policy.label(), network, first.misfit, first.off)
+            self._fitted[policy.label(), network] = Tried(policy.label(), network, first.misfit, first.off)
 
     def _run(self, policy: Chosen, network: str) -> Run:
         scenario = replace(self._base, policy=policy.name, settings=policy.settings, network=network)

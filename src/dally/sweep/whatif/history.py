@@ -80,14 +80,14 @@ class HistoryQuestion:
     base: Scenario  # its policy counts if it is given
     change: Change
     seeds: Sequence[int]
-    policy_given: bool = False
+    policy_stated: bool = False
     network: str = ""  # '' is not given, none is none
     search: bool = True  # for the policy in use and its network, where they are not given
 
-    def asked_change(self) -> Change:
+    def requested_change(self) -> Change:
         """The change with its policy: dally, unless it is about settings or queues of the one in use."""
         change = self.change
-        of_policy_in_use = self.policy_given if change.settings else change.changes_queues()
+        of_policy_in_use = self.policy_stated if change.settings else change.changes_queues()
         return change if change.policy or of_policy_in_use else replace(change, policy=USUAL_POLICY)
 
 
@@ -98,13 +98,13 @@ class HistoryWhatIf:
         base = question.base
         self._question = question
         self._history = history
-        self._change = question.asked_change()
+        self._change = question.requested_change()
         self._topology = read_topology(base.cluster)
         preset, self._network_assumed = known_network(self._topology, question.network or base.network)
         if question.network == NO_NETWORK and base.network_settings:
             raise InputError("--network none and --set-network: give one of them")
         self._policies = [Chosen(base.policy, base.settings)]
-        if not question.policy_given:
+        if not question.policy_stated:
             self._policies = [Chosen(name, {}) for name in POLICIES] if question.search else [usual_of([])]
         stated = base.network_settings or base.congestion or base.network_at
         search = self._network_assumed and question.search and not stated

@@ -144,19 +144,19 @@ def _work(recipe: Recipe, ask: Ask, gpus: int) -> dict[int, list[int]]:
     return draw_work(recipe, jobs, gpus, ask.seed)
 
 
-def _work_to_fill(recipe: Recipe, wanted_s: float, gpus: int, seed: int) -> dict[int, list[int]]:
+def _work_to_fill(recipe: Recipe, target_s: float, gpus: int, seed: int) -> dict[int, list[int]]:
     """As many jobs as ask for so many GPU-seconds on average, drawn again until they do so nearly.
 
     The few longest decide how much it is, so a single draw may be far off.
     """
-    jobs = round(wanted_s / mean_gpu_seconds(recipe, gpus))
+    jobs = round(target_s / mean_gpu_seconds(recipe, gpus))
     if not 1 <= jobs <= MOST_JOBS:
         raise InputError(f"--load and --days take {jobs} jobs; 1 to {MOST_JOBS} are possible")
     best: dict[int, list[int]] = {}
     for attempt in range(ATTEMPTS):
         work = draw_work(recipe, jobs, gpus, seed, attempt)
-        best = min(best, work, key=lambda drawn: abs(gpu_seconds(drawn) - wanted_s))
-        if abs(gpu_seconds(best) - wanted_s) <= NEAR * wanted_s:
+        best = min(best, work, key=lambda drawn: abs(gpu_seconds(drawn) - target_s))
+        if abs(gpu_seconds(best) - target_s) <= NEAR * target_s:
             break
     return best
 

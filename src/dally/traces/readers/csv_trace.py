@@ -28,14 +28,14 @@ LENGTHS: Final = {
     "iterations": ("iterations",),  # of its model's profile
 }
 # What else a job asks for; its group follows from its model.
-ASKED: Final = {
+SPEC_COLUMNS: Final = {
     each.name: each.default for each in fields(JobSpec) if each.name not in {"gpus", "group", "duration_s"}
 }
 ALSO_CALLED: Final = {"model": ("model_name",), "queue": ("vc",)}
 RAN: Final = ("status", "wait_s", "machines", "placement", "nodes")
 # The order of columns that not every trace has.
 EXTRA: Final = tuple(dict.fromkeys((
-    "model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue", *ASKED,
+    "model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue", *SPEC_COLUMNS,
 )))  # fmt: skip
 MOST_SPECS: Final = 50_000  # kept at a time, so that jobs that ask for the same share one
 USUAL: Final = "job_id, submit_s, gpus, duration_s"
@@ -77,13 +77,13 @@ def rows_below(
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
     status_at, wait_at, machines_at, placement_at, nodes_at = (_place(header, (name,)) for name in RAN)
-    asked_at = {name: _place(header, _spellings(name)) for name in ASKED}
-    stated = sorted((name for name, place in asked_at.items() if place >= 0), key=_is_number)
-    request = itemgetter(*(asked_at[name] for name in stated), gpus_at, -1)  # never one alone: that is no tuple
+    column_of = {name: _place(header, _spellings(name)) for name in SPEC_COLUMNS}
+    stated = sorted((name for name, place in column_of.items() if place >= 0), key=_is_number)
+    request = itemgetter(*(column_of[name] for name in stated), gpus_at, -1)  # never one alone: that is no tuple
     texts_in_all = len(stated) - sum(map(_is_number, stated))
     submit_name, gpus_name, duration_name = header[submit_at], header[gpus_at], header[duration_at]
     columns = len(header)
-    token = _Words()
+    token = _Interned()
     find_token = token.__getitem__
     gpus_in: dict[str, int] = {}  # by text: few differ
     specs: dict[tuple[str, ...], JobSpec] = {}  # by their texts: not all differ
@@ -127,14 +127,14 @@ def rows_below(
 
 
 def _is_number(name: str) -> bool:
-    return not isinstance(ASKED[name], str)
+    return not isinstance(SPEC_COLUMNS[name], str)
 
 
 def _spellings(name: str) -> tuple[str, ...]:
     return (name, *ALSO_CALLED.get(name, ()))
 
 
-class _Words(dict[str, str]):
+class _Interned(dict[str, str]):
     """Texts without the space around them, each kept once however often it recurs."""
 
     def __missing__(self, text: str) -> str:
@@ -159,12 +159,12 @@ def pieces(rows: Sequence[TraceRow], length: str = "duration_s") -> Iterator[str
 
 def _stated(row: TraceRow, name: str) -> bool:
     """Whether the job has what would stand in a column that not every trace has."""
-    return getattr(row.spec, name) != ASKED[name] if name in ASKED else bool(getattr(row, name))
+    return getattr(row.spec, name) != SPEC_COLUMNS[name] if name in SPEC_COLUMNS else bool(getattr(row, name))
 
 
 def _extra(row: TraceRow, name: str) -> str:
     """What a column holds that not every trace has."""
-    value = getattr(row.spec if name in ASKED else row, name)
+    value = getattr(row.spec if name in SPEC_COLUMNS else row, name)
     if isinstance(value, str):
         return value
     return "" if value is None else plain(value)
@@ -188,7 +188,7 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
 def _check_once(path: Path, line: int | None, header: list[str]) -> None:
     """InputError if a column that is read stands twice: which of them counts is not ours to guess."""
     known = {*RAN, *(name for spellings in (NEEDED | LENGTHS).values() for name in spellings)}
-    known |= {name for request in ASKED for name in _spellings(request)}
+    known |= {name for request in SPEC_COLUMNS for name in _spellings(request)}
     for name in header:
         if name in known and header.count(name) > 1:
             raise at(path, line, name, "stands twice in the header")

@@ -39,14 +39,14 @@ class Channel:
         """Learn how things stand, unless somebody's stream did already."""
         with self._one_at_a_time:
             if self.state is None:
-                self._news(scene, set())
+                self._changes(scene, set())
 
     def message(self, scene: Scene, touched: set[str]) -> bytes | None:
         """What is new since the last one; None: nothing."""
         with self._one_at_a_time:
-            return self._news(scene, touched)
+            return self._changes(scene, touched)
 
-    def _news(self, scene: Scene, touched: set[str]) -> bytes | None:
+    def _changes(self, scene: Scene, touched: set[str]) -> bytes | None:
         status, before = scene.status(None), self.state
         after, queue = map_state(scene, self.caller), waiting_lines(status, self.caller)
         moved = queue != self.queue

@@ -29,7 +29,7 @@ class LiveScene:
         self._trees = 1  # that there were so far
         self._site = site
         self._loads: dict[str, float] = {}
-        self._told: list[Callable[[set[str]], None]] = []
+        self._watchers: list[Callable[[set[str]], None]] = []
         site.service.daemon.watchers.append(self._on_cycle)
 
     @property
@@ -118,10 +118,10 @@ class LiveScene:
 
     def watch(self, record: Callable[[set[str]], None]) -> None:
         """After every result."""
-        self._told.append(record)
+        self._watchers.append(record)
 
     def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
         self._loads = {**self._loads, **result.loads} if result.loads else self._loads
         touched = {row["job_id"] for row in result.log if row["job_id"]}
-        for record in self._told:
+        for record in self._watchers:
             record(touched)

@@ -12,7 +12,7 @@ from dally.web.auth.middleware import COOKIE
 from dally.web.auth.token_cache import TokenCache
 from dally.web.dashboard.templating import environment
 
-KEPT_S: Final = 30 * 86400
+COOKIE_S: Final = 30 * 86400
 
 router = APIRouter(include_in_schema=False)
 
@@ -36,7 +36,7 @@ async def sign_in(request: Request) -> Response:
     answer.set_cookie(
         COOKIE,
         text,
-        max_age=KEPT_S,
+        max_age=COOKIE_S,
         httponly=True,
         secure=request.url.scheme == "https",
         samesite="lax",  # links in mails lead here signed in; what acts is no GET, and needs an Origin of ours

@@ -28,8 +28,8 @@ async def trend_page(request: Request, caller: AnyCaller, span: str = "") -> HTM
     """The page; its figures come as JSON."""
     scene = scene_of(request)
     chosen = _chosen(scene, span)
-    result, point = await run_in_threadpool(_found, scene, chosen, moment_of(request))
-    parts = trend_words(point, result, scene.topology.tiers)
+    result, point = await run_in_threadpool(_rows_of, scene, chosen, moment_of(request))
+    parts = trend_labels(point, result, scene.topology.tiers)
     spans = list(SPANS) if scene.is_live else [*SPANS, ALL]
     return page(request, caller, "trends.html", topics=_topics(result), words=parts, spans=spans, span=chosen)
 
@@ -39,7 +39,7 @@ async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONRes
     """All series of a span that ends now, or at the moment of a replay."""
     scene, at_s = scene_of(request), moment_of(request)
     chosen = _chosen(scene, span)
-    result, point = await run_in_threadpool(_found, scene, chosen, at_s)
+    result, point = await run_in_threadpool(_rows_of, scene, chosen, at_s)
     status = scene.status(at_s)
     return JSONResponse(
         {
@@ -78,7 +78,7 @@ def _now(point: Point, result: Trends, scene: Scene) -> dict[str, Any]:
         for gpus, timers_s in point.timers_s.items()
         for tier, seconds in zip(tiers[1:], timers_s, strict=False)
     }
-    parts = trend_words(point, result, tiers)
+    parts = trend_labels(point, result, tiers)
     if not result.series:
         del parts["preemptions"]
     return {"values": {name: _short(value) for name, value in point.values.items()} | timers, "words": parts}
@@ -89,7 +89,7 @@ def _chosen(scene: Scene, span: str) -> str:
     return span if span in SPANS or (span == ALL and not scene.is_live) else usual
 
 
-def _found(scene: Scene, span: str, at_s: float | None) -> tuple[Trends, Point]:
+def _rows_of(scene: Scene, span: str, at_s: float | None) -> tuple[Trends, Point]:
     first_s, last_s = scene.span()
     to_s = last_s if at_s is None or span == ALL else at_s
     from_s = first_s if span == ALL else to_s - SPANS[span] * scene.speed
@@ -116,7 +116,7 @@ def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
-def trend_words(point: Point, result: Trends, tiers: Sequence[str]) -> dict[str, str]:
+def trend_labels(point: Point, result: Trends, tiers: Sequence[str]) -> dict[str, str]:
     """By topic, how things stand at a moment; counts are those of the whole time that the charts show."""
     value = point.values.get
     parts = {

@@ -23,7 +23,7 @@ from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes.bodies import WhatIfQuestion
 from dally.web.routes.dependencies import AnySite
-from dally.web.routes.whatifs import Overseer, asked_of
+from dally.web.routes.whatifs import Overseer, begin_question
 from dally.web.site import Site
 
 FIELDS: Final = (
@@ -50,9 +50,9 @@ async def ask(request: Request, site: AnySite, caller: Overseer) -> Response:
     options = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
     requested = EMPTY | {name: options[name][0].strip() for name in FIELDS if name in options}
     try:
-        begun = await run_in_threadpool(asked_of, site, caller, _question(requested))
+        begun = await run_in_threadpool(begin_question, site, caller, _question(requested))
     except (HTTPException, InputError) as error:
-        problem = _in_words(error.detail if isinstance(error, HTTPException) else str(error))
+        problem = _text_of(error.detail if isinstance(error, HTTPException) else str(error))
         busy = _running(site)
         if "hx-request" in request.headers:
             return _piece(request, caller, busy, problem)
@@ -126,7 +126,7 @@ def _number(what: str, text: str) -> float:
         raise InputError(f"{what}: {text!r} is not a number") from None
 
 
-def _in_words(problem: str) -> str:
+def _text_of(problem: str) -> str:
     """A problem of the command line as one of the form."""
     for option, parts in (("--cluster-delta", "Machines"), ("--set", "Settings"), ("--quota", "Quotas")):
         problem = problem.replace(option, parts)

@@ -29,7 +29,7 @@ from dally.web.replay.run_trends import RunTrends
 from dally.web.routes.bodies import Eta, Explanation, HistoryEntry, Job, job_body
 
 PROFILE: Final = 240  # spans of the whole run
-MOST_KEPT: Final = 8  # a page asks for the same moment several times
+MOST_CACHED: Final = 8  # a page asks for the same moment several times
 
 
 class ReplayScene:
@@ -73,7 +73,7 @@ class ReplayScene:
         with self._lock:
             result = self._kept.pop(moment_s, None) or self.statuses.at(moment_s)
             self._kept[moment_s] = result
-            if len(self._kept) > MOST_KEPT:
+            if len(self._kept) > MOST_CACHED:
                 self._kept.popitem(last=False)
         return result
 

@@ -27,7 +27,7 @@ LiveState = Literal["waiting", "held", "blocked", "unschedulable", "starting", "
 EndState = Literal["finished", "failed", "cancelled", "unknown"]
 AnyState = Literal[LiveState, EndState]
 Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]
-Word = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
+Argument = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
 Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 Seconds = Annotated[float, Field(gt=0.0, le=MOST_S, allow_inf_nan=False)]
 
@@ -124,13 +124,13 @@ class JobPage(Body):
     jobs: list[Job]
 
 
-ASKED = {str: Name, int: Gpus, float | None: Seconds | None}
+REQUESTED = {str: Name, int: Gpus, float | None: Seconds | None}
 
 
-class JobRequest(of_spec("RequestFields", ASKED, stated=False, without=("priority",))):  # type: ignore[misc]
+class JobRequest(of_spec("RequestFields", REQUESTED, stated=False, without=("priority",))):  # type: ignore[misc]
     """A job that somebody asks for. Operators may ask for others; its priority is its cluster's to state."""
 
-    command: list[Word] = Field(
+    command: list[Argument] = Field(
         default=[], max_length=1000, description="Empty: a job that only takes `duration_s` of time."
     )
     folder: Annotated[str, StringConstraints(max_length=4000, pattern=NO_NUL)] = Field(

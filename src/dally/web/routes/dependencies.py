@@ -15,8 +15,8 @@ from dally.web.auth.tokens import OPERATOR, Caller
 from dally.web.routes.bodies import Problem
 from dally.web.site import Site
 
-Found = TypeVar("Found")
-TOLD: Final = {
+Result = TypeVar("Found")
+DESCRIPTIONS: Final = {
     400: "The request is not JSON.",
     401: "A token is needed, and there was none that is known.",
     403: "The token does not allow this, or a page of another site asked.",
@@ -36,7 +36,7 @@ BEARER: Final = Depends(HTTPBearer(auto_error=False, description="From `dally to
 
 def answers(*codes: int) -> dict[int | str, dict[str, Any]]:
     """The documentation of these statuses and of those that every route has."""
-    return {code: {"model": Problem, "description": TOLD[code]} for code in sorted({*ALWAYS, *codes})}
+    return {code: {"model": Problem, "description": DESCRIPTIONS[code]} for code in sorted({*ALWAYS, *codes})}
 
 
 def site_of(request: Request) -> Site:
@@ -73,7 +73,7 @@ AnyActor = Annotated[Caller, Depends(actor_of)]
 AnyOperator = Annotated[Caller, Depends(operator_of)]
 
 
-async def between_cycles(act: Callable[[], Found]) -> Found:
+async def between_cycles(act: Callable[[], Result]) -> Result:
     """What comes of something that is done between two cycles, or why it is not."""
     try:
         return await run_in_threadpool(act)

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from dally.live.status import JobStatus
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, tier_of, told_of
+from dally.live.store.job_rows import REPLACED, tier_of, observed_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.web.auth.tokens import Caller
@@ -46,12 +46,12 @@ def whose(caller: Caller, user: str | None) -> str | None:
 
 
 def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
-    told, clocks = told_of(row), row["clocks"]
+    observed, clocks = observed_of(row), row["clocks"]
     line = JobStatus(
         job_id=row["job_id"],
-        spec=told.spec,
+        spec=observed.spec,
         state=row["outcome"],
-        managed=told.managed,
+        managed=observed.managed,
         submit_s=clock.wall_s(row["submit_s"]),
         since_s=clock.wall_s(row["finish_s"]),
         place=None,
@@ -61,7 +61,7 @@ def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> Job:
         slowdown=None,
         preemptions=clocks["preemptions"],
         migrations=clocks["migrations"],
-        why=told.reason,
+        why=observed.reason,
         reason="",
         next_s=None,
     )

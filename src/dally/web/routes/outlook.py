@@ -34,13 +34,13 @@ async def outlook(site: AnySite, caller: AnyCaller) -> Outlook:
 async def eta(site: AnySite, caller: AnyCaller, job_id: str) -> Eta:
     """When a waiting job starts, and where."""
     await find(site, caller, job_id)
-    return await run_in_threadpool(_asked, site, job_id, None)
+    return await run_in_threadpool(_estimate, site, job_id, None)
 
 
 @router.post("/preview", response_model=Eta, responses=answers(400, 409))
 async def preview(site: AnySite, caller: AnyCaller, request: JobRequest) -> Eta:
     """The same for a job that is not submitted."""
-    return await run_in_threadpool(_asked, site, "", request_of(site, caller, request))
+    return await run_in_threadpool(_estimate, site, "", request_of(site, caller, request))
 
 
 @router.get("/calibration", response_model=Calibration, responses=answers())
@@ -51,7 +51,7 @@ async def calibration(site: AnySite, caller: AnyCaller) -> Calibration:
     return Calibration(confidence=CONFIDENCE, days=[CalibrationDay.model_validate(day) for day in days])
 
 
-def _asked(site: Site, job_id: str, request: Submission | None) -> Eta:
+def _estimate(site: Site, job_id: str, request: Submission | None) -> Eta:
     """The answer of the futures, or why there is none."""
     service = site.service
     try:

@@ -34,7 +34,7 @@ Overseer = Annotated[Caller, Depends(overseer)]
 @router.post("/whatif", status_code=202, response_model=WhatIf, responses=answers(400, 409))
 async def ask(site: AnySite, caller: Overseer, request: WhatIfQuestion) -> WhatIf:
     """Begin to work it out; one at a time. Nothing of the cluster is touched."""
-    return await run_in_threadpool(asked_of, site, caller, request)
+    return await run_in_threadpool(begin_question, site, caller, request)
 
 
 @router.get("/whatif/{number}", response_model=WhatIf, responses=answers(404))
@@ -59,7 +59,7 @@ def known(site: Site, number: str) -> WhatIf:
     return WhatIf.model_validate(result)
 
 
-def asked_of(site: Site, caller: Caller, question: WhatIfQuestion) -> WhatIf:
+def begin_question(site: Site, caller: Caller, question: WhatIfQuestion) -> WhatIf:
     """The question, begun; or why it cannot be asked."""
     change = Change(
         question.policy, question.settings, "", question.cluster_delta, question.network, question.network_settings,

@@ -10,8 +10,8 @@ from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
-from dally.live.backends.kubernetes.node_book import NodeBook
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
@@ -43,14 +43,14 @@ class Binder:
         self,
         api: KubeApi,
         pool: ThreadPoolExecutor,
-        book: PodBook,
-        nodes: NodeBook,
+        ledger: PodLedger,
+        nodes: NodeLedger,
         evictor: Evictor,
         scheduler: str,
     ) -> None:
         self._api = api
         self._pool = pool
-        self._book = book
+        self._ledger = ledger
         self._nodes = nodes
         self._evictor = evictor
         self._scheduler = scheduler
@@ -75,7 +75,7 @@ class Binder:
         return self._take_back(seating, problems[0]) if problems else ""
 
     def _take_back(self, seating: Seating, problem: str) -> str:
-        gang = self._book.gang(seating.pods[0].key)
+        gang = self._ledger.gang(seating.pods[0].key)
         back = [pod for pod in gang if pod.node and not pod.stopping and not pod.ended]
         stuck = self._evictor.evict(back, check=False) if back else []
         return "; ".join([problem, *stuck[:1]])
@@ -96,7 +96,7 @@ class Binder:
             return f"pod {pod.name}: {refused}"
         except BackendError as error:
             return "" if self._stands(pod, node) else f"pod {pod.name}: {error}"
-        self._book.bound(pod, node, notes)
+        self._ledger.bound(pod, node, notes)
         return ""
 
     def _open(self, pod: PodRecord, notes: dict[str, str], host: str) -> None:
@@ -108,7 +108,7 @@ class Binder:
 
     def _stands(self, pod: PodRecord, node: str) -> bool:
         """Whether the watch has told meanwhile that it is bound there: an answer was lost, not the order."""
-        return any(one.uid == pod.uid and one.node == node for one in self._book.gang(pod.key))
+        return any(one.uid == pod.uid and one.node == node for one in self._ledger.gang(pod.key))
 
 
 def binding(pod: PodRecord, node: str, notes: dict[str, str]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import KubeApi, RefusedError
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
 WITHIN_S: Final = 5.0
@@ -21,11 +21,11 @@ BUDGET: Final = 429  # a disruption budget, or a server that is busy; the messag
 class Evictor:
     """Evicts pods, eight at a time."""
 
-    def __init__(self, api: KubeApi, pool: ThreadPoolExecutor, book: PodBook, force: bool) -> None:
+    def __init__(self, api: KubeApi, pool: ThreadPoolExecutor, ledger: PodLedger, force: bool) -> None:
         """`force`: delete what a disruption budget keeps."""
         self._api = api
         self._pool = pool
-        self._book = book
+        self._ledger = ledger
         self._force = force
         self.policy = "policy/v1"
 
@@ -58,7 +58,7 @@ class Evictor:
         except BackendError as error:
             return f"pod {pod.name} stays: {error}"
         if not dry_run:
-            self._book.told_to_go(pod)
+            self._ledger.expect_end(pod)
         return ""
 
     def _ask(self, path: str, body: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Evictor:
             self._api.delete(pod.path, {"preconditions": {"uid": pod.uid}})
         except BackendError as error:
             return f"pod {pod.name} stays: {error}"
-        self._book.told_to_go(pod)
+        self._ledger.expect_end(pod)
         return ""
 
     def remove(self, pod: PodRecord) -> None:

@@ -22,17 +22,17 @@ from dally.live.backends.base import (
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
-from dally.live.backends.kubernetes.gang_book import GangBook
+from dally.live.backends.kubernetes.gang_ledger import GangLedger
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
@@ -59,22 +59,22 @@ class KubernetesBackend(JobByJob):
         self.api = KubeApi(options.kubeconfig, options.context)
         self._changed = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
-        self.book = PodBook(self._changed, self._ours)
-        self.nodes = NodeBook(options, self._changed)
+        self.ledger = PodLedger(self._changed, self._ours)
+        self.nodes = NodeLedger(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
-        self._evictor = Evictor(self.api, self._pool, self.book, options.force)
-        self._binder = Binder(self.api, self._pool, self.book, self.nodes, self._evictor, options.scheduler_name)
-        self._room = Room(self.book, self.nodes)
-        self._gangs = GangBook(self.book, self.nodes, Owners(self.api, self._pool), self._ours)
+        self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)
+        self._binder = Binder(self.api, self._pool, self.ledger, self.nodes, self._evictor, options.scheduler_name)
+        self._room = Room(self.ledger, self.nodes)
+        self._gangs = GangLedger(self.ledger, self.nodes, Owners(self.api, self._pool), self._ours)
         self._mender = Mender(
-            self._binder, self._evictor, self._room, self.nodes, self._gangs.given_up, options.force
+            self._binder, self._evictor, self._room, self.nodes, self._gangs.abandoned, options.force
         )
         self._hostfiles = Hostfiles(self.api)
         self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
         chosen = {"labelSelector": options.nodes} if options.nodes else {}
         self.mirrors = (
             Mirror(self.api, "/api/v1/nodes", self.nodes, **chosen),
-            Mirror(self.api, "/api/v1/pods", self.book),
+            Mirror(self.api, "/api/v1/pods", self.ledger),
         )
         self._gates = False
         self._topology: Topology | None = None
@@ -124,9 +124,9 @@ class KubernetesBackend(JobByJob):
     def topology(self) -> Topology:
         """From the labels of the nodes that have GPUs."""
         self._ready()
-        self._topology = self.nodes.draw(lambda name: sum(pod.needs.gpus for pod in self.book.on_node(name)))
+        self._topology = self.nodes.draw(lambda name: sum(pod.needs.gpus for pod in self.ledger.on_node(name)))
         self._numbers = {name: number for number, name in enumerate(self._topology.names[0])}
-        self.book.touch_all()
+        self.ledger.touch_all()
         return self._topology
 
     def _ready(self) -> None:
@@ -191,7 +191,7 @@ class KubernetesBackend(JobByJob):
     def _seating(self, job_id: str, placement: Placement, remaining: ExitStack) -> Seating | None:
         """Who is to go where, the room kept for them; None: they are there already."""
         gang = self._gangs.find(job_id)
-        if gang.bound and gang.plan == placement and gang.key not in self._gangs.given_up:
+        if gang.bound and gang.plan == placement and gang.key not in self._gangs.abandoned:
             return None
         record = self._gangs.job(gang)
         if record.state != base.QUEUED:
@@ -203,7 +203,7 @@ class KubernetesBackend(JobByJob):
         self._check_lease()
         remaining.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
-        self._gangs.given_up.discard(gang.key)
+        self._gangs.abandoned.discard(gang.key)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))
 
     def preempt_job(self, job_id: str) -> None:
@@ -216,13 +216,13 @@ class KubernetesBackend(JobByJob):
         self._check_lease()
         stuck = self._evictor.evict(gang.bound)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
-            self._gangs.given_up.add(gang.key)
-            self.book.touch(gang.key)
+            self._gangs.abandoned.add(gang.key)
+            self.ledger.touch(gang.key)
         if stuck:
             raise BackendError(stuck[0])
 
     def _is_going(self, gang: Gang) -> bool:
-        return any(pod.stopping for pod in self.book.gang(gang.key))
+        return any(pod.stopping for pod in self.ledger.gang(gang.key))
 
     def cancel_job(self, job_id: str) -> None:
         """Delete its controller, or its pods where they have none."""
@@ -271,7 +271,7 @@ class KubernetesBackend(JobByJob):
         self._check_lease()
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
-        return self._mender.mend(ours, tiers)
+        return self._mender.repair_gangs(ours, tiers)
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""

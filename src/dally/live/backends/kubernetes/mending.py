@@ -15,7 +15,7 @@ from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import Evictor
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
@@ -29,10 +29,10 @@ class Mender:
     """Looks at gangs once a cycle."""
 
     def __init__(
-        self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeBook, given_up: set[GangKey], force: bool
+        self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeLedger, abandoned: set[GangKey], force: bool
     ) -> None:
         """`given_up`: gangs on their way out, which this adds to and takes from."""
-        self._given_up = given_up
+        self._abandoned = abandoned
         self._binder = binder
         self._evictor = evictor
         self._room = room
@@ -40,9 +40,9 @@ class Mender:
         self._force = force
         self._half_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
-        self._told: set[str] = set()  # pods that were reported as stuck
+        self._reported: set[str] = set()  # pods that were reported as stuck
 
-    def mend(self, gangs: Iterable[Gang], tier_of: dict[GangKey, str]) -> list[str]:
+    def repair_gangs(self, gangs: Iterable[Gang], tier_of: dict[GangKey, str]) -> list[str]:
         """Do what can be done now; what an operator should know, a line each."""
         problems: list[str] = []
         half: set[GangKey] = set()
@@ -53,8 +53,8 @@ class Mender:
             going |= {pod.uid for pod in gang.stopping}
             problems += self._stuck(gang)
             if not gang.bound:
-                self._given_up.discard(gang.key)
-            elif gang.key in self._given_up:
+                self._abandoned.discard(gang.key)
+            elif gang.key in self._abandoned:
                 problems += self._evictor.evict(gang.bound, check=False)
             else:
                 if gang.half:
@@ -62,8 +62,8 @@ class Mender:
                 problems += self._one(gang, tier_of.get(gang.key, ""))
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
-        self._told &= going
-        self._given_up &= seen
+        self._reported &= going
+        self._abandoned &= seen
         return problems
 
     def _one(self, gang: Gang, tier: str) -> list[str]:
@@ -109,7 +109,7 @@ class Mender:
         return []
 
     def _give_up(self, gang: Gang, why: str) -> list[str]:
-        self._given_up.add(gang.key)
+        self._abandoned.add(gang.key)
         stuck = self._evictor.evict(gang.bound, check=False)
         return [f"job {gang.key.job_id} is stopped: {why}", *stuck]
 
@@ -118,8 +118,8 @@ class Mender:
         result = []
         for pod in gang.stopping:
             since_s = self._going_since_s.setdefault(pod.uid, time.monotonic())
-            if time.monotonic() - since_s > pod.grace_s + OVERTIME_S and pod.uid not in self._told:
-                self._told.add(pod.uid)
+            if time.monotonic() - since_s > pod.grace_s + OVERTIME_S and pod.uid not in self._reported:
+                self._reported.add(pod.uid)
                 result.append(f"pod {pod.namespace}/{pod.name} does not end on {pod.node}")
                 if self._force:
                     result += self._remove(pod)

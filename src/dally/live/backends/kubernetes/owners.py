@@ -64,7 +64,7 @@ class Owners:
         desired: list[tuple[GangKey, Owner]] = []
         for key, pods in gangs:
             owner = owner_of(key, pods)
-            if owner is not None and self._is_wanted(key, owner):
+            if owner is not None and self._is_needed(key, owner):
                 desired.append((key, owner))
         for (key, owner), result in zip(desired, self._pool.map(self._read, desired), strict=True):
             self._stale.discard(key)
@@ -77,7 +77,7 @@ class Owners:
             if known is None or owner.uid not in ("", known.uid):
                 self._known[key] = Controller(owner.uid, 0.0, None, result)
 
-    def _is_wanted(self, key: GangKey, owner: Owner) -> bool:
+    def _is_needed(self, key: GangKey, owner: Owner) -> bool:
         if key in self._later_s:
             return time.monotonic() >= self._later_s[key]
         known = self._known.get(key)

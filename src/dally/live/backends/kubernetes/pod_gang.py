@@ -115,14 +115,14 @@ def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
     return result
 
 
-def job_of_gang(gang: Gang, given_up: bool, foreign: bool, bar: str) -> ObservedJob:
+def job_of_gang(gang: Gang, abandoned: bool, foreign: bool, bar: str) -> ObservedJob:
     """As the contract has it. `given_up`: it is being taken apart; `bar`: why it cannot run anywhere."""
     pods = gang.pods() or gang.ended
     first = pods[0]
     said = first.said
     problems: list[str] = []
     facts = facts_of(said, problems)
-    state, reason, placement = _state(gang, given_up, foreign)
+    state, reason, placement = _state(gang, abandoned, foreign)
     if state == base.QUEUED and bar:
         state, reason = base.HELD, bar
     gpus = _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
@@ -151,12 +151,12 @@ def facts_of(said: dict[str, str], problems: list[str]) -> JobSpec:
     return read_facts(options, problems)
 
 
-def _state(gang: Gang, given_up: bool, foreign: bool) -> tuple[str, str, Placement]:
+def _state(gang: Gang, abandoned: bool, foreign: bool) -> tuple[str, str, Placement]:
     """State, why, and GPUs."""
     if gang.bound:
         if foreign:
             return base.RUNNING, "", placement_of_pods(gang.bound)
-        if given_up or (gang.half and not gang.plan):
+        if abandoned or (gang.half and not gang.plan):
             return base.STOPPING, "", placement_of_pods([*gang.bound, *gang.stopping])
         state = base.STARTING if any(pod.pinned for pod in gang.bound) else base.RUNNING
         return state, "", gang.plan or placement_of_pods([*gang.bound, *gang.ended])

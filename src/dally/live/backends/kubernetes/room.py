@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import NodeRecord, fits
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
 UNITS = (("GPUs", 1.0), ("CPUs", 1.0), ("GB of memory", 1e9))
@@ -18,8 +18,8 @@ UNITS = (("GPUs", 1.0), ("CPUs", 1.0), ("GB of memory", 1e9))
 class Room:
     """What pods leave of the nodes."""
 
-    def __init__(self, book: PodBook, nodes: NodeBook) -> None:
-        self._book = book
+    def __init__(self, ledger: PodLedger, nodes: NodeLedger) -> None:
+        self._ledger = ledger
         self._nodes = nodes
         self._reserved: dict[str, dict[str, PodRecord]] = {}  # by node and uid: about to be bound
 
@@ -53,7 +53,7 @@ class Room:
 
     def _check_node(self, node: NodeRecord, here: Sequence[PodRecord]) -> None:
         new = {pod.uid for pod in here}
-        known = {pod.uid: pod for pod in self._book.on_node(node.name)} | self._reserved.get(node.name, {})
+        known = {pod.uid: pod for pod in self._ledger.on_node(node.name)} | self._reserved.get(node.name, {})
         there = [pod for uid, pod in known.items() if uid not in new]
         for place, (unit, size) in enumerate(UNITS):
             request = sum(pod.needs[place] for pod in here)

@@ -12,12 +12,12 @@ from typing import Final
 from dally.live.backends.base import BackendError, Publication, StartNotice, WaitingNotice
 from dally.live.backends.kubernetes.kube_api import STRATEGIC, KubeApi
 from dally.live.backends.kubernetes.pod_record import PodRecord
-from dally.live.backends.kubernetes.pod_words import Words, condition_patch, event_body
+from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_patch, event_body
 
 WRITES_PER_S: Final = 50.0  # so that telling never gets in the way of binding
 MOST_DUE: Final = 20_000  # writes; what is more is told another time
 AGAIN_S: Final = 60.0  # between two tellings of why one gang waits
-NEWS_S: Final = 5.0  # the same if the reason is another one
+CHANGED_S: Final = 5.0  # the same if the reason is another one
 
 
 class Teller:
@@ -26,10 +26,10 @@ class Teller:
     def __init__(self, api: KubeApi, scheduler: str) -> None:
         self._api = api
         self._scheduler = scheduler
-        self._due: deque[tuple[PodRecord, Words]] = deque()
+        self._due: deque[tuple[PodRecord, Sentences]] = deque()
         self._wake = threading.Condition()
         self._stop = False
-        self._told: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the words
+        self._reported: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the words
         self._thread: threading.Thread | None = None
 
     def tell(self, publication: Publication, pods_of: Callable[[str], list[PodRecord]]) -> None:
@@ -40,15 +40,15 @@ class Teller:
         for change in publication.changes:
             pods = pods_of(change.job_id)
             if isinstance(change, StartNotice):
-                self._told.pop(change.job_id, None)
-                self._note(pods, Words.placed(change.tier, change.placement), first=True)
+                self._reported.pop(change.job_id, None)
+                self._note(pods, Sentences.placed(change.tier, change.placement), first=True)
             else:
                 bound = [pod for pod in pods if pod.node]
-                self._note(bound, Words.preempted(_winner(change.job_id, change.winner)), first=True)
+                self._note(bound, Sentences.preempted(_winner(change.job_id, change.winner)), first=True)
         now = time.monotonic()
         for line in publication.waiting:
             self._waits(line, now, publication.expected_start, pods_of)
-        self._told = {job_id: record for job_id, record in self._told.items() if job_id in publication.jobs}
+        self._reported = {job_id: record for job_id, record in self._reported.items() if job_id in publication.jobs}
 
     def _waits(
         self,
@@ -57,8 +57,8 @@ class Teller:
         expected_start: Callable[[str], str],
         pods_of: Callable[[str], list[PodRecord]],
     ) -> None:
-        at_s, reason, before = self._told.get(line.job_id, (-AGAIN_S, "", ""))
-        if now - at_s < (AGAIN_S if reason == line.reason else NEWS_S) or len(self._due) > MOST_DUE:
+        at_s, reason, before = self._reported.get(line.job_id, (-AGAIN_S, "", ""))
+        if now - at_s < (AGAIN_S if reason == line.reason else CHANGED_S) or len(self._due) > MOST_DUE:
             return
         text = line.message
         if line.until_s is not None:
@@ -66,11 +66,11 @@ class Teller:
         expected = expected_start(line.job_id)
         text += f"; expected to start {expected}" if expected else ""
         if text != before:
-            self._told[line.job_id] = (now, line.reason, text)
-            parts = Words.waiting(line.reason or line.state, text, event=reason != line.reason or not before)
+            self._reported[line.job_id] = (now, line.reason, text)
+            parts = Sentences.waiting(line.reason or line.state, text, event=reason != line.reason or not before)
             self._note([pod for pod in pods_of(line.job_id) if not pod.node], parts)
 
-    def _note(self, pods: list[PodRecord], parts: Words, first: bool = False) -> None:
+    def _note(self, pods: list[PodRecord], parts: Sentences, first: bool = False) -> None:
         with self._wake:
             for pod in pods:
                 if first:
@@ -93,7 +93,7 @@ class Teller:
             writes = self._write(pod, parts)
             time.sleep(max(0.0, writes / WRITES_PER_S - (time.monotonic() - began_s)))
 
-    def _write(self, pod: PodRecord, parts: Words) -> int:
+    def _write(self, pod: PodRecord, parts: Sentences) -> int:
         """How many writes that took; one that fails is not worth another try."""
         try:
             if parts.condition:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from dally.cluster.formats.hostlist import split_outside
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
-from dally.live.backends.slurm.jobs_json import JobRecord, group_asked, number, plain_gres
+from dally.live.backends.slurm.jobs_json import JobRecord, requested_group, number, plain_gres
 
-KEPT = ("gpus", "nodes", "tasks", "cpus", "memory")  # of a job as submitted: Slurm only knows its latest shape
+MARKED = ("gpus", "nodes", "tasks", "cpus", "memory")  # of a job as submitted: Slurm only knows its latest shape
 
 
 class Shape(NamedTuple):
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 def shape_of(record: JobRecord, gpus: int) -> Shape:
     """As noted when it was first started, or as it came."""
     row = record.row
-    result = [number_in(record.mark, name) for name in KEPT]
+    result = [number_in(record.mark, name) for name in MARKED]
     if None not in result:
         return Shape(*(int(value or 0) for value in result))
     nodes, tasks = max(1, number(row.get("node_count"))), max(1, number(row.get("tasks")))
@@ -44,12 +44,12 @@ def note_of(record: JobRecord, shape: Shape) -> str:
     """The AdminComment that remembers when the job came and what it asked for."""
     mark = dict(record.mark or {})
     mark.setdefault("submit", str(number(record.row.get("submit_time"))))
-    mark.setdefault("group", str(group_asked(record)))
-    mark.update({name: str(value) for name, value in zip(KEPT, shape, strict=True)})
+    mark.setdefault("group", str(requested_group(record)))
+    mark.update({name: str(value) for name, value in zip(MARKED, shape, strict=True)})
     return with_mark(str(record.row.get("admin_comment") or ""), mark)
 
 
-def update_words(record: JobRecord, shape: Shape, placement: Placement) -> list[str]:
+def update_arguments(record: JobRecord, shape: Shape, placement: Placement) -> list[str]:
     """The settings for `scontrol update`."""
     count = len(placement)
     tasks = shape.tasks_on(count)
@@ -64,10 +64,10 @@ def update_words(record: JobRecord, shape: Shape, placement: Placement) -> list[
         parts.append(f"CPUsPerTask={max(1, cpus // tasks)}")
     if shape.memory:
         parts.append(f"MinMemoryNode={-(-shape.memory * shape.nodes // count)}")
-    return [*parts, *_gpu_words(row, placement, even), f"ReqNodeList={','.join(placement)}", "StartTime=now"]
+    return [*parts, *_gpu_arguments(row, placement, even), f"ReqNodeList={','.join(placement)}", "StartTime=now"]
 
 
-def _gpu_words(row: dict[str, Any], placement: Placement, even: bool) -> list[str]:
+def _gpu_arguments(row: dict[str, Any], placement: Placement, even: bool) -> list[str]:
     """So many a node if they are even; else a total, which Slurm deals out machine by machine, filling each."""
     kind = _gpu_kind(row)
     others = [item for item in _items(row, "tres_per_node") if not plain_gres(item).startswith("gpu")]

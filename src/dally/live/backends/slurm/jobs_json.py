@@ -65,7 +65,7 @@ class JobRecord:
     @property
     def whole_machines(self) -> bool:
         """Submitted with --exclusive: it gets all GPUs of its machines."""
-        return _words(self.row.get("shared")) == ["none"]
+        return _texts(self.row.get("shared")) == ["none"]
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def unusual(row: dict[str, Any], problems: list[str]) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError) as error:
         problem = one_line(f"job {row.get('job_id')}: squeue's record of it cannot be read: {error}", LONGEST)
-        if _words(row.get("job_state")) != ["PENDING"]:
+        if _texts(row.get("job_state")) != ["PENDING"]:
             raise BackendError(problem) from None
         problems.append(problem)
 
@@ -85,7 +85,7 @@ def records_of(rows: Iterable[dict[str, Any]]) -> Iterator[JobRecord]:
     for row in rows:
         if not any("gpu" in str(row.get(field) or "") for field in GPU_FIELDS):
             continue
-        states = frozenset(_words(row.get("job_state")))
+        states = frozenset(_texts(row.get("job_state")))
         mark = read_mark(str(row.get("admin_comment") or ""))
         array = number(row.get("array_job_id"))
         own = str(row["job_id"])
@@ -118,7 +118,7 @@ def number(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _words(value: Any) -> list[str]:
+def _texts(value: Any) -> list[str]:
     return [str(token) for token in value] if isinstance(value, list) else [str(value)]
 
 
@@ -130,7 +130,7 @@ def placement_in(row: dict[str, Any]) -> Placement:
     return {name: gpus for name, gpus in zip(expand_list(row["nodes"]), counts, strict=False) if gpus}
 
 
-def gpus_asked(record: JobRecord, machine_gpus: int) -> int:
+def requested_gpus(record: JobRecord, machine_gpus: int) -> int:
     """GPUs in all, as its user asked; once we have started it, as we noted then."""
     noted = number_in(record.mark, "gpus")
     if noted is not None:
@@ -150,7 +150,7 @@ def gpus_asked(record: JobRecord, machine_gpus: int) -> int:
     return tres_gpus(str(row.get("tres_per_socket") or "")) * nodes * max(1, number(row.get("sockets_per_node")))
 
 
-def group_asked(record: JobRecord) -> int:
+def requested_group(record: JobRecord) -> int:
     """GPUs that its user wants on each node; 1: he named a total, and any split will do."""
     noted = number_in(record.mark, "group")
     return noted or tres_gpus(str(record.row.get("tres_per_node") or "")) or 1
@@ -161,7 +161,7 @@ def tres_gpus(text: str) -> int:
     return gres_gpus(",".join(plain_gres(item) for item in split_outside(text, "()")))
 
 
-def type_asked(row: dict[str, Any]) -> str:
+def requested_type(row: dict[str, Any]) -> str:
     """The type of GPU that its user named; empty: any."""
     texts = [str(row.get(field) or "") for field in ("tres_per_job", "tres_per_node", "tres_per_task")]
     items = [plain_gres(item) for text in texts for item in split_outside(text, "()")]
@@ -191,7 +191,7 @@ class JobReader:
         if self._rests(record) and state == base.QUEUED:
             state = base.STOPPING
         placement = {} if state in base.ENDED or record.pending else placement_in(row)
-        request = gpus_asked(record, self.machine_gpus)
+        request = requested_gpus(record, self.machine_gpus)
         minutes = number(row.get("time_limit"))
         held = sum(placement.values())
         shrunk = state == base.RUNNING and held < request  # it lost a node, and was submitted with --no-kill
@@ -201,7 +201,7 @@ class JobReader:
             facts, gpus=request, name=_text(row, "name"), user=_text(row, "user_name"),
             account=_text(row, "account"), partition=_text(row, "partition"), qos=_text(row, "qos"),
             group=self._group(record, facts, request), limit_s=minutes * 60.0 if minutes else None,
-            gpu_type=type_asked(row),
+            gpu_type=requested_type(row),
         )  # fmt: skip
         submit_s = float(number_in(record.mark, "submit") or number(row.get("submit_time")))
         return ObservedJob(record.job_id, state, spec, submit_s, placement, managed, reason)
@@ -220,7 +220,7 @@ class JobReader:
         """As stated, or as many as it asks for on each node: those stay together."""
         if record.whole_machines:
             return self.machine_gpus
-        group = facts.group if facts.group > 1 else group_asked(record)
+        group = facts.group if facts.group > 1 else requested_group(record)
         return group if request % group == 0 and group <= self.machine_gpus else 1
 
     def _managed(self, record: JobRecord) -> bool:

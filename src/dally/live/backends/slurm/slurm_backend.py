@@ -23,7 +23,7 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import with_mark
-from dally.live.backends.slurm.job_shape import note_of, shape_of, update_words
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import (
     FINAL,
     STOPPING,
@@ -37,7 +37,7 @@ from dally.live.backends.slurm.jobs_json import (
 )
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
-from dally.live.backends.slurm.submit_words import sbatch_words, script_of
+from dally.live.backends.slurm.submit_arguments import sbatch_arguments, script_of
 from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
@@ -132,7 +132,7 @@ class SlurmBackend(JobByJob):
             raise BackendError(f"job {job_id} cannot be started: it is {entry.state} {entry.reason}".rstrip())
         self._check_free(entry, placement)
         shape = shape_of(record, entry.spec.gpus)
-        parts = update_words(record, shape, placement)
+        parts = update_arguments(record, shape, placement)
         self._tools.run("scontrol", "update", f"JobId={job_id}", *parts, f"AdminComment={note_of(record, shape)}")
         self._check_taken(job_id, placement)
         self._tools.run("scontrol", "release", job_id)
@@ -171,7 +171,7 @@ class SlurmBackend(JobByJob):
 
     def submit(self, request: Submission) -> str:
         """By sbatch, held, and with our note, which job_submit.lua writes only where it is set up."""
-        job_id = self._tools.run(*sbatch_words(request), stdin=script_of(request)).strip().split(";")[0]
+        job_id = self._tools.run(*sbatch_arguments(request), stdin=script_of(request)).strip().split(";")[0]
         try:
             self._tools.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={with_mark('', SUBMITTED)}")
         except BackendError:

@@ -37,7 +37,7 @@ class Change(NamedTuple):
         if old is not None and os.geteuid() == 0:
             os.chown(self.path, old.st_uid, old.st_gid)
 
-    def told(self) -> list[str]:
+    def changes_text(self) -> list[str]:
         """The change, a line each."""
         if self.before is None:
             return [f"{self.path}: written"]

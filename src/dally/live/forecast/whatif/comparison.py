@@ -55,7 +55,7 @@ class FuturePairs:
         ]
         worse = [one for one, s in zip(changes, ages_s, strict=True) if is_worse(one.before_s + s, one.after_s + s)]
         figures = self._figures()
-        spread = spread_words(len(self.pairs))
+        spread = spread_text(len(self.pairs))
         return WhatIfAnswer(
             headline(figures, self.before, self.after, spread),
             self.before,
@@ -151,7 +151,7 @@ def spread_of(changes: list[float]) -> tuple[float, float]:
     return quantile(changes, 0.05), quantile(changes, 0.95)
 
 
-def spread_words(futures: int) -> str:
+def spread_text(futures: int) -> str:
     """What that spread is."""
     if futures >= SURE:
         return "in 9 of 10 futures"

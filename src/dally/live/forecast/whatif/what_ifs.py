@@ -91,8 +91,8 @@ class WhatIfs:
             before = today(self._config.setup, self._topology())
             check_allowed(request.change, before)
             after = changed(request.change, before)
-            asked_of = self._asked_of(request, after)
-            task = Task(request.change, before, asked_of, self._config.store_address())
+            begin_question = self._question_of(request, after)
+            task = Task(request.change, before, begin_question, self._config.store_address())
             result = WhatIf(
                 secrets.token_hex(6), request.change, request.start, asked_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
@@ -108,7 +108,7 @@ class WhatIfs:
             log.info("whatif", number=result.number, start=result.start, after=result.after, by=asked_by)
             return result
 
-    def _asked_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:
+    def _question_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:
         if request.start == HISTORY:
             now = self._clock().now()
             return Period(now - request.days * DAY_S, now + 1.0)

@@ -23,7 +23,7 @@ SOURCE = Path("the nodes of the cluster")
 log = structlog.get_logger("dally")
 
 
-class NodeBook:
+class NodeLedger:
     """Keeps records; `generation` counts the trees: a node that joins or moves makes the present one old."""
 
     def __init__(self, options: KubeOptions, changed: threading.Event) -> None:

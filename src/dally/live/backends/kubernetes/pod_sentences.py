@@ -14,7 +14,7 @@ LONGEST = 900  # of a message; the server takes 1024
 SHOWN = 8  # machines by name
 
 
-class Words(NamedTuple):
+class Sentences(NamedTuple):
     """What to tell of a pod: an event, a condition, or both."""
 
     reason: str
@@ -25,12 +25,12 @@ class Words(NamedTuple):
     about: str = ""  # the condition's reason
 
     @classmethod
-    def waiting(cls, about: str, text: str, event: bool) -> Words:
+    def waiting(cls, about: str, text: str, event: bool) -> Sentences:
         """It waits; why, and until when."""
         return cls("FailedScheduling", text, True, event, "False", about)
 
     @classmethod
-    def placed(cls, tier: str, placement: Placement) -> Words:
+    def placed(cls, tier: str, placement: Placement) -> Sentences:
         """It goes to these machines."""
         named = list(placement)
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
@@ -39,12 +39,12 @@ class Words(NamedTuple):
         )
 
     @classmethod
-    def preempted(cls, winner: str) -> Words:
+    def preempted(cls, winner: str) -> Sentences:
         """It gives way."""
         return cls("Preempted", f"Preempted by {winner}")
 
 
-def event_body(pod: PodRecord, parts: Words, scheduler: str) -> dict[str, Any]:
+def event_body(pod: PodRecord, parts: Sentences, scheduler: str) -> dict[str, Any]:
     """The event, about this very pod."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     text = parts.text
@@ -60,7 +60,7 @@ def event_body(pod: PodRecord, parts: Words, scheduler: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def condition_patch(pod: PodRecord, parts: Words) -> dict[str, Any]:
+def condition_patch(pod: PodRecord, parts: Sentences) -> dict[str, Any]:
     """Our condition; of a pod that waits, also the one that autoscalers look at."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = "".join(part.capitalize() for part in parts.about.replace("_", "-").split("-")) or "Waits"

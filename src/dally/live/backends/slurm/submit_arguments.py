@@ -16,7 +16,7 @@ def script_of(request: Submission) -> str:
     return f"#!/bin/sh\nexec {shlex.join(command)}\n"
 
 
-def sbatch_words(request: Submission) -> list[str]:
+def sbatch_arguments(request: Submission) -> list[str]:
     """The call, which reads the script from its input. The job arrives held and can be requeued."""
     requested = request.spec
     type_before = f"{requested.gpu_type}:" if requested.gpu_type else ""

@@ -14,7 +14,7 @@ from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord, pod_re
 HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long before
 
 
-class PodBook:
+class PodLedger:
     """Keeps records; the watch's thread writes, the daemon's reads and assumes. Every change sets `changed`."""
 
     def __init__(self, changed: threading.Event, ours: Callable[[PodRecord], bool]) -> None:
@@ -27,7 +27,7 @@ class PodBook:
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
-        self._told_to_go: dict[str, float] = {}
+        self._ending: dict[str, float] = {}
 
     # What the watch says.
 
@@ -54,7 +54,7 @@ class PodBook:
             if pod.node:
                 self._bound.pop(pod.uid, None)
             if pod.stopping:
-                self._told_to_go.pop(pod.uid, None)
+                self._ending.pop(pod.uid, None)
             pod = self._assumed(pod)
             if self._pods.get(pod.uid) != pod:
                 self._replace(pod)
@@ -62,7 +62,7 @@ class PodBook:
     def _forget(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         self._bound.pop(uid, None)
-        self._told_to_go.pop(uid, None)
+        self._ending.pop(uid, None)
         if pod is not None:
             self._take_out(pod)
             self._touch(pod)
@@ -73,7 +73,7 @@ class PodBook:
         """The server has bound the pod there."""
         self._assume(pod, bound=(node, notes, time.monotonic() + HEAR_BACK_S))
 
-    def told_to_go(self, pod: PodRecord) -> None:
+    def expect_end(self, pod: PodRecord) -> None:
         """The server has taken its eviction."""
         self._assume(pod, goes=True)
 
@@ -87,7 +87,7 @@ class PodBook:
             if bound is not None:
                 self._bound[pod.uid] = bound
             if goes:
-                self._told_to_go[pod.uid] = time.monotonic() + HEAR_BACK_S
+                self._ending[pod.uid] = time.monotonic() + HEAR_BACK_S
             self._replace(self._assumed(known))
 
     def _assumed(self, pod: PodRecord) -> PodRecord:
@@ -95,7 +95,7 @@ class PodBook:
         node, notes, until_s = self._bound.get(pod.uid, ("", {}, 0.0))
         if now < until_s and not pod.node:
             pod = replace(pod, node=node, said={**pod.said, **notes})
-        if now < self._told_to_go.get(pod.uid, 0.0) and not pod.stopping:
+        if now < self._ending.get(pod.uid, 0.0) and not pod.stopping:
             pod = replace(pod, stopping=True)
         return pod
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
-from dally.live.backends.kubernetes.node_book import NodeBook
+from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, types_in
 from dally.live.backends.kubernetes.owners import Owners
-from dally.live.backends.kubernetes.pod_book import PodBook
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 
@@ -19,11 +19,11 @@ KEEP_ENDED_S: Final = 60.0
 ASK_EVERY_S: Final = 2.0
 
 
-class GangBook:
+class GangLedger:
     """Gangs and their jobs, as of the latest `renew`; `given_up` are those on their way out."""
 
-    def __init__(self, pods: PodBook, nodes: NodeBook, owners: Owners, ours: Callable[[PodRecord], bool]) -> None:
-        self.given_up: set[GangKey] = set()
+    def __init__(self, pods: PodLedger, nodes: NodeLedger, owners: Owners, ours: Callable[[PodRecord], bool]) -> None:
+        self.abandoned: set[GangKey] = set()
         self._pods = pods
         self._nodes = nodes
         self._owners = owners
@@ -31,7 +31,7 @@ class GangBook:
         self._gangs: dict[GangKey, Gang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
-        self._asked_s = 0.0
+        self._requested_s = 0.0
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
 
     def renew(self) -> None:
@@ -63,9 +63,9 @@ class GangBook:
 
         And those whose controllers could not be read.
         """
-        if time.monotonic() - self._asked_s < ASK_EVERY_S:
+        if time.monotonic() - self._requested_s < ASK_EVERY_S:
             return set()
-        self._asked_s = time.monotonic()
+        self._requested_s = time.monotonic()
         result = {
             key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD
         }
@@ -138,7 +138,7 @@ class GangBook:
     def job(self, gang: Gang) -> ObservedJob:
         """A gang as the contract has it."""
         foreign = not self._ours((gang.pods() or gang.ended)[0])
-        return job_of_gang(gang, gang.key in self.given_up, foreign, self._bar(gang))
+        return job_of_gang(gang, gang.key in self.abandoned, foreign, self._bar(gang))
 
     def _bar(self, gang: Gang) -> str:
         """Why not every machine will do for a gang."""

@@ -11,7 +11,7 @@ STOPS = ("finish", "preempt", "evict", "migrate")
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 
 
-def stays(run: Record, end_s: float) -> pl.DataFrame:
+def occupancies(run: Record, end_s: float) -> pl.DataFrame:
     """A row per gang and machine: numbers of `job`, `tier` and `machine`, `from_s`, `to_s`, `gpus`."""
     numbers = {name: number for number, name in enumerate(run.topology.names[0])}
     tiers = {name: number for number, name in enumerate(run.tiers)}
