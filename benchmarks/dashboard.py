@@ -2,8 +2,8 @@
 
 usage: python -m benchmarks.dashboard [--machines 1000] [--jobs 5000] [--streams 100] [--seconds 60]
 
-The cluster is in memory (racks of 25 machines of 8 GPUs), the daemon, store and server are the real ones, and turns
-go on at their usual pace. Streams are read by a process of its own; pages by Chromium, in its own processes too.
+The cluster is in memory (racks of 25 machines of 8 GPUs), the daemon, store and server are the real ones, and
+cycles go on at their usual pace. Streams are read by a process of its own; pages by Chromium, in its own processes too.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dally.live.logs import prepare
 from dally.web.server import ApiServer
 
 RACK = 25
-LONG_S = 900.0  # a job's mean work: some start and end in every turn
+LONG_S = 900.0  # a job's mean work: some start and end in every cycle
 PAGES = ("/", "/queue", "/queue?tab=running")
 CHROMIUM = "/usr/bin/chromium"
 
 
-class Turns:
-    """When each turn came about, of a clock that all processes share, and its CPU seconds."""
+class Cycles:
+    """When each cycle came about, of a clock that all processes share, and its CPU seconds."""
 
     def __init__(self, service: Service) -> None:
         self.at_s: dict[int, float] = {}
@@ -51,7 +51,7 @@ class Turns:
 
 
 @contextmanager
-def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns]]:
+def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Cycles]]:
     """A busy cluster with a page, turning."""
     with tempfile.TemporaryDirectory() as folder:
         backend = Cluster(max(1, machines // RACK), min(machines, RACK), 8)
@@ -61,7 +61,7 @@ def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns
         service.clock = Clock(backend)
         chance = random.Random(4)
         fill(backend, jobs, chance, LONG_S)
-        turns = Turns(service)
+        cycles = Cycles(service)
         server = ApiServer(service)
         server.start()
 
@@ -72,14 +72,14 @@ def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns
                 backend.forget(job_id)
 
         service.daemon.watchers.append(refill)
-        for _ in range(40):  # until some jobs end in every turn
+        for _ in range(40):  # until some jobs end in every cycle
             backend.now_s += LONG_S / 20
             service.daemon.run_cycle()
         backend.live = True
         daemon = threading.Thread(target=service.daemon.run)
         daemon.start()
         try:
-            yield service, server, turns
+            yield service, server, cycles
         finally:
             service.daemon.stop()
             daemon.join()
@@ -91,7 +91,7 @@ def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Turns
 
 
 async def listen(url: str, streams: int, seconds: float) -> list[dict[int, float]]:
-    """When each turn's message came, by stream."""
+    """When each cycle's message came, by stream."""
     host, _, port = url.rpartition("/")[2].partition(":")
 
     async def one() -> dict[int, float]:
@@ -107,7 +107,7 @@ async def listen(url: str, streams: int, seconds: float) -> list[dict[int, float
                 break
             assert line, "the server ended a stream"
             if line.startswith(b"data: ") and b'"after"' in line[:60]:
-                came[json.loads(line[6:])["turn"]] = time.monotonic()
+                came[json.loads(line[6:])["cycle"]] = time.monotonic()
         writer.close()
         return came
 
@@ -115,31 +115,33 @@ async def listen(url: str, streams: int, seconds: float) -> list[dict[int, float
 
 
 def measure_streams(machines: int, jobs: int, streams: int, seconds: float) -> None:
-    with served(machines, jobs) as (service, server, turns):
+    with served(machines, jobs) as (service, server, cycles):
         time.sleep(3.0)
         words = [sys.executable, "-m", "benchmarks.dashboard", "--listen", server.url]
-        began, cpu_s, first = time.monotonic(), time.process_time(), len(turns.cpu_s)
+        began, cpu_s, first = time.monotonic(), time.process_time(), len(cycles.cpu_s)
         words += ["--streams", str(streams), "--seconds", str(seconds)]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         cpu_s, took_s = time.process_time() - cpu_s, time.monotonic() - began
-        of_turns_s = sum(turns.cpu_s[first:])
+        of_turns_s = sum(cycles.cpu_s[first:])
         status = service.daemon.status
-    came: list[dict[int, float]] = [{int(turn): at for turn, at in row.items()} for row in json.loads(done.stdout)]
-    delays = [at - turns.at_s[turn] for row in came for turn, at in row.items()]
+    came: list[dict[int, float]] = [
+        {int(cycle): at for cycle, at in row.items()} for row in json.loads(done.stdout)
+    ]
+    delays = [at - cycles.at_s[cycle] for row in came for cycle, at in row.items()]
     whole = max((set(row) for row in came), key=len)
     missed = sum(len(whole) - len(row) for row in came)
     gaps = [later - earlier for row in came for earlier, later in pairwise(row.values())]
     print(f"{streams} streams for {seconds:g} s, {len(status.nodes)} machines, {len(status.jobs)} jobs:")
     print(f"  messages a stream        {len(whole)}, missed in all {missed}")
-    print(f"  after the turn           {percentiles(delays)}")
+    print(f"  after the cycle           {percentiles(delays)}")
     print(f"  longest silence          {max(gaps):.2f} s")
-    print(f"  CPU of the server        {cpu_s / took_s:.2f} cores, of which turns {of_turns_s / took_s:.2f}")
+    print(f"  CPU of the server        {cpu_s / took_s:.2f} cores, of which cycles {of_turns_s / took_s:.2f}")
 
 
 # Pages.
 
 
-def measure_pages(machines: int, jobs: int, turns: int) -> None:
+def measure_pages(machines: int, jobs: int, cycles: int) -> None:
     from playwright.sync_api import sync_playwright
 
     with served(machines, jobs) as (service, server, _), sync_playwright() as playwright:
@@ -153,9 +155,9 @@ def measure_pages(machines: int, jobs: int, turns: int) -> None:
             paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
             ready_ms = page.evaluate("performance.now()")
             page.wait_for_timeout(1500)
-            before, turn = _script_s(devtools), page.evaluate("dally.turn")
-            until(page, f"dally.turn >= {turn + turns}")
-            script_ms = 1000 * (_script_s(devtools) - before) / (page.evaluate("dally.turn") - turn)
+            before, cycle = _script_s(devtools), page.evaluate("dally.cycle")
+            until(page, f"dally.cycle >= {cycle + cycles}")
+            script_ms = 1000 * (_script_s(devtools) - before) / (page.evaluate("dally.cycle") - cycle)
             print(
                 f"{path:22} first paint {paint_ms:5.0f} ms, live {ready_ms:5.0f} ms, script of an update "
                 f"{script_ms:5.1f} ms ({len(service.daemon.status.nodes)} machines, "
@@ -184,7 +186,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--turns", type=int, default=20, help="of each page")
+    parser.add_argument("--cycles", type=int, default=20, help="of each page")
     parser.add_argument("--listen", help="be the streams' readers of that server")
     given = parser.parse_args()
     if given.listen:
@@ -192,8 +194,8 @@ def main() -> None:
         return
     with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
         prepare(as_json=True)
-    if given.turns:
-        measure_pages(given.machines, given.jobs, given.turns)
+    if given.cycles:
+        measure_pages(given.machines, given.jobs, given.cycles)
     if given.seconds:
         measure_streams(given.machines, given.jobs, given.streams, given.seconds)
 

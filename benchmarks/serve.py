@@ -1,6 +1,6 @@
-"""The live scheduler under load: answers of its API while turns go on, CPU of a turn, memory over many turns.
+"""The live scheduler under load: answers of its API while cycles go on, CPU of a cycle, memory over many cycles.
 
-usage: python -m benchmarks.serve [--jobs 2000] [--rate 100] [--seconds 60] [--turns 10000]
+usage: python -m benchmarks.serve [--jobs 2000] [--rate 100] [--seconds 60] [--cycles 10000]
 
 The cluster is in memory (128 machines of 8 GPUs, 16 racks), the daemon, store and API are the real ones. Clients
 run in a process of their own and ask at fixed times, whether or not earlier answers have come.
@@ -125,8 +125,8 @@ def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
         service, backend = open_service(Path(folder), policy)
         chance = random.Random(2)
         fill(backend, jobs, chance, 7200.0)
-        turns: list[float] = []
-        service.daemon.watchers.append(lambda _turn, cpu_s: turns.append(cpu_s))
+        cycles: list[float] = []
+        service.daemon.watchers.append(lambda _turn, cpu_s: cycles.append(cpu_s))
         server = ApiServer(service)
         server.start()
         service.daemon.run_cycle()
@@ -145,13 +145,13 @@ def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
         service.close()
     took: dict[str, list[float]] = json.loads(done.stdout)
     everything = [one for row in took.values() for one in row]
-    print(f"{len(everything)} requests, {rate:g} a second, {waiting} jobs waiting, {len(turns)} turns ({policy})")
+    print(f"{len(everything)} requests, {rate:g} a second, {waiting} jobs waiting, {len(cycles)} cycles ({policy})")
     for name, row in [("all", everything), *sorted(took.items())]:
         print(f"  {name:24} {len(row):6}  {percentiles(row)}")
-    print(f"  CPU of a turn            {len(turns):6}  {percentiles(turns[3:])}")
+    print(f"  CPU of a cycle            {len(cycles):6}  {percentiles(cycles[3:])}")
 
 
-def memory(jobs: int, turns: int, policy: str) -> None:
+def memory(jobs: int, cycles: int, policy: str) -> None:
     """Jobs come and go at the pace at which they end, so that the queue stays as long as it is."""
     with tempfile.TemporaryDirectory() as folder:
         service, backend = open_service(Path(folder), policy)
@@ -159,21 +159,21 @@ def memory(jobs: int, turns: int, policy: str) -> None:
         fill(backend, jobs, chance, 1200.0)
         took: list[float] = []
         service.daemon.watchers.append(lambda _turn, cpu_s: took.append(cpu_s))
-        for number in range(turns + 1):
+        for number in range(cycles + 1):
             backend.now_s += 1.0
             service.daemon.run_cycle()
             ended = [job_id for job_id, job in backend.jobs.items() if job.state == "finished"]
             fill(backend, len(ended), chance, 1200.0)
             for job_id in ended:
                 backend.forget(job_id)
-            if number % (turns // 5) == 0:
+            if number % (cycles // 5) == 0:
                 gc.collect()
                 with open("/proc/self/statm") as file:
                     resident = int(file.read().split()[1]) * resource.getpagesize() >> 20
-                print(f"  turn {number:6}: {resident} MB, {len(service.daemon.status.jobs)} jobs", flush=True)
+                print(f"  cycle {number:6}: {resident} MB, {len(service.daemon.status.jobs)} jobs", flush=True)
         service.daemon.stop()
         service.close()
-    print(f"  CPU of a turn            {len(took):6}  {percentiles(took[3:])}")
+    print(f"  CPU of a cycle            {len(took):6}  {percentiles(took[3:])}")
 
 
 def main() -> None:
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--cycles", type=int, default=10_000)
     parser.add_argument("--policy", default="dally")
     parser.add_argument("--ask", help="be the clients of that server")
     given = parser.parse_args()
@@ -192,9 +192,9 @@ def main() -> None:
         prepare(as_json=True)
     if given.seconds:
         api(given.jobs, given.rate, given.seconds, given.policy)
-    if given.turns:
-        print(f"{given.turns} turns of a second, {given.jobs} jobs ({given.policy})")
-        memory(given.jobs, given.turns, given.policy)
+    if given.cycles:
+        print(f"{given.cycles} cycles of a second, {given.jobs} jobs ({given.policy})")
+        memory(given.jobs, given.cycles, given.policy)
 
 
 if __name__ == "__main__":

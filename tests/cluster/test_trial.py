@@ -28,7 +28,7 @@ def everything(cluster: Cluster) -> object:
     return (
         int(cluster.free_gpus),
         [list(free) for free in cluster.free],
-        [(list(one.free), list(one.bits.words)) for one in buckets],
+        [(list(one.free), list(one.bits.blocks)) for one in buckets],
         list(cluster.running),
         [[job.job_id for job in jobs] for jobs in cluster.jobs_on],
     )

@@ -17,8 +17,8 @@ from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.options import KubeOptions
-from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from tests.live.fake_gates import GatedServer

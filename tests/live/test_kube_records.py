@@ -18,8 +18,8 @@ from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, node_record, types_in
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
 from dally.live.backends.kubernetes.owners import Controller, Owners, size_of
-from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
 from dally.live.backends.kubernetes.ranks import seats

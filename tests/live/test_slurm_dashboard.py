@@ -40,7 +40,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     page.get_by_role("button", name="Sign in").click()
     visitor.live("/queue")
     page.evaluate(
-        "() => { window.came = []; document.body.addEventListener('dally:turn',"
+        "() => { window.came = []; document.body.addEventListener('dally:cycle',"
         " (event) => came.push([Date.now() / 1000, event.detail.wall_s])); }"
     )
     numbers = [served.submit(gpus, 600.0, name=f"gang-{gpus}") for gpus in (32, 32, 32, 32, 8)]

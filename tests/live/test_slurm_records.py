@@ -13,7 +13,7 @@ from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
-from dally.live.backends.slurm.jobs_json import JobReader, requested_gpus, records_of
+from dally.live.backends.slurm.jobs_json import JobReader, records_of, requested_gpus
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.tools import Tools

@@ -34,8 +34,8 @@ def test_too_long_counts_as_too_short_does(pairs: list[tuple[int, float, float]]
 
 
 @given(st.lists(SECONDS, min_size=2, max_size=60), st.integers(1, 59))
-def test_who_waits_matters_to_the_choice_alone(waits: list[float], turn: int) -> None:
-    turned = [*waits[turn % len(waits) :], *waits[: turn % len(waits)]]
+def test_who_waits_matters_to_the_choice_alone(waits: list[float], cycle: int) -> None:
+    turned = [*waits[cycle % len(waits) :], *waits[: cycle % len(waits)]]
     found = fit([(4, one, other) for one, other in zip(waits, turned, strict=True)])
     assert found.off == pytest.approx(0.0, abs=1e-9)
     assert (found.misfit > 1e-9) == any(

@@ -77,9 +77,9 @@ def in_vain(simulation: Simulation) -> bool:
     return any(kind in (PREEMPT_FAILED, MIGRATE_FAILED) for kind in simulation.state.log.kinds)
 
 
-def run_to_the_end(simulation: Simulation, asked: Flips, until_s: float = float("inf")) -> None:
+def run_to_the_end(simulation: Simulation, demanded: Flips, until_s: float = float("inf")) -> None:
     """With these flips; nobody who stays is ever to be stopped."""
-    for at_s, place, stays in asked:
+    for at_s, place, stays in demanded:
         simulation.go_on(min(at_s, until_s))
         set_non_preemptible(simulation, simulation.jobs[place % len(simulation.jobs)], stays)
     simulation.run(max(until_s, simulation.now))
@@ -91,9 +91,9 @@ def run_to_the_end(simulation: Simulation, asked: Flips, until_s: float = float(
 def test_no_policy_asks_to_stop_a_job_that_stays(name: str) -> None:
     @FEW(max_examples=4)
     @given(crowds() | cases(longest_s=900), flips(900))
-    def holds(case: Case, asked: Flips) -> None:
+    def holds(case: Case, demanded: Flips) -> None:
         simulation = case.simulation(build(name, often(name)))
-        run_to_the_end(simulation, asked, case.until_s)
+        run_to_the_end(simulation, demanded, case.until_s)
         check_record(record_of(simulation))
         assert case.until_s < float("inf") or all(job.status == FINISHED for job in simulation.jobs)
 
@@ -105,7 +105,7 @@ def test_no_policy_asks_to_stop_a_job_that_stays(name: str) -> None:
 def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
     @FEW(max_examples=4)
     @given(crowds(), flips(900))
-    def holds(case: Case, asked: Flips) -> None:
+    def holds(case: Case, demanded: Flips) -> None:
         budget = Budget(0.5, 3600.0)
         nodes = [QueueNode("a", {"": Quota(8.0)}), QueueNode("b", budget=budget), QueueNode("c")]
         topology = grid(2, 2, 4)
@@ -113,7 +113,7 @@ def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
         jobs = [Job(i, f"j{i}", *row) for i, row in enumerate(case.jobs)]
         for job in jobs:
             job.spec = replace(job.spec, queue="bca"[int(job.index) % 3])
-        run_to_the_end(Simulation(jobs, Cluster(topology), shared, SpeedModel(), case.costs, Failures()), asked)
+        run_to_the_end(Simulation(jobs, Cluster(topology), shared, SpeedModel(), case.costs, Failures()), demanded)
 
     holds()
 
@@ -123,8 +123,8 @@ def test_nor_does_anybody_where_teams_share_the_cluster(name: str) -> None:
 def test_nor_where_there_are_several_types_of_gpu(name: str) -> None:
     @FEW(max_examples=4)
     @given(test_types.cases(), flips(6000))
-    def holds(case: test_types.Typed, asked: Flips) -> None:
-        run_to_the_end(case.simulation(name, dict.fromkeys(often(name), "300")), asked)
+    def holds(case: test_types.Typed, demanded: Flips) -> None:
+        run_to_the_end(case.simulation(name, dict.fromkeys(often(name), "300")), demanded)
 
     holds()
 

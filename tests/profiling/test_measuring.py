@@ -10,7 +10,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.profiling import child
-from dally.profiling.measuring import MAX_ISA, StepRequest, Measuring, MeasuringError, ending
+from dally.profiling.measuring import MAX_ISA, Measuring, MeasuringError, StepRequest, ending
 
 REQUEST = StepRequest("tiny-mlp", "tiny-mlp", "", 4, "amp", "sgd", "cpu", 3, False)
 WHAT = "tiny-mlp: batch 4, amp"

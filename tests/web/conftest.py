@@ -134,7 +134,7 @@ def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
 
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns come when the test says so, not while a submission waits for one."""
+    """Cycles come when the test says so, not while a submission waits for one."""
     monkeypatch.setattr(job_routes, "VISIBLE_WITHIN_S", 0.0)
 
 

@@ -112,7 +112,7 @@ class MadeUp:
         )  # fmt: skip
 
     def swap(self, ended: str, started: str) -> None:
-        """One turn: a job ends, and another one takes its place."""
+        """One cycle: a job ends, and another one takes its place."""
         jobs = [line for line in self.now.jobs if line.job_id != ended]
         old = self.now.by_id[ended]
         new = self._line(started, old.spec.gpus, old.placement)
@@ -140,7 +140,7 @@ class MadeUp:
         return ""
 
     def watch(self, told: Callable[[set[str]], None]) -> None:
-        """Who wants to know of turns."""
+        """Who wants to know of cycles."""
         self.watchers.append(told)
 
 

@@ -35,7 +35,7 @@ def story(desk: Desk, job: str) -> list[str]:
 def test_a_waiting_job_is_held_and_released(desk: Desk) -> None:
     op = desk.token("alice", "operator")
     job = desk.submit(8)
-    act(desk, f"jobs/{job}/hold", 404, headers=op)  # no turn has seen it yet
+    act(desk, f"jobs/{job}/hold", 404, headers=op)  # no cycle has seen it yet
     desk.backend.refusing.add(job)
     desk.cycle()
     done = act(desk, f"jobs/{job}/hold", headers=op)
@@ -295,7 +295,7 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
     assert desk.get(f"jobs/{other}")["state"] == "waiting"
     act(desk, "timers", gpus=6, seconds=None)
     act(desk, "timers", 409, gpus=6, seconds=None)
-    assert [row["told"] for row in desk.get("actions?limit=2")["actions"]] == [
+    assert [row["message"] for row in desk.get("actions?limit=2")["actions"]] == [
         "gangs of 6 GPUs told to hold out for closer places as the policy has it",
         "told to hold out for a closer place for 60.0 s",
     ]

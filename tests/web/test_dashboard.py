@@ -92,7 +92,7 @@ def test_a_job_has_a_story_of_its_own(visitor: Visitor) -> None:
 def test_what_happens_is_on_the_page_within_two_seconds(visitor: Visitor, served: Served) -> None:
     page = visitor.live("/queue")
     page.evaluate(
-        "() => { window.came = []; document.body.addEventListener('dally:turn',"
+        "() => { window.came = []; document.body.addEventListener('dally:cycle',"
         " (event) => came.push([Date.now() / 1000, event.detail.wall_s, event.detail.touched])); }"
     )
     rows_s, comers = [], set()

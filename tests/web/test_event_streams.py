@@ -25,7 +25,7 @@ from tests.web.conftest import Desk
 OPERATES = Caller("", OPERATOR)
 ANN = Caller("a", USER, "ann")
 STEPS = st.lists(
-    st.tuples(st.sampled_from(("submit", "cancel", "down", "up", "turn")), st.integers(1, 16)), max_size=12
+    st.tuples(st.sampled_from(("submit", "cancel", "down", "up", "cycle")), st.integers(1, 16)), max_size=12
 )
 
 
@@ -79,13 +79,13 @@ def test_changes_add_up(desks: Callable[..., Desk], steps: list[tuple[str, int]]
     assert first[0] == "hello"
     scene = desk.app.state.scene
     state = deepcopy(map_state(scene, caller).to_json(scene.boot))
-    turn = first[1]["turn"]
+    cycle = first[1]["cycle"]
     for what, number in steps:
         act(desk, what, number)
         told = news(channel, desk)
         if told is not None:
-            assert (told[0], told[1]["after"]) == ("turn", turn)
-            turn = told[1]["turn"]
+            assert (told[0], told[1]["after"]) == ("cycle", cycle)
+            cycle = told[1]["cycle"]
             apply(state, told[1])
         now = json.loads(json.dumps(map_state(scene, caller).to_json(scene.boot)))
         assert {key: state[key] for key in ("jobs", "machines", "links", "counts")} == {
@@ -129,7 +129,7 @@ def test_who_is_too_far_behind_begins_anew() -> None:
     inbox: asyncio.Queue[bytes] = asyncio.Queue(MOST_BEHIND)
     channel.listeners.add(inbox)
     for number in range(MOST_BEHIND + 1):
-        channel.send(f"event: turn\ndata: {number}\n\n".encode())
+        channel.send(f"event: cycle\ndata: {number}\n\n".encode())
     assert inbox.qsize() == 1
     assert inbox.get_nowait().startswith(b"event: behind\n")
 
@@ -146,7 +146,7 @@ def test_another_topology_is_another_boot(desk: Desk, desks: Callable[..., Desk]
     assert again[1]["boot"] != first[1]["boot"]
 
 
-def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
+def test_who_comes_while_another_leaves_is_told_of_cycles(desk: Desk) -> None:
     async def listen() -> bytes:
         streams: Streams = desk.app.state.streams
         leaves, stays = streams.listen(OPERATES, operates), streams.listen(OPERATES, operates)
@@ -162,7 +162,7 @@ def test_who_comes_while_another_leaves_is_told_of_turns(desk: Desk) -> None:
         return found
 
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(asyncio.run, listen()).result().startswith(b"event: turn\n")
+        assert thread.submit(asyncio.run, listen()).result().startswith(b"event: cycle\n")
 
 
 def test_who_comes_late_is_told_the_time(desk: Desk) -> None:
@@ -218,6 +218,6 @@ def test_a_stream_says_hello_tells_of_turns_and_ends_with_the_server(desk: Desk)
         return found
 
     with ThreadPoolExecutor(1) as thread:  # a browser open in this process keeps the main thread's loop running
-        hello, turn = thread.submit(asyncio.run, listen()).result()
+        hello, cycle = thread.submit(asyncio.run, listen()).result()
     assert hello.startswith(b"retry: 1000\nevent: hello\n")
-    assert turn.startswith(b"event: turn\n")
+    assert cycle.startswith(b"event: cycle\n")

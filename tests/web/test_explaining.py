@@ -13,7 +13,7 @@ from dally.policies.gate.gate import Gate
 from tests.web.conftest import Desk
 
 
-def told(desk: Desk, job: str, **more: object) -> list[tuple[str, str]]:
+def noted(desk: Desk, job: str, **more: object) -> list[tuple[str, str]]:
     return [(line["kind"], line["text"]) for line in desk.get(f"jobs/{job}/explanation", **more)["history"]]
 
 
@@ -24,7 +24,7 @@ def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> 
     desk.cycle()
     second = desk.submit(12, 50.0)
     desk.cycle()
-    waits = told(desk, second)
+    waits = noted(desk, second)
     assert waits[0] == ("submit", "submitted: 12 GPUs")
     found = desk.get(f"jobs/{second}/explanation")
     assert (
@@ -33,11 +33,11 @@ def test_from_submission_to_its_end(policy: str, desks: Callable[..., Desk]) -> 
     assert list(found["slowdowns"]) == ["rack", "network"]
     for _ in range(40):
         desk.cycle(10.0)
-    assert [kind for kind, _ in told(desk, first)][-1] == "finish"
-    kinds = [kind for kind, _ in told(desk, second)]
+    assert [kind for kind, _ in noted(desk, first)][-1] == "finish"
+    kinds = [kind for kind, _ in noted(desk, second)]
     assert (kinds[0], kinds[-1]) == ("submit", "finish")
     assert "start" in kinds
-    assert told(desk, first)[0][1] == "submitted: 32 GPUs, model gpt2-xl"
+    assert noted(desk, first)[0][1] == "submitted: 32 GPUs, model gpt2-xl"
 
 
 def test_what_others_did(desk: Desk) -> None:
@@ -57,7 +57,7 @@ def test_what_others_did(desk: Desk) -> None:
     desk.cycle()
     desk.backend.cancel_job(job)
     desk.cycle()
-    story = told(desk, job)
+    story = noted(desk, job)
     kinds = [kind for kind, _ in story]
     assert [kind for kind in kinds if kind in ("hold", "release", "adopt", "cancel")] == [
         "hold", "release", "adopt", "cancel",
@@ -72,8 +72,8 @@ def test_what_happens_to_those_who_wait_is_told_in_its_turn(desks: Callable[...,
     jobs = [desk.submit(32, 100.0) for _ in range(3)]
     desk.cycle()
     desk.cycle(5.0)
-    asked = {"why": "a deadline"}
-    assert desk.client.post(f"/api/v1/jobs/{jobs[2]}/priority", json=asked).status_code == 200
+    demanded = {"why": "a deadline"}
+    assert desk.client.post(f"/api/v1/jobs/{jobs[2]}/priority", json=demanded).status_code == 200
     desk.cycle(10.0)
     story = desk.get(f"jobs/{jobs[2]}/explanation")["history"]
     assert {"act", "wait"} <= {line["kind"] for line in story}
@@ -87,7 +87,7 @@ def test_failures_are_not_called_finished(desk: Desk) -> None:
     desk.cycle()
     desk.backend._become(job, base.FAILED)
     desk.cycle()
-    assert told(desk, job)[-1][1].startswith("failed 3 s after submission: waited 1 s, ran 2 s")
+    assert noted(desk, job)[-1][1].startswith("failed 3 s after submission: waited 1 s, ran 2 s")
 
 
 def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
@@ -97,7 +97,7 @@ def test_users_hear_no_names_of_others(desks: Callable[..., Desk]) -> None:
     desk.submit(32, 10.0, user="bob")
     desk.cycle()
     ann = desk.token("ann", "user", "ann")
-    assert any("preempted for another1" in text for _, text in told(desk, loser, headers=ann))
+    assert any("preempted for another1" in text for _, text in noted(desk, loser, headers=ann))
 
 
 QUEUES = """
@@ -120,9 +120,9 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     job = desk.get(f"jobs/{second}")
     assert job["why"].startswith("queue research is at its limit: it holds 8 of 8 GPUs; ")
     assert job["reason"] == "queue"
-    told = desk.get(f"jobs/{second}/explanation")["history"]
-    assert any("queue research is at its limit" in line["text"] for line in told)
+    noted = desk.get(f"jobs/{second}/explanation")["history"]
+    assert any("queue research is at its limit" in line["text"] for line in noted)
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
     assert isinstance(scheduler.state.policy, Gate)
-    assert scheduler.state.policy.news() == []  # what was noted is in the store, and kept nowhere else
+    assert scheduler.state.policy.take_notes() == []  # what was noted is in the store, and kept nowhere else

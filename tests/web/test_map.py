@@ -25,7 +25,7 @@ CLUSTERS = {
 }
 LEVELS = {"16": "gpu", "1000": 0, "12500": 1, "pods": "gpu", "flat": "gpu", "ragged": "gpu"}
 FRAME_MS = 50.0  # of script for a frame of 12,500 machines
-UPDATE_MS = 100.0  # of script for a turn
+UPDATE_MS = 100.0  # of script for a cycle
 
 KNOWN = """
 const map = window.dally.map, { view, layout, tree, occupancy } = map;
@@ -421,15 +421,15 @@ def test_what_could_not_be_fetched_is_asked_for_again(browser: Browser) -> None:
     page.route("**/map/state.json", fail, times=1)
     visitor.live("/")
     page.locator(".map[data-ready]").wait_for()
-    # a daemon that starts anew counts its turns anew, and has other machines in the same places
+    # a daemon that starts anew counts its cycles anew, and has other machines in the same places
     page.evaluate("dally.map.choose({ place: { kind: 'domain', tier: 0, domain: 15 } })")
     scene.boot = "the next one"
     scene.now = scene._status(0, list(scene.now.jobs))
     page.route("**/map/state.json", fail)
-    page.evaluate("dally.turn = 7, document.body.dispatchEvent(new CustomEvent('dally:reset'))")
+    page.evaluate("dally.cycle = 7, document.body.dispatchEvent(new CustomEvent('dally:reset'))")
     page.wait_for_timeout(500)
     assert 2 <= failed < 5  # not one upon the other
-    page.evaluate("dally.turn = 0")
+    page.evaluate("dally.cycle = 0")
     page.unroute("**/map/state.json")
     visitor.until(lambda: page.evaluate("dally.map.tree.boot") == "the next one")
     assert page.evaluate("dally.map.pinned") is None

@@ -42,8 +42,8 @@ def test_counts_and_gauges(desks: Callable[..., Desk]) -> None:
     assert found["dally_free_slots", "all", "4", "machine"] == 1
     assert found["dally_free_slots", "rack1", "1", "rack"] == 4
     assert found["dally_waiting_seconds_count", "16"] == 1
-    assert found["dally_turn_cpu_seconds_count",] == 5
-    assert found["dally_failed_turns", "backend"] == 0
+    assert found["dally_cycle_cpu_seconds_count",] == 5
+    assert found["dally_failed_cycles", "backend"] == 0
     assert max(value for key, value in found.items() if key[0] == "dally_link_load_ratio") > 0.05
     assert found["dally_decisions_total", "wait"] == 5
 

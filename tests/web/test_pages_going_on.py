@@ -104,10 +104,10 @@ def test_what_failed_or_was_missed_is_caught_up(desk: Desk, visitor: Visitor) ->
 
 def test_slowdowns_are_news_to_the_list_of_those_who_run(desk: Desk, visitor: Visitor) -> None:
     page = visitor.live("/queue?tab=running")
-    turn = page.evaluate("dally.turn")
+    cycle = page.evaluate("dally.cycle")
     told = {
-        "turn": turn + 1,
-        "after": turn,
+        "cycle": cycle + 1,
+        "after": cycle,
         "counts": {},
         "queue": False,
         "touched": [],
@@ -117,7 +117,7 @@ def test_slowdowns_are_news_to_the_list_of_those_who_run(desk: Desk, visitor: Vi
     streams = desk.app.state.streams
     [channel] = streams._channels.values()
     with page.expect_response("**/queue?*tab=running*"):
-        streams._loop.call_soon_threadsafe(channel.send, event("turn", told))
+        streams._loop.call_soon_threadsafe(channel.send, event("cycle", told))
 
 
 def test_who_is_not_known_any_more_signs_in(desk: Desk, visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

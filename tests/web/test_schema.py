@@ -70,7 +70,7 @@ def test_only_what_is_documented(desks: Callable[..., Desk]) -> None:
     for found in schema.get_all_operations():
         for mode in MODES:
             fuzz(found.ok(), mode)  # type: ignore[union-attr]
-    assert {200, 401} <= seen["nobody"] <= {200, 401, 503}  # 503: not ready, as no turn comes about here
+    assert {200, 401} <= seen["nobody"] <= {200, 401, 503}  # 503: not ready, as no cycle comes about here
     assert all({200, 404, 422} <= seen[name] for name in ("open", "viewer", "user", "operator"))
     assert 403 in seen["viewer"]
     assert 201 in seen["operator"]

@@ -41,7 +41,7 @@ class Visitor:
         return self.page
 
     def live(self, path: str) -> Page:
-        """Open one and wait until turns come in."""
+        """Open one and wait until cycles come in."""
         self.go(path)
         self.until(lambda: self.page.evaluate("window.dally?.link === 'live'"))
         return self.page

@@ -47,7 +47,7 @@ class SortedBits:
     in the C that mypyc writes, `1 << place` is a 32-bit int.
     """
 
-    __slots__ = ("starts", "words")
+    __slots__ = ("blocks", "starts")
 
     def __init__(self, size: i64) -> None:
         self.starts: vec[i64] = vec[i64]()  # where each level begins in `words`

@@ -14,7 +14,7 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError, Drains, Submission, Submits
 from dally.live.cycle import Scheduler
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
-from dally.live.store.action_rows import ASKED, DONE, add_action, note_outcome
+from dally.live.store.action_rows import DONE, PENDING, add_action, note_outcome
 from dally.live.store.database import StoreError
 from dally.live.store.log_rows import act_row
 from dally.model import NEVER
@@ -235,7 +235,7 @@ class Acts:
         service = self._service
         now = service.clock.now()
         with service.store.transaction() as connection:
-            number = add_action(connection, _row(act, now, ASKED))
+            number = add_action(connection, _row(act, now, PENDING))
         try:
             order()
         except BackendError as error:

@@ -33,7 +33,7 @@ TOPICS: Final = (
     Topic("fragmentation", "Fragmentation", "% of free GPUs"),
     Topic("timers", "How long demands hold out for closer", "min"),
     Topic("preemptions", "Preemptions", "preemptions"),
-    Topic("turns", "CPU time of a turn", "ms"),
+    Topic("cycles", "CPU time of a cycle", "ms"),
 )
 
 
@@ -79,8 +79,8 @@ GAUGES: Final = (
     *((f"slots_{size}", "slots", f"of {size} GPUs") for size in SLOT_SIZES),
     ("fragmentation", "fragmentation", "fragmentation"),
     ("preemptions", "preemptions", "preemptions"),
-    ("turn_ms", "turns", "mean"),
-    ("longest_turn_ms", "turns", "longest"),
+    ("cycle_ms", "cycles", "mean"),
+    ("longest_cycle_ms", "cycles", "longest"),
 )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from dally.metrics.over_time import held_gpus, waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.occupancy import outages, occupancies, waits
+from dally.report.occupancy import occupancies, outages, waits
 from dally.whole_file import write_whole
 
 Event = dict[str, Any]

@@ -30,8 +30,8 @@ class Metrics:
             "dally_waiting_seconds", "Waiting before a start, of the scheduler's clock", ["gpus"],
             buckets=WAITS_S, registry=self.registry,
         )  # fmt: skip
-        self._turns = Histogram(
-            "dally_turn_cpu_seconds", "CPU time of a turn", buckets=CYCLES_S, registry=self.registry
+        self._cycles = Histogram(
+            "dally_cycle_cpu_seconds", "CPU time of a cycle", buckets=CYCLES_S, registry=self.registry
         )
         self._events = Counter("dally_events", "What happened", ["kind"], registry=self.registry)
         self._decisions = Counter(
@@ -57,7 +57,7 @@ class Metrics:
     def on_cycle(self, result: CycleResult, cpu_s: float) -> None:
         """Count one result."""
         if cpu_s > 0.0:  # 0: there was no cycle
-            self._turns.observe(cpu_s)
+            self._cycles.observe(cpu_s)
         self._refused.inc(result.refused)
         for kind, count in Tally(row["kind"] for row in result.decisions).items():
             self._decisions.labels(kind).inc(count)
@@ -92,9 +92,9 @@ class StatusGauges(Collector):
         status, daemon = self._service.daemon.status, self._service.daemon
         yield _gauge("dally_gpus", "GPUs of the cluster", status.gpus)
         yield _gauge("dally_free_gpus", "GPUs that nobody holds", status.free_gpus)
-        yield _gauge("dally_turn", "Turns since the daemon began", status.cycle)
-        yield _gauge("dally_turn_time_seconds", "When the latest turn was, in seconds since 1970", status.wall_s)
-        yield _gauge("dally_failing", "Whether the latest turn did not come about", float(bool(daemon.failing)))
+        yield _gauge("dally_cycle", "Cycles since the daemon began", status.cycle)
+        yield _gauge("dally_cycle_time_seconds", "When the latest cycle was, in seconds since 1970", status.wall_s)
+        yield _gauge("dally_failing", "Whether the latest cycle did not come about", float(bool(daemon.failing)))
         yield _gauge("dally_problems", "Problems of the latest cycle", len(status.problems))
         yield _by("dally_jobs", "Jobs by state", ("state",), Tally((line.state,) for line in status.jobs))
         waiting: Tally[tuple[str, ...]] = Tally(
@@ -103,7 +103,7 @@ class StatusGauges(Collector):
         yield _by("dally_queue_jobs", "Waiting jobs by reason and demand", ("reason", "gpus"), waiting)
         yield _by("dally_nodes", "Machines by state", ("state",), Tally((node.state,) for node in status.nodes))
         yield _by(
-            "dally_failed_turns", "Turns that did not come about, by whose fault it was", ("what",),
+            "dally_failed_cycles", "Cycles that did not come about, by whose fault it was", ("what",),
             Tally({(what,): count for what, count in daemon.failures.items()}),
         )  # fmt: skip
         yield self._slots(status)

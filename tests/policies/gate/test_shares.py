@@ -128,7 +128,7 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
     simulation.happen([Event(CANCEL, job) for job in jobs], 2.0)
     assert not shared.knows(jobs[0])
     assert not shared.knows(jobs[1])
-    assert [sum(team.asked) + sum(team.held) for team in shared.tenants.all[1:]] == [0, 0]
+    assert [sum(team.demanded) + sum(team.held) for team in shared.tenants.all[1:]] == [0, 0]
 
 
 def test_priority_classes_within_a_queue() -> None:

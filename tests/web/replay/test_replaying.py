@@ -159,7 +159,7 @@ def test_everybody_can_read_it(read: Read, width: int, scheme: str) -> None:
 def test_trends_of_the_run_and_where_it_is(read: Read) -> None:
     reader = read("/trends?at=43200")
     reader.holds("dally.trends && dally.trends.points > 100")
-    assert reader.page.get_by_text("CPU time of a turn").count() == 0  # nobody measured that
+    assert reader.page.get_by_text("CPU time of a cycle").count() == 0  # nobody measured that
     before = reader.page.locator("[data-topic=gpus] [data-words]").inner_text()
     reader.seek(3600.0)
     reader.holds(f"document.querySelector('[data-topic=gpus] [data-words]').textContent !== {before!r}")

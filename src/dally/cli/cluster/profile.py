@@ -121,7 +121,7 @@ def _measured(
     try:
         with Measuring() as measuring:
             for one in request:
-                typer.echo(f"{one.told()} …", err=True)
+                typer.echo(f"{one.label()} …", err=True)
                 records.append(measuring.record(one) | {"command": " ".join(["dally", *sys.argv[1:]])})
                 if raw:
                     append_record(raw, records[-1])

@@ -95,7 +95,7 @@ def _print_actions(result: dict[str, Any]) -> None:
     rows = [
         [
             clock_time(row["at_s"]), plain(row["who"]),
-            plain(f"job {row['job_id']}" if row["job_id"] else row["machine"] or "timers"), plain(row["told"]),
+            plain(f"job {row['job_id']}" if row["job_id"] else row["machine"] or "timers"), plain(row["message"]),
             plain(row["why"]), plain(row["outcome"]),
         ]
         for row in result["actions"]

@@ -43,7 +43,7 @@ def setup(
     backend = _backend(conf, partitions)
     path = conf or _conf_path(backend)
     desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo)
-    lines = [line for change in desired for line in change.told()]
+    lines = [line for change in desired for line in change.changes_text()]
     if not dry_run:
         lines += _carry_out(backend, desired, undo)
     if as_json:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-Result = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ApartError(Exception):

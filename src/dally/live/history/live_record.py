@@ -14,7 +14,7 @@ from dally.errors import InputError
 from dally.live.config import Setup
 from dally.live.facts import job_of, known_model
 from dally.live.store import Store
-from dally.live.store.job_rows import UNKNOWN, tier_of, observed_of
+from dally.live.store.job_rows import UNKNOWN, observed_of, tier_of
 from dally.live.store.log_rows import WOULD
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
 from dally.live.store.share_rows import TABLES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 20_000  # of events and of decisions, the latest: a story must not take all memory
 OF_MACHINES: Final = ("fail", "repair")
-REASON_COLUMNS: Final = COLUMNS["decisions"][3:]  # after time, kind and job
+REASONS: Final = COLUMNS["decisions"][3:]  # after time, kind and job
 
 
 class LiveRecord(Record):
@@ -177,7 +177,7 @@ class LiveRecord(Record):
         rows = [
             (
                 time_s, kind, self._name(job_id),
-                *(self._name(reason["winner"]) if name == "winner" else _number(reason[name]) for name in REASON_COLUMNS),
+                *(self._name(reason["winner"]) if name == "winner" else _number(reason[name]) for name in REASONS),
             )
             for time_s, kind, job_id, reason in self._latest(query, at.id)
         ]  # fmt: skip

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from dally.errors import InputError
 from dally.live.store import Store
 from dally.live.store.schema import EVENTS, JOBS
-from dally.traces.readers.csv_trace import ASKED, plain
+from dally.traces.readers.csv_trace import SPEC_COLUMNS, plain
 
 COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
@@ -32,7 +32,9 @@ def history_csv(store: Store, from_s: float, to_s: float) -> str:
     first_s = min(row["submit_s"] for row in jobs)  # before 0 if the job came before the first daemon
     places = _last_places(store, first_s, to_s)
     text = io.StringIO()
-    more = [name for name, default in ASKED.items() if name not in COLUMNS and _any_states(jobs, name, default)]
+    more = [
+        name for name, default in SPEC_COLUMNS.items() if name not in COLUMNS and _any_states(jobs, name, default)
+    ]
     writer = csv.DictWriter(text, (*COLUMNS, *more), lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(_row(row, first_s, places.get(row["job_id"], "")) for row in jobs)

@@ -81,8 +81,8 @@ class TrendSampler:
         cycles_s = self._cycles_s or [0.0]
         happened = {
             "preemptions": float(self._preemptions),
-            "turn_ms": 1000.0 * sum(cycles_s) / len(cycles_s),
-            "longest_turn_ms": 1000.0 * max(cycles_s),
+            "cycle_ms": 1000.0 * sum(cycles_s) / len(cycles_s),
+            "longest_cycle_ms": 1000.0 * max(cycles_s),
         }
         return replace(point, values=point.values | happened)
 

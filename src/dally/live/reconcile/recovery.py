@@ -12,7 +12,7 @@ from dally.live.facts import job_of
 from dally.live.overrides import FIRST, Overrides
 from dally.live.reconcile.roster import Roster
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, restore_clocks, observed_of
+from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, observed_of, restore_clocks
 from dally.live.store.log_rows import end_row
 from dally.model import CANCEL, CANCELLED, FINISH, FINISHED, INFINITY, RUNNING, STATUS_NAMES, Allocation, Job
 

@@ -21,7 +21,7 @@ def share_rows(policy: Policy) -> list[dict[str, Any]]:
         return []
     return [
         {"time_s": note.time_s, "kind": KINDS[type(note)], "job_id": None, "told": note._asdict()}
-        for note in policy.news()
+        for note in policy.take_notes()
     ]
 
 

@@ -40,7 +40,7 @@ class FairShares:
             below += self._floors[child.number]
         held = float(tenant.held[self._kind])
         if not tenant.children:
-            wants = float(tenant.asked[self._kind]) + held
+            wants = float(tenant.demanded[self._kind]) + held
         wants = min(wants, held + max(0.0, tenant.room(self._kind)))
         self._wants[tenant.number] = wants
         self._floors[tenant.number] = min(wants, max(tenant.guarantee(self._kind, self._part), below))

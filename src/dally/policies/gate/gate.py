@@ -44,7 +44,7 @@ class Stake:
         self.claim_s: float = -INFINITY  # when to look again whether others must give back what it is due
         self.ripe_s: float = INFINITY  # when those have run long enough that hold it
         self.owed: bool = False  # whether they hold GPUs of its guarantee that they need not give back yet
-        self.told: tuple[str, str] = ("", "")  # what its first job waits for, as last told
+        self.noted: tuple[str, str] = ("", "")  # what its first job waits for, as last told
 
 
 class GateQueue(Queue):
@@ -92,10 +92,12 @@ class Gate(Policy):
         self._at: dict[tuple[int, int], Stake] = {}  # by tenant and pool
         self._known: dict[int, bool] = {}  # indexes of jobs that have a stake
         self._asking: dict[int, bool] = {}  # indexes of jobs that are counted as asking
-        self.asked: list[int] = [0] * len(self.pools)  # GPUs that jobs wait for, by pool
+        self.demanded: list[int] = [0] * len(self.pools)  # GPUs that jobs wait for, by pool
         self._by_kind: list[Pool] = [pool for pool in self.pools if not pool.partition]
         self._keeps_back: bool = False  # whether anybody does not lend all that it is guaranteed
-        self._kept: dict[tuple[int, int], tuple[int, float]] = {}  # by tenant and pool: GPUs for it, and until when
+        self._reserved: dict[
+            tuple[int, int], tuple[int, float]
+        ] = {}  # by tenant and pool: GPUs for it, and until when
         self._stopped_for: dict[int, set[int]] = {}  # by job, those for whom it was stopped: it does not stop them
         self._vain: dict[int, tuple[int, float]] = {}  # by tenant: a claim that did not help, GPUs and until when
         self._shares: dict[int, FairShares] = {}  # by kind, in this pass
@@ -259,8 +261,8 @@ class Gate(Policy):
             return
         stake = self._stakes[job.tenant]
         change = int(job.gpus) if asks else -int(job.gpus)
-        stake.tenant.asked[stake.pool.kind] += change
-        self.asked[stake.pool.number] += change
+        stake.tenant.demanded[stake.pool.kind] += change
+        self.demanded[stake.pool.number] += change
         if asks:
             self._asking[index] = True
         else:
@@ -328,9 +330,9 @@ class Gate(Policy):
         self._pass += 1
         if now >= self._sample_due_s:
             self._take_samples(now)
-        return self._turns(now)
+        return self._rounds(now)
 
-    def _turns(self, now: float) -> Iterator[Action]:
+    def _rounds(self, now: float) -> Iterator[Action]:
         if self.tenants.with_budgets:
             self.tenants.bring_up(now)
             yield from self._stop_spent(now)
@@ -358,7 +360,7 @@ class Gate(Policy):
             stake for stake in self._stakes if stake.pool is pool and self._queue.waiting[stake.number] > 0
         ]  # fmt: skip
         alone = len(self.pools) == 1
-        self._scarce = not (alone and self.asked[0] <= pool.cluster.free_gpus and not self._keeps_back)
+        self._scarce = not (alone and self.demanded[0] <= pool.cluster.free_gpus and not self._keeps_back)
         if not waiting:
             if alone or self.migrates:  # running gangs may move
                 yield from self._serve(self.stake_at(self.tenants.other, pool), INFINITY, now, MANY)
@@ -488,7 +490,7 @@ class Gate(Policy):
         self._vain[stake.tenant.number] = (int(job.gpus), until_s)
         stake.claim_s = until_s
         if by_rounds:
-            self._kept[stake.tenant.number, stake.pool.number] = (int(job.gpus), until_s)
+            self._reserved[stake.tenant.number, stake.pool.number] = (int(job.gpus), until_s)
 
     def _claimant(self, stake: Stake, due: float, now: float) -> Job | None:
         """The best-ranked job of the tenant that its due and its limits have room for."""
@@ -567,7 +569,7 @@ class Gate(Policy):
     def _room(self, stake: Stake, due: float) -> float:
         """GPUs the tenant may take now: up to its due and its limits, of those that others do not keep back."""
         free = float(stake.pool.cluster.free_gpus)
-        if self._keeps_back or self._kept:
+        if self._keeps_back or self._reserved:
             free -= self._reserved_for_others(stake)
         return max(0.0, min(due - float(stake.tenant.held[stake.pool.kind]), min(self._allowed(stake), free)))
 
@@ -595,16 +597,16 @@ class Gate(Policy):
                 if child is not below:
                     remaining += max(0.0, child.lends_all_but(pool.kind, part) - float(child.held[pool.kind]))
             below = tenant
-        for (tenant_number, pool_number), (gpus, until_s) in list(self._kept.items()):
+        for (tenant_number, pool_number), (gpus, until_s) in list(self._reserved.items()):
             if until_s <= self._now:
-                del self._kept[tenant_number, pool_number]
+                del self._reserved[tenant_number, pool_number]
             elif pool_number == pool.number and tenant_number != stake.tenant.number:
                 remaining += float(gpus)
         return remaining
 
     # What is told.
 
-    def news(self) -> list[Sample | Reclaimed | Stall]:
+    def take_notes(self) -> list[Sample | Reclaimed | Stall]:
         """What was noted since this was last asked; it is not kept any longer."""
         result: list[Sample | Reclaimed | Stall] = [*self.samples, *self.reclaimed, *self.stalls]
         self.samples, self.reclaimed, self.stalls = [], [], []
@@ -633,7 +635,7 @@ class Gate(Policy):
         for number in numbers:  # those below before those above
             tenant = self.tenants.all[number]
             held = float(tenant.held[0])
-            wants = held + float(tenant.asked[0])
+            wants = held + float(tenant.demanded[0])
             if tenant.children:
                 wants = sum([child.due for child in tenant.children])
             tenant.be_due(min(wants, held + max(0.0, tenant.room(0))), now)
@@ -652,8 +654,8 @@ class Gate(Policy):
                 continue
             due = self.shares(stake.pool).due[stake.tenant.number] if self._scarce else INFINITY
             cause, of = cause_of(stake.tenant, stake.pool.kind, job, due)
-            if stake.told != (cause, of.path if cause else ""):
-                stake.told = (cause, of.path if cause else "")
+            if stake.noted != (cause, of.path if cause else ""):
+                stake.noted = (cause, of.path if cause else "")
                 self.stalls.append(stall(stake.tenant, stake.pool.name, stake.pool.kind, cause, of, due, now))
 
     def _take_samples(self, now: float) -> None:
@@ -662,15 +664,15 @@ class Gate(Policy):
         for pool in self._by_kind:
             shares = self.shares(pool)
             for tenant in self.tenants.all[1:]:
-                request = _asked(tenant, pool.kind)
+                request = _demanded_in(tenant, pool.kind)
                 due, sure = shares.due[tenant.number], shares.guaranteed[tenant.number]
                 held, used_gpu_s = tenant.held[pool.kind], tenant.used_gpu_s
                 self.samples.append(Sample(now, tenant.path, pool.name, held, request, due, sure, used_gpu_s))
 
 
-def _asked(tenant: Tenant, kind: int) -> int:
+def _demanded_in(tenant: Tenant, kind: int) -> int:
     """By it and those below it."""
-    return tenant.asked[kind] + sum([_asked(child, kind) for child in tenant.children])
+    return tenant.demanded[kind] + sum([_demanded_in(child, kind) for child in tenant.children])
 
 
 def _key(pool: Pool) -> str:

@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     queue: str
     gpu_type: str
     held: int
-    asked: int
+    demanded: int
     due: float
     guaranteed: float
     used_gpu_s: float  # past use, decayed

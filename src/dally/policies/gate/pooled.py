@@ -70,16 +70,16 @@ class PooledGate(Gate):
             Standing(
                 pool,
                 self.views[pool.number],
-                self._wanted(pool),
+                self._demanded(pool),
                 self._unclaimed(pool, job) if self.migrates else 0,
             )
             for pool in pools
         ]
 
-    def _wanted(self, pool: Pool) -> int:
+    def _demanded(self, pool: Pool) -> int:
         """GPUs of the pool that are held and asked for."""
         held = pool.cluster.topology.total_gpus() - int(pool.cluster.free_gpus)
-        return held + self.asked[pool.number]
+        return held + self.demanded[pool.number]
 
     def _unclaimed(self, pool: Pool, job: Job) -> int:
         """Free GPUs less those that others who wait for the pool ask for; gangs that need more do not count."""

@@ -120,7 +120,7 @@ class Standing(NamedTuple):
 
     pool: Pool
     view: View
-    wanted: int  # GPUs held and asked for
+    demanded: int  # GPUs held and asked for
     free: int  # GPUs that nobody holds or could start on
 
 
@@ -144,7 +144,7 @@ class Lengths:
 def wait_s(standing: Standing, job: Job, left_s: float) -> float:
     """How long a job that joins them waits: until what is wanted above the pool's size has run."""
     gpus = standing.pool.gpus
-    return max(0, standing.wanted + int(job.gpus) - gpus) * left_s / gpus if gpus else float("inf")
+    return max(0, standing.demanded + int(job.gpus) - gpus) * left_s / gpus if gpus else float("inf")
 
 
 def finish_s(standing: Standing, job: Job, left_s: float) -> float:

@@ -26,7 +26,7 @@ class Tenant:
         self.children: list[Tenant] = []
         self.last: bool = False  # of equals among its siblings
         self.held: list[int] = [0] * len(kinds)  # GPUs its jobs run on
-        self.asked: list[int] = [0] * len(kinds)  # GPUs its waiting jobs want
+        self.demanded: list[int] = [0] * len(kinds)  # GPUs its waiting jobs want
         self.held_in_all: int = 0
         quotas = [written.quotas.get(kind, NOTHING) if kind else NOTHING for kind in kinds]
         over_all = written.quotas.get(ANY_TYPE, NOTHING)
@@ -164,12 +164,12 @@ class Tenant:
         """When its budget is used up as things stand, or the next window begins; infinity: nobody asks for any."""
         if self.window_s == INFINITY or not is_present(self):
             return INFINITY
-        turns_s = (now // self.window_s + 1.0) * self.window_s
+        changes_s = (now // self.window_s + 1.0) * self.window_s
         held = float(self.held_in_all)
         left_gpu_s = self.budget_left_gpu_s()
         if held > 0.0 and left_gpu_s > 0.0:
-            turns_s = min(turns_s, now + left_gpu_s / held)
-        return turns_s
+            changes_s = min(changes_s, now + left_gpu_s / held)
+        return changes_s
 
 
 def _faded(passed_s: float, half_life_s: float) -> float:
@@ -179,7 +179,7 @@ def _faded(passed_s: float, half_life_s: float) -> float:
 
 def is_present(tenant: Tenant) -> bool:
     """Whether it or one below it has jobs."""
-    if tenant.held_in_all > 0 or sum(tenant.asked) > 0:
+    if tenant.held_in_all > 0 or sum(tenant.demanded) > 0:
         return True
     return any(is_present(child) for child in tenant.children)
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.occupancy import outages, occupancies
+from dally.report.occupancy import occupancies, outages
 
 MOST_PIECES = 300_000  # of gangs on machines: a page with more takes too long to open
 TICKS = 2**31

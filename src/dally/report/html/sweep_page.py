@@ -27,7 +27,7 @@ from dally.report.comparison_tables import UNFINISHED_NOTE, as_good
 from dally.report.html.headline import Headline, comparison_headline
 from dally.report.html.page import Page, marked
 from dally.report.html.page_tables import best_first, column_of, sweep_table, text
-from dally.report.html.sweep_charts import effect_chart, heat_chart, importance_chart, pairs, short, word
+from dally.report.html.sweep_charts import effect_chart, heat_chart, importance_chart, label, pairs, short
 from dally.report.time_text import percent
 
 MOST_ROWS = 2000
@@ -83,7 +83,7 @@ def sweep_headline(rows: Sequence[Row], names: Sequence[str], contest: Contest) 
     """The best setting, how much the choice matters, and which parameter matters most."""
     ranked = best_first(contest)
     best, worst = ranked[0], max(ranked, key=_mean_s)
-    chosen = ", ".join(f"`{short(name)}` = {word(best.rows[0][name])}" for name in names)
+    chosen = ", ".join(f"`{short(name)}` = {label(best.rows[0][name])}" for name in names)
     lead = f"Lowest mean JCT: {_with_spread(best)} with {chosen or str(best.rows[0]['policy'])}"
     if len(ranked) > 1:
         lead += f"; the worst of {len(ranked):,} settings takes {_mean_s(worst) / _mean_s(best):.1f} times that"
@@ -115,7 +115,7 @@ def _what_matters(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     rest = f" (then {', '.join(others)})" if others else ""
     return [
         f"`{short(name)}` matters most: it explains {percent(result[name])} of how mean JCT varies{rest}.",
-        f"On average over the rest, {word(low)} gives {text(means[low], SPAN)} and {word(high)} "
+        f"On average over the rest, {label(low)} gives {text(means[low], SPAN)} and {label(high)} "
         f"{text(means[high], SPAN)}" + (f" ({means[high] / means[low]:.2f}×)." if means[low] else "."),
     ]
 

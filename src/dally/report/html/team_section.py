@@ -12,8 +12,8 @@ from dally.report.html.axes import clock_axis, count_axis, share_axis
 from dally.report.html.charts import STEPS, Chart
 from dally.report.html.page import Page
 from dally.report.html.run_charts import SPANS, over_time
-from dally.report.share_tables import fairness_lines, queues_table, types_table
 from dally.report.occupancy import occupancies
+from dally.report.share_tables import fairness_lines, queues_table, types_table
 from dally.report.text_table import TextTable, plain_table
 
 MOST_QUEUES = 8  # that get a chart

@@ -1,4 +1,4 @@
-"""Server-sent events: what a turn changed, worked out once for all who see the same, and sent to each."""
+"""Server-sent events: what a cycle changed, worked out once for all who see the same, and sent to each."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Channel:
         if not (moved or changes or before.counts != after.counts or any(changed.values())):
             self.state = before  # so that the next message says after which one it comes
             return None
-        head = {"turn": after.turn, "after": before.turn, "at_s": after.at_s, "wall_s": after.wall_s}
-        return event("turn", {**head, "counts": after.counts, "queue": moved, "touched": changes, **changed})
+        head = {"cycle": after.cycle, "after": before.cycle, "at_s": after.at_s, "wall_s": after.wall_s}
+        return event("cycle", {**head, "counts": after.counts, "queue": moved, "touched": changes, **changed})
 
     def send(self, message: bytes) -> None:
         """To everybody; who is too far behind begins anew."""
@@ -89,7 +89,7 @@ class Streams:
         scene.watch(self._watched)
 
     def _watched(self, touched: set[str]) -> None:
-        """A turn came about, in the daemon's thread."""
+        """A cycle came about, in the daemon's thread."""
         if self._loop is not None and not self._closed:
             self._loop.call_soon_threadsafe(self._wake, touched)
 
@@ -136,7 +136,7 @@ class Streams:
             self._channels.pop(scope_of(channel.caller), None)
 
     async def _send_all(self, changed: asyncio.Event) -> None:
-        """Turn after turn, each message made once per channel."""
+        """Cycle after cycle, each message made once per channel."""
         while True:
             await changed.wait()
             changed.clear()
@@ -179,9 +179,9 @@ def waiting_lines(status: ClusterStatus, caller: Caller) -> tuple[Any, ...]:
 
 
 def hello(scene: Scene, state: MapState) -> bytes:
-    """The first message: from which turn on the others tell."""
+    """The first message: from which cycle on the others tell."""
     wall_s = scene.status(None).wall_s  # the state may be as old as the last change
-    return event("hello", {"boot": scene.boot, "turn": state.turn, "wall_s": wall_s, "counts": state.counts})
+    return event("hello", {"boot": scene.boot, "cycle": state.cycle, "wall_s": wall_s, "counts": state.counts})
 
 
 def event(kind: str, body: dict[str, Any]) -> bytes:

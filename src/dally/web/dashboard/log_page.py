@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 class Standing(NamedTuple):
     """Something that somebody said, and that holds until it is taken back."""
 
-    told: str
+    message: str
     by: str
     at_s: float  # since 1970
     job_id: str  # empty: it is about gangs of a size

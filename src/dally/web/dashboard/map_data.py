@@ -22,7 +22,7 @@ Row = dict[str, Any]
 class MapState:
     """Jobs with GPUs, machines by number as [state, [job, GPUs, …], why], uplinks by tier, and counts."""
 
-    turn: int
+    cycle: int
     at_s: float
     wall_s: float
     jobs: dict[str, Row]
@@ -75,7 +75,7 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
 
 
 def stranger(job_id: str) -> str:
-    """A name for a job that is not the reader's business: the same from turn to turn, and it tells nothing."""
+    """A name for a job that is not the reader's business: the same from cycle to cycle, and it tells nothing."""
     return f"another-{hashlib.sha256(f'{SECRET} {job_id}'.encode()).hexdigest()[:8]}"
 
 

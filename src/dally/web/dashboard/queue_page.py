@@ -143,7 +143,7 @@ async def job_page(request: Request, caller: AnyCaller, job_id: str) -> HTMLResp
     record = await run_in_threadpool(scene.explanation, caller, job, at_s)
     template = "_job.html" if "hx-request" in request.headers else "job.html"
     return page(
-        request, caller, template, status.cycle, job=job, told=record, eta=scene.eta(job_id), status=status,
+        request, caller, template, status.cycle, job=job, explained=record, eta=scene.eta(job_id), status=status,
         spent=record.spent, tab=tab_of(job),
     )  # fmt: skip
 

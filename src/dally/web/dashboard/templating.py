@@ -42,13 +42,13 @@ def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     return [("/trends", "Trends"), *whatif, *log]
 
 
-def page(request: Request, caller: Caller, template: str, phase: int | None = None, **values: Any) -> HTMLResponse:
-    """A page, or a piece of one, as the caller may see it; it shows nothing that is older than that turn."""
+def page(request: Request, caller: Caller, template: str, cycle: int | None = None, **values: Any) -> HTMLResponse:
+    """A page, or a piece of one, as the caller may see it; it shows nothing that is older than that cycle."""
     result, at_s = scene_of(request), moment_of(request)
-    phase = result.status(at_s).cycle if phase is None else phase
+    cycle = result.status(at_s).cycle if cycle is None else cycle
     text = environment().get_template(template).render(
         scene=result, caller=caller, may_act=result.is_live and caller.role == OPERATOR, at=at_s,
-        path=request.url.path, turn=phase, signed_in=bool(caller.name), **values,
+        path=request.url.path, cycle=cycle, signed_in=bool(caller.name), **values,
     )  # fmt: skip
     return HTMLResponse(text)
 

@@ -107,7 +107,7 @@ def _topics(result: Trends) -> list[dict[str, Any]]:
     return [
         {"name": topic.name, "title": topic.title, "unit": topic.unit}
         for topic in TOPICS
-        if result.of(topic.name) or topic.name != "turns"
+        if result.of(topic.name) or topic.name != "cycles"
     ]
 
 
@@ -129,9 +129,9 @@ def trend_labels(point: Point, result: Trends, tiers: Sequence[str]) -> dict[str
         "timers": _timers(point, tiers),
         "preemptions": _preemptions(result),
     }
-    if "turn_ms" in point.values:
-        mean_ms, most_ms = value("turn_ms", 0.0), value("longest_turn_ms", 0.0)
-        parts["turns"] = f"A turn takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
+    if "cycle_ms" in point.values:
+        mean_ms, most_ms = value("cycle_ms", 0.0), value("longest_cycle_ms", 0.0)
+        parts["cycles"] = f"A cycle takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
     return parts
 
 

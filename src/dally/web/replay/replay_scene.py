@@ -46,7 +46,7 @@ class ReplayScene:
         self.topology: Topology = run.topology
         self._explainer = Explainer(run)
         self.statuses = StatusHistory(run, self._explainer.timeline)
-        self._kept: OrderedDict[float, ClusterStatus] = OrderedDict()
+        self._cached: OrderedDict[float, ClusterStatus] = OrderedDict()
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()  # of explanations
         loads = run.all_events.filter(pl.col("kind") == "link").select("time_s", "link", "load")
@@ -71,10 +71,10 @@ class ReplayScene:
         """How things stood then."""
         moment_s = self._moment(at_s)
         with self._lock:
-            result = self._kept.pop(moment_s, None) or self.statuses.at(moment_s)
-            self._kept[moment_s] = result
-            if len(self._kept) > MOST_CACHED:
-                self._kept.popitem(last=False)
+            result = self._cached.pop(moment_s, None) or self.statuses.at(moment_s)
+            self._cached[moment_s] = result
+            if len(self._cached) > MOST_CACHED:
+                self._cached.popitem(last=False)
         return result
 
     def loads(self, at_s: float | None) -> dict[str, float]:

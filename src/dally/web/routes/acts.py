@@ -74,7 +74,7 @@ class Action(Body):
     what: str
     job_id: Text = Field(description="Empty: it was about a machine, or about gangs of a size.")
     machine: Text
-    told: Text = Field(description="What, in words.")
+    message: Text = Field(description="What, in words.")
     why: Text
     outcome: Text = Field(description="done; refused, and why; asked: nobody noted what came of it.")
 
@@ -174,7 +174,7 @@ def action_page(
     shown = [
         Action(
             id=row["id"], at_s=service.clock.wall_s(row["time_s"]), who=row["who"], what=row["what"],
-            job_id=row["job_id"] or "", machine=row["machine"] or "", told=row["told"], why=row["why"],
+            job_id=row["job_id"] or "", machine=row["machine"] or "", message=row["told"], why=row["why"],
             outcome=row["outcome"],
         )
         for row in rows

@@ -371,8 +371,8 @@ class WhatIf(Body):
 
     number: str
     start: Literal["now", "history"]
-    asked_by: Text
-    asked_s: float
+    requested_by: Text
+    requested_s: float
     before: Text
     after: Text
     state: Literal["running", "done", "failed", "cancelled"]
@@ -394,10 +394,10 @@ class Status(Body):
     gpus: int
     free_gpus: int
     jobs: dict[str, int] = Field(description="By state, as far as the caller may see them.")
-    turn: int
-    at_s: float = Field(description="The latest turn.")
-    failing: Text = Field(description="Why the latest turn did not come about; empty: it did.")
-    problems: list[Text] = Field(description="Of the latest turn; for operators.")
+    cycle: int
+    at_s: float = Field(description="The latest cycle.")
+    failing: Text = Field(description="Why the latest cycle did not come about; empty: it did.")
+    problems: list[Text] = Field(description="Of the latest cycle; for operators.")
 
 
 class Health(Body):

@@ -109,7 +109,7 @@ async def status(site: AnySite, caller: AnyCaller) -> Status:
         gpus=service.topology.total_gpus(),
         free_gpus=status.free_gpus,
         jobs=dict(sorted(Counter(line.state for line in visible(status.jobs, caller)).items())),
-        turn=status.cycle,
+        cycle=status.cycle,
         at_s=status.wall_s,
         failing=service.daemon.failing if is_operator(caller) else "",
         problems=list(status.problems) if is_operator(caller) else [],

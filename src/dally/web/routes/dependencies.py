@@ -15,7 +15,7 @@ from dally.web.auth.tokens import OPERATOR, Caller
 from dally.web.routes.bodies import Problem
 from dally.web.site import Site
 
-Result = TypeVar("Found")
+Result = TypeVar("Result")
 DESCRIPTIONS: Final = {
     400: "The request is not JSON.",
     401: "A token is needed, and there was none that is known.",

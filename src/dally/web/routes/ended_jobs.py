@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from dally.live.status import JobStatus
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, tier_of, observed_of
+from dally.live.store.job_rows import REPLACED, observed_of, tier_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.web.auth.tokens import Caller

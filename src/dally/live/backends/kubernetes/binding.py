@@ -11,8 +11,8 @@ from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
-from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import write_placement
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
 

@@ -11,8 +11,8 @@ from dally.live.backends.base import BackendError, ObservedJob
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, types_in
 from dally.live.backends.kubernetes.owners import Owners
-from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 
 KEEP_ENDED_S: Final = 60.0
@@ -22,7 +22,9 @@ ASK_EVERY_S: Final = 2.0
 class GangLedger:
     """Gangs and their jobs, as of the latest `renew`; `given_up` are those on their way out."""
 
-    def __init__(self, pods: PodLedger, nodes: NodeLedger, owners: Owners, ours: Callable[[PodRecord], bool]) -> None:
+    def __init__(
+        self, pods: PodLedger, nodes: NodeLedger, owners: Owners, ours: Callable[[PodRecord], bool]
+    ) -> None:
         self.abandoned: set[GangKey] = set()
         self._pods = pods
         self._nodes = nodes

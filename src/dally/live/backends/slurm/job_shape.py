@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dally.cluster.formats.hostlist import split_outside
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
-from dally.live.backends.slurm.jobs_json import JobRecord, requested_group, number, plain_gres
+from dally.live.backends.slurm.jobs_json import JobRecord, number, plain_gres, requested_group
 
 MARKED = ("gpus", "nodes", "tasks", "cpus", "memory")  # of a job as submitted: Slurm only knows its latest shape
 

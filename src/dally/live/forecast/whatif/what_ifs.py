@@ -44,8 +44,8 @@ class WhatIf:
     number: str
     change: Change
     start: str  # NOW or HISTORY
-    asked_by: str
-    asked_s: float  # seconds since 1970
+    requested_by: str
+    requested_s: float  # seconds since 1970
     before: str  # what the two sides are called
     after: str
     state: str = RUNNING
@@ -82,7 +82,7 @@ class WhatIfs:
         self._runner: Runner | None = None
         self._thread: threading.Thread | None = None
 
-    def ask(self, request: WhatIfRequest, asked_by: str = "") -> WhatIf:
+    def ask(self, request: WhatIfRequest, requested_by: str = "") -> WhatIf:
         """Begin to work on it. InputError: it cannot be asked; BusyError: another one is being worked on."""
         with self._lock:
             busy = next((one for one in self._known.values() if one.state == RUNNING), None)
@@ -94,7 +94,7 @@ class WhatIfs:
             begin_question = self._question_of(request, after)
             task = Task(request.change, before, begin_question, self._config.store_address())
             result = WhatIf(
-                secrets.token_hex(6), request.change, request.start, asked_by,
+                secrets.token_hex(6), request.change, request.start, requested_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
             )  # fmt: skip
             self._known[result.number] = result
@@ -105,7 +105,7 @@ class WhatIfs:
                 target=self._work, args=(result.number, task, self._runner), name="whatif", daemon=True
             )
             self._thread.start()
-            log.info("whatif", number=result.number, start=result.start, after=result.after, by=asked_by)
+            log.info("whatif", number=result.number, start=result.start, after=result.after, by=requested_by)
             return result
 
     def _question_of(self, request: WhatIfRequest, after: WhatIfSide[Setup]) -> FutureQuestion | Period:

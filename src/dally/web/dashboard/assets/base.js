@@ -1,10 +1,10 @@
-// What every page has: the stream of turns, figures at the top, clocks, the theme.
+// What every page has: the stream of cycles, figures at the top, clocks, the theme.
 
 import "./hold_still.js";
 
 const body = document.body;
 export const isLive = body.dataset.live === "yes";
-export const dally = { turn: Number(body.dataset.turn), boot: body.dataset.boot, link: "wait", ready: false };
+export const dally = { cycle: Number(body.dataset.cycle), boot: body.dataset.boot, link: "wait", ready: false };
 window.dally = dally;
 
 let ahead_s = 0; // of the server's clock against the browser's
@@ -27,7 +27,7 @@ export function showCounts(counts) {
   }
 }
 
-// Turns: a page need not know whether they come from a stream or from a replay.
+// Cycles: a page need not know whether they come from a stream or from a replay.
 
 export function setMoment(wall_s, replayed = false) {
   if (replayed) shown_s = wall_s;
@@ -35,13 +35,13 @@ export function setMoment(wall_s, replayed = false) {
 }
 
 function took(message) {
-  dally.turn = message.turn;
+  dally.cycle = message.cycle;
   showCounts(message.counts);
-  tell("dally:turn", message);
+  tell("dally:cycle", message);
   outdate(message);
 }
 
-// Lists and pages of jobs that a turn made old are asked for again: at once, then once a second, and none is lost.
+// Lists and pages of jobs that a cycle made old are asked for again: at once, then once a second, and none is lost.
 
 const AGAIN_MS = 1000;
 const FAILED_MS = 2000;
@@ -102,9 +102,9 @@ function greeted(message) {
   setMoment(message.wall_s);
   showCounts(message.counts);
   setLink("live");
-  const anew = dally.boot !== message.boot || message.turn > dally.turn; // a page may be older than its stream
+  const anew = dally.boot !== message.boot || message.cycle > dally.cycle; // a page may be older than its stream
   dally.boot = message.boot;
-  dally.turn = message.turn;
+  dally.cycle = message.cycle;
   if (anew) tell("dally:reset", message);
   dally.ready = true;
   renewSoon(0);
@@ -112,7 +112,7 @@ function greeted(message) {
 
 function turned(message) {
   setMoment(message.wall_s);
-  if (message.after !== dally.turn) tell("dally:reset", message);
+  if (message.after !== dally.cycle) tell("dally:reset", message);
   took(message);
 }
 
@@ -129,7 +129,7 @@ function listen() {
   const on = (kind, act) => stream.addEventListener(kind, (event) => { heard_ms = Date.now(); act(event); });
   heard_ms = Date.now();
   on("hello", (event) => greeted(JSON.parse(event.data)));
-  on("turn", (event) => turned(JSON.parse(event.data)));
+  on("cycle", (event) => turned(JSON.parse(event.data)));
   on("behind", () => tell("dally:reset"));
   on("awake", () => {});
   stream.addEventListener("error", () => {

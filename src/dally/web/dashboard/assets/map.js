@@ -105,7 +105,7 @@ export class ClusterMap {
     else say(`Job ${id} is not on the map: it has no GPUs.`);
   }
 
-  // A turn's changes, or a whole state.
+  // A cycle's changes, or a whole state.
   take(how, told) {
     const began = performance.now();
     const { machines, jobs, started } = this.occupancy[how](told);

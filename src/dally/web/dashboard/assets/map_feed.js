@@ -1,4 +1,4 @@
-// Where the map's news come from: the server's state, the stream's turns, a replay's moments.
+// Where the map's news come from: the server's state, the stream's cycles, a replay's moments.
 
 import { say } from "./base.js";
 
@@ -9,14 +9,14 @@ export class Feed {
   constructor(map) {
     Object.assign(this, { map, loading: false, stale: false, failed: false, again: 0, moment: null });
     const on = (kind, act) => document.body.addEventListener(kind, act);
-    on("dally:turn", (event) => this.turned(event.detail));
+    on("dally:cycle", (event) => this.turned(event.detail));
     on("dally:state", (event) => this.#replayed(event.detail));
     on("dally:reset", () => this.load());
     on("dally:link", () => setTimeout(() => this.#catchUp()));
   }
 
-  // Fetches everything anew. Turns that come about meanwhile are not lost: it is done again. So it is after a failure,
-  // in a while, and until then nothing else counts: turns may be those of another boot.
+  // Fetches everything anew. Cycles that come about meanwhile are not lost: it is done again. So it is after a failure,
+  // in a while, and until then nothing else counts: cycles may be those of another boot.
   async load() {
     if (this.loading || this.again) { this.stale = true; return; }
     Object.assign(this, { loading: true, stale: false });
@@ -42,12 +42,12 @@ export class Feed {
     this.again = setTimeout(() => { this.again = 0; this.load(); }, AGAIN_MS);
   }
 
-  // One turn of the stream; what a fetch already told is not told again.
+  // One cycle of the stream; what a fetch already told is not told again.
   turned(message) {
     const { occupancy } = this.map;
     if (this.loading || this.again || !occupancy) this.stale = true;
-    else if (message.after > occupancy.turn) this.load();
-    else if (message.turn > occupancy.turn) this.map.take("change", message);
+    else if (message.after > occupancy.cycle) this.load();
+    else if (message.cycle > occupancy.cycle) this.map.take("change", message);
   }
 
   #replayed(state) {
@@ -58,7 +58,7 @@ export class Feed {
   // The stream is further than what was fetched.
   #catchUp() {
     const { occupancy } = this.map;
-    if (occupancy && !this.moment && window.dally.turn > occupancy.turn) this.load();
+    if (occupancy && !this.moment && window.dally.cycle > occupancy.cycle) this.load();
   }
 }
 

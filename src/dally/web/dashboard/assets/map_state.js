@@ -1,4 +1,4 @@
-// Who sits on which GPU: the state of a moment, and what a turn changes in it.
+// Who sits on which GPU: the state of a moment, and what a cycle changes in it.
 
 export const UP = 0;
 export const DRAINING = 1;
@@ -39,7 +39,7 @@ export class Occupancy {
     return { machines: moved, jobs, started: jobs.filter((id) => !before.has(id)) };
   }
 
-  // Takes what one turn changed.
+  // Takes what one cycle changed.
   change(message) {
     const told = Object.entries(message.jobs || {});
     const started = told.filter(([id, job]) => job && !this.slots.has(id)).map(([id]) => id);
@@ -85,7 +85,7 @@ export class Occupancy {
 
   #stamp(body) {
     this.counts = body.counts || this.counts;
-    this.turn = body.turn;
+    this.cycle = body.cycle;
     this.wallS = body.wall_s;
   }
 

@@ -27,7 +27,7 @@ export class MachineTable {
     this.#add();
   }
 
-  // Everything is void: it is another cluster, or turns went by while nobody looked.
+  // Everything is void: it is another cluster, or cycles went by while nobody looked.
   clear() {
     this.rows = [];
     if (this.details.open) this.build();

@@ -58,7 +58,7 @@ function showMoment() {
 function show(now) {
   setMoment(now.wall_s, true);
   if (dally.boot !== now.boot) location.reload(); // another run is served here by now
-  dally.turn = now.turn;
+  dally.cycle = now.cycle;
   replay.shown_s = now.at_s;
   showCounts(now.counts);
   tell("dally:state", now);

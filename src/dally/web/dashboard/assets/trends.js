@@ -1,5 +1,5 @@
 // Charts of how the cluster fares. The server gives all series of a span; while it lives, the newest point is asked for
-// as turns come, at least once a minute, and all of them again once a new sample is due.
+// as cycles come, at least once a minute, and all of them again once a new sample is due.
 
 import { isLive, say, tell } from "./base.js";
 
@@ -12,7 +12,7 @@ const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 1000
 const FILLED = new Set(["gpus_used", "fragmentation"]);
 const POINTED = matchMedia("(hover: hover)").matches; // charts take no fingers
 const NOW_EVERY_MS = 2000;
-const QUIET_MS = 60_000; // without a turn samples are taken all the same
+const QUIET_MS = 60_000; // without a cycle samples are taken all the same
 
 let span = root.dataset.span;
 let found = null;
@@ -344,7 +344,7 @@ async function newest() {
   try {
     if (await askNow()) showNow();
   } catch (error) {
-    return; // the next turn asks again
+    return; // the next cycle asks again
   } finally {
     asking = false;
   }
@@ -375,7 +375,7 @@ document.querySelector(".spans").addEventListener("click", (event) => {
   load();
 });
 root.addEventListener("toggle", (event) => fillTable(event.target.closest("[data-topic]")), true);
-document.body.addEventListener("dally:turn", newest);
+document.body.addEventListener("dally:cycle", newest);
 if (isLive) {
   setInterval(newest, QUIET_MS);
   document.addEventListener("visibilitychange", newest);
