@@ -3,7 +3,8 @@
 usage: python -m benchmarks.dashboard [--machines 1000] [--jobs 5000] [--streams 100] [--seconds 60]
 
 The cluster is in memory (racks of 25 machines of 8 GPUs), the daemon, store and server are the real ones, and
-cycles go on at their usual pace. Streams are read by a process of its own; pages by Chromium, in its own processes too.
+cycles go on at their usual pace. Streams are read by a process of its own; pages by Chromium, in its own processes
+too.
 """
 
 from __future__ import annotations
