@@ -21,11 +21,11 @@ from benchmarks.standing_queue import RAMP_S, write_trace
 from dally import is_compiled
 from dally.benchmark.cells import DAY_S
 from dally.benchmark.tables_page import shared_folder
-from dally.live.forecast.arrivals import past_of
 from dally.live.forecast.conformal import Interval, Margins, Observation
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.forked import cpu_s
 from dally.live.forecast.future import quantile
+from dally.live.forecast.future_arrivals import past_of
 from dally.live.forecast.present import dump_present
 from dally.model import FINISHED, INFINITY, NEVER
 from dally.runs.assemble import assemble

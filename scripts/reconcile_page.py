@@ -6,14 +6,14 @@ usage: python scripts/reconcile_page.py > docs/reconcile.md
 from __future__ import annotations
 
 from dally.live.reconcile.reconciler import LONGEST_RETRY_S, MOST_ATTEMPTS, RETRY_S, START_WITHIN_S
-from dally.live.reconcile.table import TABLES, Row
+from dally.live.reconcile.transitions import TABLES, Row
 
 HEAD = f"""# Reconcile table
 
 In every cycle the daemon brings three things together: what it decided and is not so yet (*desired*), what the
 backend reports (*observed*), and the engine's *status* of the job. The first row that fits a job counts. Its
 events go to the engine before the policy is asked; its order says what becomes of the pending order. This page is
-written by `make docs` from `src/dally/live/reconcile/table.py`: change the table, not the page.
+written by `make docs` from `src/dally/live/reconcile/transitions.py`: change the table, not the page.
 
 - Desired: `none` (nothing is pending), `run` (on given GPUs), `stop`, `blocked` (wait, and try again later), `keep`
   (the backend would not stop it: it is non-preemptible for a while).

@@ -11,9 +11,9 @@ LONGEST = 60  # lines of a function
 LONGEST_FILE = 500
 # Files of one name in different folders that are about the same thing, or that a command is named after.
 SAME_NAME = {
-    "__init__", "base", "batch", "benchmark", "explain", "formats", "local", "network", "policies", "queue",
-    "report", "simulate", "slots", "submit", "sweep", "slurm", "tiresias", "toml_file", "topology", "view",
-    "whatif",
+    "__init__", "acts", "base", "batch", "benchmark", "cycle", "delay", "explain", "formats", "local",
+    "network", "outlook", "policies", "queue", "registry", "report", "simulate", "slots", "slurm", "submit",
+    "sweep", "tiresias", "toml_file", "topology", "trends", "view", "whatif",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError, Submission
 from dally.live.config import Setup
 from dally.live.cycle import Scheduler
-from dally.live.history.trace import history_csv
+from dally.live.history.recorded_trace import history_csv
 from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
 from dally.live.store import Store, open_store
 from dally.live.store.log_rows import act_row

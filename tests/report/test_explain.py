@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.explanation.history import Entry, Explainer, Wait
+from dally.report.explanation.job_timeline import Entry, Explainer, Wait
 from dally.report.time_text import duration
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.build import build_page, write_page
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario

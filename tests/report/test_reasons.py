@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dally.policies.registry import POLICIES
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.runs.scenario import Scenario
 from tests.report.test_explain import simulate, trace_of
 

@@ -12,7 +12,7 @@ from dally.metrics.comparison import compare_rows
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import row_of
 from dally.report.comparison_tables import to_markdown, to_values
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.run_page import run_page
 from dally.report.html.team_section import share_chart
 from dally.report.share_tables import sharing_lines

@@ -12,7 +12,7 @@ from dally.errors import InputError
 from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario
 from dally.sweep.whatif.change import Change, WhatIfSide, changed, today
-from dally.sweep.whatif.history import HistoryQuestion, both_sides, known_network
+from dally.sweep.whatif.from_history import HistoryQuestion, both_sides, known_network
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LAB = str(EXAMPLES / "lab.toml")  # states its links

@@ -16,7 +16,7 @@ from dally.live.config import Setup
 from dally.live.forecast.outlook import content_of
 from dally.live.forecast.whatif.from_now import Report
 from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
-from dally.live.history.trace import history_csv
+from dally.live.history.recorded_trace import history_csv
 from dally.live.store.schema import METADATA
 from dally.sweep.whatif.answer import WhatIfAnswer
 from tests.web.conftest import Desk

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from dally.report.explanation.history import Entry
+from dally.report.explanation.job_timeline import Entry
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from dally.whole_file import write_whole
 if TYPE_CHECKING:
     import polars as pl
 
-    from dally.report.explanation.history import Explainer
+    from dally.report.explanation.job_timeline import Explainer
     from dally.report.figures import Look
 
 
@@ -87,7 +87,7 @@ class RunResult:
 
     @cached_property
     def _explainer(self) -> Explainer:
-        from dally.report.explanation.history import Explainer
+        from dally.report.explanation.job_timeline import Explainer
 
         return Explainer(self._record)
 

@@ -26,7 +26,7 @@ from dally.policies.registry import USUAL_POLICY
 from dally.sweep.run import Run
 from dally.sweep.whatif.calibration import USUAL
 from dally.sweep.whatif.change import Change
-from dally.sweep.whatif.history import HistoryQuestion, HistoryWhatIf
+from dally.sweep.whatif.from_history import HistoryQuestion, HistoryWhatIf
 from dally.traces import read_history
 
 if TYPE_CHECKING:
@@ -57,33 +57,28 @@ def whatif(
 ) -> WhatIfResult:
     """Recorded jobs under the policy in use and under another, and what changes for whom: `dally whatif`.
 
-    `current` is the policy in use, by default the one whose replay fits the record best; the same holds for
-    `network`, unless `calibrate` is False. `new_cluster`, `cluster_delta`, as in `+2 racks`, `new_network` and
-    `new_network_settings` change the new side only; so do `new_queues`, a file, and `quotas`, as in
-    `research.guarantee=+64`. `policy` is dally, or for other queues the one in use.
-    Tables name `top` users and jobs.
+    `current` is the policy in use, by default the one whose replay fits the record best; so is `network`, unless
+    `calibrate` is False. `new_cluster`, `cluster_delta` (`+2 racks`), `new_network`, `new_network_settings`,
+    `new_queues` (a file) and `quotas` (`research.guarantee=+64`) change the new side only. `policy` is dally, or for
+    other queues the one in use. Tables name `top` users and jobs.
     """
+    if current_settings and current is None:
+        raise InputError("current_settings: say of which policy with `current`")
     results = ResultFolder(out)
     network = fields.pop("network", None) or ""
     fields["durations"] = fields.get("durations") or "recorded"
-    under = several(
-        "seed", [1, 2, 3] if seeds is None and fields.get("seed") is None else seeds, fields_of(fields), 1
-    )
-    if current_settings and current is None:
-        raise InputError("current_settings: say of which policy with `current`")
+    chosen = [1, 2, 3] if seeds is None and fields.get("seed") is None else seeds
+    under = several("seed", chosen, fields_of(fields), 1)
     larger = cluster_text(results, new_cluster, "new-topology.toml") if new_cluster else ""
-    links = settings_of("new_network_settings", new_network_settings)
     usual = current if settings and current is not None else USUAL_POLICY
-    both = [
-        (USUAL if current is None else current, settings_of("current_settings", current_settings)),
-        (usual if policy == "" else policy, settings_of("settings", settings)),
-    ]
-    with known(both) as choice:
+    in_use = (USUAL if current is None else current, settings_of("current_settings", current_settings))
+    with known([in_use, (usual if policy == "" else policy, settings_of("settings", settings))]) as choice:
         now, then = choice.policies
         base = scenario_of(results, trace, cluster, now, fields)
         history = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
         change = Change(
-            "" if policy == "" else then.name, then.settings, larger, cluster_delta.strip(), new_network, links,
+            "" if policy == "" else then.name, then.settings, larger, cluster_delta.strip(), new_network,
+            settings_of("new_network_settings", new_network_settings),
             str(new_queues), tuple(quotas),
         )  # fmt: skip
         question = HistoryQuestion(base, change, under, current is not None, network, calibrate)

@@ -15,9 +15,9 @@ from dally.model import Job
 from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
-from dally.runs.checks import check_clock, check_end
 from dally.runs.going_on import go_on
 from dally.runs.recorded_durations import take_out
+from dally.runs.run_checks import check_clock, check_end
 from dally.runs.scenario import Scenario
 from dally.runs.team_setup import possible
 from dally.runs.world import Profiles, World, profiles_of

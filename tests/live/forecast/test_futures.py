@@ -12,10 +12,10 @@ from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
-from dally.live.forecast.arrivals import PastJob
 from dally.live.forecast.conformal import Margins
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.future import Fates, Started, run_future
+from dally.live.forecast.future_arrivals import PastJob
 from dally.live.forecast.job_forecast import Forecast, forecast_of, pays_from_s
 from dally.live.forecast.present import dump_present, load_present
 from dally.live.forecast.question import Answer, Question, answer

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.job_spec import JobSpec
-from dally.live.forecast.arrivals import BLOCK_S, DAY_S, ArrivalBlocks, PastJob
+from dally.live.forecast.future_arrivals import BLOCK_S, DAY_S, ArrivalBlocks, PastJob
 from dally.live.forecast.lifetimes import Lifetimes, kaplan_meier
 from dally.model import NEVER, Job
 

@@ -17,8 +17,8 @@ from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
-from dally.live.forecast.arrivals import PastJob
 from dally.live.forecast.estimator import Effort
+from dally.live.forecast.future_arrivals import PastJob
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.whatif.from_now import FutureQuestion
 from dally.live.forecast.whatif.what_ifs import check_allowed

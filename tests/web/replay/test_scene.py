@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.runs.folder import FolderRecord
 from dally.web.auth.tokens import USER, VIEWER, Caller
 from dally.web.replay.replay_scene import ReplayScene

@@ -46,7 +46,7 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     from dally.live.assembly import CLUSTER, SETUP
     from dally.live.config import Config, Setup, usual_folder
     from dally.live.cycle import LATEST
-    from dally.live.history.trace import history_csv
+    from dally.live.history.recorded_trace import history_csv
     from dally.live.store import open_store
 
     config = Config(folder=folder or usual_folder(), store=address or "")

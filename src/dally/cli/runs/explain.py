@@ -16,7 +16,7 @@ from dally.cli.output import clock_time, plain, print_table
 from dally.errors import InputError
 
 if TYPE_CHECKING:
-    from dally.report.explanation.history import Explainer
+    from dally.report.explanation.job_timeline import Explainer
 
 
 @examples(
@@ -44,7 +44,7 @@ def explain(
             raise InputError("of the running scheduler, give a job; --at and --waiting need --run")
         _live(Server(server, token_file), job, as_json)
         return
-    from dally.report.explanation.history import Explainer
+    from dally.report.explanation.job_timeline import Explainer
     from dally.runs.folder import FolderRecord
 
     if at is not None and not 0.0 <= at < float("inf"):

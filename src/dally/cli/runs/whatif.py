@@ -21,7 +21,7 @@ from dally.runs.scenario import Scenario
 from dally.sweep.run import Run
 from dally.sweep.whatif.answer import Replay
 from dally.sweep.whatif.change import Change
-from dally.sweep.whatif.history import HistoryQuestion, HistoryWhatIf
+from dally.sweep.whatif.from_history import HistoryQuestion, HistoryWhatIf
 from dally.whole_file import write_whole
 
 SEEDS = 3

@@ -8,9 +8,9 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from dally.live.forecast.arrivals import BLOCK_S, DAY_S, DAYS, ArrivalBlocks, PastJob
 from dally.live.forecast.forked import apart, cpu_s
 from dally.live.forecast.future import Fates, run_future
+from dally.live.forecast.future_arrivals import BLOCK_S, DAY_S, DAYS, ArrivalBlocks, PastJob
 from dally.live.forecast.lifetimes import Lifetimes
 from dally.live.forecast.present import Present, load_present
 from dally.model import NEVER, Job

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final, NamedTuple
 
-from dally.live.forecast.arrivals import PastJob
+from dally.live.forecast.future_arrivals import PastJob
 from dally.model import Job
 from dally.policies.prediction.hazard import size_class
 

@@ -17,8 +17,8 @@ from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
-from dally.live.forecast.arrivals import DAY_S, DAYS, PastJob, past_of
 from dally.live.forecast.conformal import Interval, Margins, Observation
+from dally.live.forecast.future_arrivals import DAY_S, DAYS, PastJob, past_of
 from dally.live.forecast.job_forecast import Forecast, forecast_of, raw_interval
 from dally.live.forecast.present import dump_present
 from dally.live.forecast.question import Answer, Question

@@ -7,9 +7,9 @@ from typing import Final
 
 from dally.cluster.capacity import Cluster
 from dally.engine.cycle import cycle
-from dally.live.forecast.arrivals import PastJob, past_of
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.future import DrainingMachines, Fates
+from dally.live.forecast.future_arrivals import PastJob, past_of
 from dally.live.forecast.present import Present, load_present
 from dally.model import CANCEL, NEVER, RUNNING, SUBMIT, Event, Job
 from dally.policies.placement.best_fit import best_fit

@@ -8,7 +8,7 @@ from dally.engine.executor import Executor
 from dally.live.backends import base
 from dally.live.backends.base import Backend, BackendError, Observed, StartOrder
 from dally.live.facts import placement_of
-from dally.live.reconcile import table
+from dally.live.reconcile import transitions
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
 from dally.live.reconcile.reconciler import Case
 from dally.live.reconcile.roster import Roster
@@ -16,7 +16,7 @@ from dally.live.reconcile.unschedulable import UnschedulableGpus
 from dally.model import Action, Preempt
 
 DRY_RUN: Final = "dry run: nothing is done"
-REQUESTS: Final = table.index(table.REQUESTS)
+REQUESTS: Final = transitions.index(transitions.REQUESTS)
 SEND_AGAIN_S: Final = 20.0  # of the wall clock: before a backend that took a request is sent the same again
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from dally.engine.state import State
 from dally.live.backends import base
 from dally.live.backends.base import Observed, ObservedJob
-from dally.live.reconcile import table
+from dally.live.reconcile import transitions
 from dally.live.reconcile.pending import BLOCKED, KEEP, START, PendingOrder
 from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import why_unschedulable
@@ -41,7 +41,11 @@ RETRY_S: Final = 30.0  # of the wall clock: a blocked job is tried again, each t
 LONGEST_RETRY_S: Final = 600.0  # and at least so often
 STATUS: Final = {PENDING: "waiting", WAITING: "waiting", RUNNING: "running", HELD: "held"}
 GIVE_BACK: Final = (FINISH, CANCEL, EVICT, START_FAILED)
-ADMISSION, JOBS, HOLDS = table.index(table.ADMISSION), table.index(table.JOBS), table.index(table.HOLDS)
+ADMISSION, JOBS, HOLDS = (
+    transitions.index(transitions.ADMISSION),
+    transitions.index(transitions.JOBS),
+    transitions.index(transitions.HOLDS),
+)
 
 
 class Case:
@@ -59,12 +63,12 @@ class Case:
         self.held: Container[str] = ()  # jobs on hold, where that counts
         self.free: Mapping[str, int] = {}  # GPUs by machine that no job has, where that counts
 
-    def row(self, rows: table.Index) -> table.Row | None:
+    def row(self, rows: transitions.Index) -> transitions.Row | None:
         """The first row that fits."""
         key = (
-            table.NO_ORDER if self.order is None else self.order.desired,
-            table.ABSENT if self.observed is None else self.observed.state,
-            table.UNKNOWN if self.job is None else STATUS.get(self.job.status, "ended"),
+            transitions.NO_ORDER if self.order is None else self.order.desired,
+            transitions.ABSENT if self.observed is None else self.observed.state,
+            transitions.UNKNOWN if self.job is None else STATUS.get(self.job.status, "ended"),
         )
         for row in rows.get(key, ()):
             if not row.guard or GUARDS[row.guard](self):
@@ -175,7 +179,7 @@ class Reconciler:
     def apply_holds(self, held: Container[str]) -> None:
         """After the policy's pass: jobs that run and are on hold are to stop."""
         for job in self._roster:
-            if job.job_id in held or self._roster.desired(job.job_id) == table.STOP:
+            if job.job_id in held or self._roster.desired(job.job_id) == transitions.STOP:
                 case = self._case(job)
                 case.held = held
                 self._apply(case, HOLDS)
@@ -230,7 +234,7 @@ class Reconciler:
             roster.observed[job.job_id] = observed
             self._apply(self._case(job, observed), JOBS)
 
-    def _apply(self, case: Case, rows: table.Index) -> None:
+    def _apply(self, case: Case, rows: transitions.Index) -> None:
         row = case.row(rows)
         if row is None:
             return
@@ -262,17 +266,17 @@ class Reconciler:
     def _settle(self, order: str, case: Case) -> None:
         """What becomes of the pending order."""
         roster, job_id, within_s = self._roster, case.known.job_id, case.within_s
-        if order == table.DROP:
+        if order == transitions.DROP:
             roster.orders.pop(job_id, None)
-        elif order == table.STOP:
+        elif order == transitions.STOP:
             roster.desire(job_id, None, self.now)
-        elif order == table.POSTPONE:
+        elif order == transitions.POSTPONE:
             _order(case).retry_s = self.now + KEEP_FOR * within_s
-        elif order == table.KEEP:
+        elif order == transitions.KEEP:
             roster.orders[job_id] = PendingOrder(
                 job_id, KEEP, self.now, answer=_order(case).answer, retry_s=self.now + KEEP_FOR * within_s
             )
-        elif order == table.BLOCK:
+        elif order == transitions.BLOCK:
             blocks = _order(case).blocks + 1
             wait_s = min(LONGEST_RETRY_S, RETRY_S * 2.0 ** min(blocks - 1, 10)) * self._speed
             roster.orders[job_id] = PendingOrder(

@@ -11,8 +11,8 @@ from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Job
 from dally.pickles import picklable
 from dally.policies.dally.context import BLANK, Context
+from dally.policies.dally.delay_overrides import Overrides
 from dally.policies.dally.limits import SLACK
-from dally.policies.dally.overrides import Overrides
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import DemandClass

@@ -14,9 +14,9 @@ from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.dally.context import Context
 from dally.policies.dally.delay import PricedDelay
+from dally.policies.dally.delay_overrides import Overrides
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
-from dally.policies.dally.overrides import Overrides
 from dally.policies.dally.reserved_domain import NOBODY, reserve_domain, tier_with_room
 from dally.policies.dally.room import evict_for, make_room
 from dally.policies.dally.side import Side

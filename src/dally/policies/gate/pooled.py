@@ -11,7 +11,8 @@ from dally.perf.gpu_types import accepted
 from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.delay_timers import DelayOverrides
-from dally.policies.gate.gate import Gate, Stake
+from dally.policies.gate.gate import Gate
+from dally.policies.gate.gate_ledger import Stake
 from dally.policies.gate.pools import Lengths, MoveUp, Pool, Standing, best_move, make_pools, soonest
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement

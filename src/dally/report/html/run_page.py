@@ -14,7 +14,7 @@ from dally.metrics.distribution import most_delayed
 from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
 from dally.metrics.tables import USER
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.gantt import gantt_data
 from dally.report.html.headline import run_headline
 from dally.report.html.page import Page, asset

@@ -11,7 +11,7 @@ from typing import Any
 from dally.errors import at
 from dally.input_file import read_text
 from dally.metrics.spread import MEANING
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.axes import category_axis, count_axis
 from dally.report.html.charts import STACK, Chart, Series
 from dally.report.html.page import Page, marked

@@ -20,7 +20,7 @@ from dally.metrics.over_time import held_gpus, step_means, time_edges
 from dally.metrics.record import Record
 from dally.metrics.trends import Point, Trends
 from dally.report.explanation.course import GONE, NONE, Latest
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
 from dally.web.auth.tokens import Caller

@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from dally.live.history.live_record import LiveRecord
 from dally.live.status import UNSCHEDULABLE
 from dally.metrics.record import Record
-from dally.report.explanation.history import Explainer
+from dally.report.explanation.job_timeline import Explainer
 from dally.web.auth.tokens import USER, Caller
 from dally.web.routes.bodies import Explanation, HistoryEntry, Job, Spent
 from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers, json_of, scope_of

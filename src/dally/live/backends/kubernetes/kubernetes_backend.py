@@ -30,13 +30,13 @@ from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.node_room import Room
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
 from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
-from dally.live.backends.kubernetes.room import Room
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from dally.live.backends.kubernetes.telling import Teller
 from dally.live.facts import allocation_of

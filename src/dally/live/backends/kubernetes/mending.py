@@ -16,10 +16,10 @@ from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.node_room import Room
 from dally.live.backends.kubernetes.pod_gang import Gang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
-from dally.live.backends.kubernetes.room import Room
 
 PATIENCE_S: Final = 3.0  # for a controller to make the pods that are missing
 OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck

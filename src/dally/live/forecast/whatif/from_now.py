@@ -12,12 +12,12 @@ from sqlalchemy import or_, select
 
 from dally.errors import InputError
 from dally.live.config import Setup
-from dally.live.forecast.arrivals import PastJob
 from dally.live.forecast.estimator import Effort, Estimator
 from dally.live.forecast.forked import apart, cpu_s
+from dally.live.forecast.future_arrivals import PastJob
 from dally.live.forecast.outlook import READ_BACK_S, past_in_row
 from dally.live.forecast.present import Present, load_present
-from dally.live.forecast.whatif.comparison import FuturePairs, Pair, PresentJob
+from dally.live.forecast.whatif.future_comparison import FuturePairs, Pair, PresentJob
 from dally.live.forecast.whatif.future_side import FutureSide, run_side
 from dally.live.store import Store
 from dally.live.store.schema import JOBS

@@ -21,7 +21,7 @@ from dally.live.config import Setup
 from dally.live.forecast.present import load_present
 from dally.live.forecast.whatif.from_now import FutureQuestion, Report, past_of_store
 from dally.live.forecast.worker import end_with_the_daemon
-from dally.live.history.trace import history_csv
+from dally.live.history.recorded_trace import history_csv
 from dally.live.store import open_store
 from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario
@@ -30,7 +30,7 @@ from dally.sweep.run import Run
 from dally.sweep.store import Store as RunStore
 from dally.sweep.whatif.answer import WhatIfAnswer
 from dally.sweep.whatif.change import Change, WhatIfSide, changed
-from dally.sweep.whatif.history import NAMED, NO_NETWORK, HistoryQuestion, HistoryWhatIf
+from dally.sweep.whatif.from_history import NAMED, NO_NETWORK, HistoryQuestion, HistoryWhatIf
 from dally.sweep.workers.this_process import ThisProcess
 from dally.traces import read_history
 from dally.whole_file import write_whole

@@ -13,7 +13,7 @@ depends_on = None
 GAUGES = (
     "gpus_up", "gpus_used", "gpus_useful", "waiting_jobs_1", "waiting_jobs_9", "waiting_jobs_17", "waiting_jobs_33",
     "waiting_jobs_65", "waiting_gpus_1", "waiting_gpus_9", "waiting_gpus_17", "waiting_gpus_33", "waiting_gpus_65",
-    "slots_8", "slots_16", "slots_32", "slots_64", "fragmentation", "preemptions", "turn_ms", "longest_turn_ms",
+    "slots_8", "slots_16", "slots_32", "slots_64", "fragmentation", "preemptions", "cycle_ms", "longest_cycle_ms",
 )  # fmt: skip
 INDEXES = {
     "jobs": {"jobs_by_id": "job_id", "jobs_by_status": "status", "jobs_by_end": "finish_s"},
@@ -28,6 +28,15 @@ TABLES = ("facts", "jobs", "pending_orders", "events", "decisions", "actions", "
 
 def upgrade() -> None:
     """Make them."""
+    _make_state()
+    _make_records()
+    for table, indexes in INDEXES.items():
+        for name, column in indexes.items():
+            op.create_index(name, table, [column])
+
+
+def _make_state() -> None:
+    """What a daemon goes on from."""
     op.create_table("facts", Column("name", String, primary_key=True), Column("value", JSON, nullable=False))
     op.create_table(
         "jobs",
@@ -56,6 +65,10 @@ def upgrade() -> None:
         Column("placement", JSON),
         Column("reason", Text, nullable=False),
     )
+
+
+def _make_records() -> None:
+    """What happened, and why."""
     op.create_table(
         "decisions",
         Column("id", Integer, primary_key=True),
@@ -95,9 +108,6 @@ def upgrade() -> None:
         Column("timers", JSON, nullable=False),
         *(Column(name, Float) for name in GAUGES),
     )
-    for table, indexes in INDEXES.items():
-        for name, column in indexes.items():
-            op.create_index(name, table, [column])
 
 
 def _needed(kind: type, *names: str) -> list[Column[object]]:

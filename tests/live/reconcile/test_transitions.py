@@ -16,7 +16,7 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import Observed, ObservedJob, ObservedMachine, Placement
 from dally.live.config import Setup
-from dally.live.reconcile import table
+from dally.live.reconcile import transitions
 from dally.live.reconcile.orders import REQUESTS, requests_due
 from dally.live.reconcile.pending import BLOCKED, KEEP, PREEMPT, RUN, START, STOP, PendingOrder
 from dally.live.reconcile.reconciler import ADMISSION, GUARDS, HOLDS, JOBS, RETRY_S, Case, Reconciler
@@ -69,8 +69,8 @@ EXAMPLES = [
     Example("resized", "running", base.QUEUED, order(RUN, HERE), more={"gpus": 4}, events=("cancel", "submit")),
     Example("known", "waiting", base.QUEUED),
     # It is over.
-    Example("gone-running", "running", table.ABSENT, order(STOP), events=("finish",)),
-    Example("gone", "waiting", table.ABSENT, order(STOP), events=("cancel",)),
+    Example("gone-running", "running", transitions.ABSENT, order(STOP), events=("finish",)),
+    Example("gone", "waiting", transitions.ABSENT, order(STOP), events=("cancel",)),
     Example("cancelled", "running", base.CANCELLED, events=("cancel",)),
     Example("ended-running", "running", base.FAILED, order(RUN, HERE), events=("finish",)),
     Example("ended-stopping", "waiting", base.FINISHED, order(STOP, **TAKEN, request=PREEMPT), events=("cancel",)),
@@ -143,7 +143,7 @@ EXAMPLES = [
     Example("send-preempt", "waiting", base.STARTING, order(STOP), after=PREEMPT),
     Example("send-recall", "held", base.BLOCKED, order(BLOCKED, retry_s=NOW + 9.0), after=PREEMPT),
 ]  # fmt: skip
-IDS = {name: {row.id for row in rows} for name, rows in table.TABLES.items()}
+IDS = {name: {row.id for row in rows} for name, rows in transitions.TABLES.items()}
 
 
 class PastDurations:
@@ -153,7 +153,7 @@ class PastDurations:
         self.state = Setup("fifo").world(TOPOLOGY).state()
         self.roster = Roster(TOPOLOGY, "resnet50", lambda moment_s: moment_s)
         self.job: Job | None = None
-        if example.status != table.UNKNOWN:
+        if example.status != transitions.UNKNOWN:
             self.job = self.roster.admit(job_seen(base.QUEUED, {}))
             allocation = self.roster.allocation(HERE) if example.status == "running" else None
             self.state.adopt(self.job, 0.0, allocation)
@@ -163,7 +163,7 @@ class PastDurations:
             self.roster.orders["1"] = replace(example.order)
         self.observed = job_seen(example.state, example.placement, **example.more)
         machines = tuple(ObservedMachine(name, 8) for name in TOPOLOGY.names[0])
-        jobs = () if example.state == table.ABSENT else (self.observed,)
+        jobs = () if example.state == transitions.ABSENT else (self.observed,)
         self.snapshot = Observed(jobs, machines)
 
     def case(self, held: Container[str] = ()) -> Case:
@@ -186,7 +186,7 @@ def in_table(name: str) -> list[Any]:
 
 
 def test_every_row_has_an_example_and_a_meaning() -> None:
-    rows = [row for rows in table.TABLES.values() for row in rows]
+    rows = [row for rows in transitions.TABLES.values() for row in rows]
     assert {example.row for example in EXAMPLES} == {row.id for row in rows}
     assert len({row.id for row in rows}) == len(rows)
     assert all(row.meaning.endswith(".") for row in rows)
@@ -196,7 +196,7 @@ def test_every_row_has_an_example_and_a_meaning() -> None:
 
 def test_the_table_leaves_out_nothing_that_can_be() -> None:
     """A job that the engine has is in one row whatever is desired and observed, also where no guard holds."""
-    for key in product(table.DESIRED, table.OBSERVED, ("waiting", "running", "held")):
+    for key in product(transitions.DESIRED, transitions.OBSERVED, ("waiting", "running", "held")):
         assert any(not row.guard for row in JOBS[key]), key
 
 
