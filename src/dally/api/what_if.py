@@ -59,8 +59,8 @@ def whatif(
 
     `current` is the policy in use, by default the one whose replay fits the record best; so is `network`, unless
     `calibrate` is False. `new_cluster`, `cluster_delta` (`+2 racks`), `new_network`, `new_network_settings`,
-    `new_queues` (a file) and `quotas` (`research.guarantee=+64`) change the new side only. `policy` is dally, or for
-    other queues the one in use. Tables name `top` users and jobs.
+    `new_queues` (a file) and `quotas` (`research.guarantee=+64`) change the new side only. `policy` is dally, or
+    for other queues the one in use. Tables name `top` users and jobs.
     """
     if current_settings and current is None:
         raise InputError("current_settings: say of which policy with `current`")
