@@ -45,7 +45,7 @@ def waits(why: str, reason: str = "gpus", next_s: float | None = None) -> dict[s
 
 
 def test_why_it_waits_is_told_once_until_it_changes(monkeypatch: Any) -> None:
-    monkeypatch.setattr(telling, "NEWS_S", 0.0)
+    monkeypatch.setattr(telling, "CHANGED_S", 0.0)
     server = Server()
     teller = Teller(cast(KubeApi, server), "dally")
     for why, reason in (("2 ahead", "gpus"), ("1 ahead", "gpus"), ("first", "patience")):

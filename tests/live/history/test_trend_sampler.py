@@ -32,9 +32,9 @@ def test_a_sample_a_minute_tells_how_things_stand(tmp_path: Path) -> None:
     assert (values["slots_8"][0], values["slots_16"][0], values["slots_32"][0]) == (4.0, 2.0, 1.0)
     assert "slots_64" not in values
     assert values["fragmentation"][2] == pytest.approx(100.0 * 4 / 20)
-    assert all(one > 0.0 for one in values["turn_ms"])
+    assert all(one > 0.0 for one in values["cycle_ms"])
     units = {one["name"]: one["unit"] for one in found["series"]}
-    assert (units["gpus_used"], units["turn_ms"]) == ("GPUs", "ms")
+    assert (units["gpus_used"], units["cycle_ms"]) == ("GPUs", "ms")
     desk.service.close()
     again = Desk(tmp_path / "b", store=desk.config.store_address())
     again.cycle(200.0)
@@ -84,11 +84,11 @@ def preemptions(desk: Desk) -> list[float]:
 def test_many_minutes_become_few_points(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/a.db")
     for minute in range(100):
-        busy = {"gpus_used": float(minute), "preemptions": 1.0, "longest_turn_ms": float(minute % 7)}
+        busy = {"gpus_used": float(minute), "preemptions": 1.0, "longest_cycle_ms": float(minute % 7)}
         write_point(store, 1000 + minute, 60.0 * minute, Point(busy, {8: (None, float(minute))}))
     at_s, minutes, width, points = read_points(store, 0.0, 5999.0, 30)
     assert (width, len(points), minutes[0], at_s[0]) == (5, 20, 1004, 240.0)
-    assert points[0] == Point({"gpus_used": 2.0, "preemptions": 5.0, "longest_turn_ms": 4.0}, {8: (None, 4.0)})
+    assert points[0] == Point({"gpus_used": 2.0, "preemptions": 5.0, "longest_cycle_ms": 4.0}, {8: (None, 4.0)})
     assert len(read_points(store, 0.0, 5999.0, 100)[3]) == 100
     assert read_points(store, 7000.0, 8000.0, 100)[3] == []
     assert [width_for(minutes, 600) for minutes in (60, 1440, 10080, 43200)] == [1, 5, 30, 120]

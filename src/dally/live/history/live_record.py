@@ -117,7 +117,7 @@ class LiveRecord(Record):
         return tree.leaf_for(job)
 
     def _job(self, row: dict[str, Any]) -> dict[str, Any]:
-        reason, clocks = observed_of(row), row["clocks"]
+        observed, clocks = observed_of(row), row["clocks"]
         until_s = self._until_s if row["finish_s"] is None else row["finish_s"]
         running = row["status"] == "running"
         run_s = clocks["held_s"] + (until_s - clocks["placed_s"] if running else 0.0)
@@ -128,8 +128,8 @@ class LiveRecord(Record):
             "submit_s": row["submit_s"],
             "start_s": clocks["start_s"] if clocks["start_s"] >= 0.0 else None,
             "finish_s": row["finish_s"],
-            "gpus": reason.spec.gpus,
-            "model": known_model(reason.spec.model, ""),
+            "gpus": observed.spec.gpus,
+            "model": known_model(observed.spec.model, ""),
             "jct_s": until_s - row["submit_s"] if ended else None,
             "queue_s": max(0.0, until_s - row["submit_s"] - run_s),
             "run_s": run_s,
@@ -171,7 +171,7 @@ class LiveRecord(Record):
         import polars as pl
 
         at = DECISIONS.c
-        query = select(at.time_s, at.kind, at.job_id, at.reason).where(
+        query = select(at.time_s, at.kind, at.job_id, at.told).where(
             at.time_s >= self._begun_s, at.time_s <= self._until_s, at.kind.not_in(TABLES.values())
         )
         rows = [
@@ -194,7 +194,7 @@ class LiveRecord(Record):
     def _of_queues(self, name: str) -> pl.DataFrame:
         """What is known of queues in that time, and of each as it last was before."""
         at = DECISIONS.c
-        query = select(at.reason).where(at.kind == TABLES[name], at.time_s <= self._until_s)
+        query = select(at.told).where(at.kind == TABLES[name], at.time_s <= self._until_s)
         rows = [reason for (reason,) in self._latest(query, at.id)]
         for row in rows:
             row.update({key: self._name(row[key]) for key in ("loser", "winner") if key in row})

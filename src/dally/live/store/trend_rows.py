@@ -13,7 +13,7 @@ from dally.metrics.trends import GAUGES, Point
 MINUTE_S: Final = 60.0
 WIDTHS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)  # minutes that one point may stand for
 SUMMED: Final = ("preemptions",)
-LARGEST: Final = ("longest_turn_ms",)
+LARGEST: Final = ("longest_cycle_ms",)
 
 
 def write_point(store: Store, minute: int, at_s: float, point: Point) -> None:
