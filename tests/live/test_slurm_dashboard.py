@@ -47,7 +47,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     visitor.until(lambda: visitor.count("busy") == str(GPUS), within_s=30)
     visitor.until(lambda: visitor.count("waiting") == "1")
     assert all(at_s - wall_s < LATE_S for at_s, wall_s in page.evaluate("came"))
-    assert "no GPUs free" in page.locator("table.jobs tbody tr").inner_text()
+    assert "none is free" in page.locator("table.jobs tbody tr").inner_text()
     shown = page.evaluate("fetch('/map/state.json').then((answer) => answer.json())")
     busy = [sum(machine[1][1::2]) for machine in shown["machines"]]
     assert busy == [8] * (GPUS // 8)
