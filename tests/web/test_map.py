@@ -237,9 +237,9 @@ def test_colours_say_what_the_legend_says(show: Show, mode: str) -> None:
     assert all(fill == pixel for job_id, fill, pixel in drawn if job_id not in hatched)
     kinds = {"job": "job_id", "slowdown": None, "tier": "tier", "user": "user", "model": "model"}[mode]
     if kinds:
-        told = {line.job_id: getattr(line.spec if mode in ("user", "model") else line, kinds) for line in reader.scene.now.jobs}
-        pairs = {(told[job_id], fill) for job_id, fill, _ in drawn}
-        assert len(pairs) == len(set(told.values()))  # the same name, the same colour
+        named = {line.job_id: kind_of(line, kinds) for line in reader.scene.now.jobs}
+        pairs = {(named[job_id], fill) for job_id, fill, _ in drawn}
+        assert len(pairs) == len(set(named.values()))  # the same name, the same colour
         if mode != "job":
             assert len({fill for _, fill in pairs}) == len(pairs)  # another name, another one
     legend = reader.page.locator(".map-legend").inner_text()
