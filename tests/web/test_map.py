@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dally.live.status import JobStatus
 from tests.web.made_up_scene import MadeUp, made_up_server, made_up_topology, ragged_topology
 from tests.web.visiting import Visitor
 
@@ -246,7 +247,7 @@ def test_colours_say_what_the_legend_says(show: Show, mode: str) -> None:
     assert "idle" in legend
     assert "draining" in legend
     if kinds in ("user", "model"):
-        assert all(getattr(line, kinds) in legend for line in reader.scene.now.jobs)
+        assert all(kind_of(line, kinds) in legend for line in reader.scene.now.jobs)
     reader.colour_by("job")
 
 
@@ -459,3 +460,8 @@ def test_dark_and_on_a_phone(show: Show) -> None:
         assert box["y"] + box["height"] > stage["height"] - 20  # at the bottom
         assert box["height"] < stage["height"] / 2
     assert phone.grave() == []
+
+
+def kind_of(line: JobStatus, kind: str) -> str:
+    """What a job is coloured by: its own, or what it asked for."""
+    return str(getattr(line.spec if kind in ("user", "model") else line, kind))
