@@ -108,10 +108,10 @@ class TomlTable:
             if key not in keys:
                 self.fail(key, value, f"unknown; known: {', '.join(keys)}")
 
-    def text(self, key: str) -> str:
-        """A text that is not empty."""
+    def text(self, key: str, blank: bool = False) -> str:
+        """A text that is not empty; `blank`: it may be spaces alone, as a domain's name may."""
         value = self.row.get(key)
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not (value if blank else value.strip()):
             self.fail(key, value, "must be text")
         return value
 

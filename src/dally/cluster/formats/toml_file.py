@@ -45,7 +45,7 @@ class _Reader:
         tiers = self._rows("tiers")
         if len(tiers) > MOST_TIERS:
             raise at(self._path, None, "tiers", f"{len(tiers):,} of them, at most {MOST_TIERS}")
-        names = [row.text("name") for row in tiers]
+        names = [row.text("name", blank=True) for row in tiers]
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
         for index, row in enumerate(tiers):
@@ -66,7 +66,7 @@ class _Reader:
         result: list[Partition] = []
         for row in self._rows("partitions") if "partitions" in self._tables else []:
             row.only(PARTITION_KEYS)
-            name = row.text("name")
+            name = row.text("name", blank=True)
             if any(other.name == name for other in result):
                 row.fail("name", name, "two partitions have this name")
             machines = self._names(row, "machines")
@@ -94,7 +94,7 @@ class _Reader:
             row.only(("path", "count", "names", "gpus", "gpu_type"))
             paths = self._paths(row, depth)
             gpus = row.count("gpus", most=MOST_GPUS_PER_MACHINE)
-            gpu_type = row.text("gpu_type") if "gpu_type" in row.row else ""
+            gpu_type = row.text("gpu_type", blank=True) if "gpu_type" in row.row else ""
             for path, name in self._named(row, paths):
                 if name in seen:
                     row.fail("names", name, "two machines have this name")
@@ -138,7 +138,7 @@ class _Reader:
     def _exceptions(self, links: dict[tuple[str, ...], Link], depth: int) -> None:
         """Links of single domains that differ from their tier's."""
         for row in self._rows("domains") if "domains" in self._tables else []:
-            text = row.text("path")
+            text = row.text("path", blank=True)
             path = tuple(text.split("/"))
             keys = FABRIC_KEYS if len(path) == depth - 1 else ()
             row.only(("path", *LINK_KEYS, *keys))

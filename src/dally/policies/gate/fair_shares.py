@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dally.model import INFINITY
+from dally.pickles import picklable
 from dally.policies.gate.tenants import Tenant, is_present
+from dally.quotas.tree import QueueNode
 
 ZEAL = 8.0  # how hard past use counts: a tenth too much halves a weight
 FIRST_RUNS = 4.0  # min_runtimes, and
@@ -120,3 +122,6 @@ def standing(tenant: Tenant) -> tuple[tuple[float, float, bool, int], ...]:
 def _need(tenant: Tenant) -> tuple[float, float, bool, int]:
     used = tenant.used_gpu_s / tenant.weight if tenant.weight > 0.0 else INFINITY
     return -tenant.priority, used, tenant.last, tenant.number
+
+
+picklable(FairShares, Tenant(0, QueueNode(""), None, [""]), 1, 0, 0, 0.0)

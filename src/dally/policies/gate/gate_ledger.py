@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from dally.cluster.capacity import Cluster
 from dally.model import CANCELLED, INFINITY, Job
 from dally.pickles import picklable
 from dally.policies import events
@@ -20,7 +21,7 @@ from dally.policies.gate.tenants import Tenant, Tenants
 from dally.policies.preemption.base import NoPreemption
 from dally.policies.queue import Queue
 from dally.policies.view import View
-from dally.quotas.tree import QueueTree
+from dally.quotas.tree import QueueNode, QueueTree
 
 SAMPLE_EVERY_S: Final = 3600.0
 REVIEW_S: Final = 300.0  # while somebody waits: past use fades, and so does what tenants are due
@@ -62,6 +63,7 @@ class GateQueue(Queue):
         self._own(stake)
 
 
+picklable(Stake, 0, Tenant(0, QueueNode(""), None, [""]), Pool(0, "", 0, Cluster.grid(1, 1, 1), True))
 picklable(GateQueue)
 
 

@@ -11,6 +11,7 @@ from dally.cluster.partitions import Partition
 from dally.cluster.topology import Topology
 from dally.model import Allocation, Job
 from dally.perf.gpu_types import MIX
+from dally.pickles import picklable
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.view import View
 
@@ -196,3 +197,6 @@ def best_move(job: Job, here: View, open_to: list[Standing], lengths: Lengths, n
         if is_worth_moving(own, then, left_s, cost_s) and (result is None or saved_s > result.saved_s):
             result = MoveUp(job, standing.pool, allocation, saved_s)
     return result
+
+
+picklable(Pool, 0, "", 0, Cluster.grid(1, 1, 1), True)

@@ -7,6 +7,7 @@ from math import exp, log
 from typing import Any, Final
 
 from dally.model import INFINITY, NEVER, Job
+from dally.pickles import picklable
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
 
 NOTHING: Final = Quota()
@@ -261,3 +262,7 @@ class Tenants:
         for tenant in self.all:
             if tenant.path in self._saved:
                 tenant.load(self._saved.pop(tenant.path))
+
+
+picklable(Tenant, 0, QueueNode(""), None, [""])
+picklable(Tenants, QueueTree([]), [""])
