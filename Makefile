@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WHEEL := $(VENV)/wheel
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py' -o -name '*.toml' -o -name '*.txt' \
 	-o -name '*.lua' -o -name '*.html' -o -name '*.css' -o -name '*.js')
 
@@ -11,42 +12,47 @@ LIMIT := $(if $(shell command -v timeout),timeout --foreground --signal=INT --ki
 
 .PHONY: install demo browser test test-profile uncompiled compiled wheel lint bench docs site clean
 
-install: $(VENV)/installed
+install: $(VENV)/installed $(VENV)/packages
 
 # What compiles the wheel; the rest comes while it does.
 $(VENV)/compiler: constraints.txt pyproject.toml
 	./scripts/system-packages
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		setuptools wheel "mypy[mypyc]" librt mypy_extensions
+	$(PIP) install -c constraints.txt setuptools wheel "mypy[mypyc]" librt mypy_extensions
 	touch $@
 
-$(VENV)/packages: $(VENV)/compiler
+# What the demo needs: the core and reports.
+$(VENV)/core: $(VENV)/compiler
+	$(BIN)/python scripts/requirements.py report > $(VENV)/requirements-core.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements-core.txt
+	touch $@
+
+# All extras but torch, and what development needs.
+$(VENV)/packages: $(VENV)/core
 	$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements.txt
 	touch $@
 
 # 5 GB, more than all the others together, which only the tests of real steps need.
 $(VENV)/torch: $(VENV)/packages
 	$(BIN)/python scripts/requirements.py profile > $(VENV)/requirements-torch.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-r $(VENV)/requirements-torch.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements-torch.txt
 	touch $@
 
 # Compiled once, as the wheel that others would install.
 $(WHEEL)/built: $(VENV)/compiler $(SOURCES)
 	rm -rf $(WHEEL)
 	[ ! -d build ] || find build -path 'build/lib*' -name '*.py' -delete  # modules that are no more would go along
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--wheel-dir $(WHEEL) .
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir $(WHEEL) .
 	touch $@
 
 # The installed package is the compiled one; src/ itself always runs uncompiled.
-$(VENV)/installed: $(VENV)/packages $(WHEEL)/built
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
+$(VENV)/installed: $(VENV)/core $(WHEEL)/built
+	$(PIP) install --no-deps --force-reinstall $(WHEEL)/*.whl
 	touch $@
 
-demo: install
+demo:
+	$(MAKE) --no-print-directory -j 2 $(VENV)/installed
 	$(BIN)/dally demo
 
 lint: $(VENV)/packages
@@ -79,9 +85,10 @@ wheel: install
 	@echo "== the wheel, in a fresh virtual environment outside the repository"
 	$(LIMIT) $(BIN)/python scripts/check_wheel.py $(WHEEL)/*.whl
 
-# Two at a time: the compiler takes one core for minutes, and so does the installation of packages.
+# Two at a time, but only one that installs.
 test: browser
-	$(MAKE) -j 2 install lint site uncompiled wheel
+	$(MAKE) -j 2 $(WHEEL)/built lint site
+	$(MAKE) -j 2 install uncompiled wheel
 	$(MAKE) compiled
 
 bench: install

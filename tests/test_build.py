@@ -39,6 +39,16 @@ def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch)
     assert setup["extensions"]() == []
 
 
+def test_what_is_compiled_and_how() -> None:
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    compiled = setup["compiled"]()
+    assert {"heap.py", "engine/simulate.py", "policies/dally/policy.py"} <= set(compiled)
+    assert not [name for name in setup["PLAIN"] if not (ROOT / "src" / "dally" / name).exists()]
+    assert setup["level"]("build/__native_dally___policies___dally___policy.c") == ["-O1"]
+    assert setup["level"]("build/__native_dally___engine___simulate.c") == []
+    assert setup["level"]("build/dally/policies/dally/policy.c") == [], "what mypyc adds stays as it is"
+
+
 def test_every_extra_that_is_asked_for_exists() -> None:
     assert set(EXTRAS.values()) <= set(PROJECT["project"]["optional-dependencies"])
 
