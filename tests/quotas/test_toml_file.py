@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.model import INFINITY, Job
 from dally.quotas.queues_text import to_toml
 from dally.quotas.toml_file import parse_queues, read_queues
@@ -40,10 +41,7 @@ FILE = Path("queues.toml")
 
 
 def job(**facts: str) -> Job:
-    made = Job(0, "j", 0.0, 1, 10.0)
-    for name, value in facts.items():
-        setattr(made, name, value)
-    return made
+    return Job(0, "j", 0.0, 1, 10.0, spec=JobSpec(1, **facts))  # type: ignore[arg-type]
 
 
 def same(one: QueueTree, other: QueueTree) -> bool:

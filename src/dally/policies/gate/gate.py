@@ -229,7 +229,7 @@ class Gate(GateLedger):
 
     def _serve(self, stake: Stake, due: float, now: float, most_starts: int) -> Generator[Action, None, int]:
         """One pass of the policy for a tenant's jobs, up to what it is due; returns how many jobs it started."""
-        starts = freed = 0
+        starts = freed = unpaid = 0
         policy = self.policies[stake.pool.number]
         queue = self._queue
         self._open(stake, self._room(stake, due))
@@ -242,6 +242,7 @@ class Gate(GateLedger):
             if isinstance(action, Start):
                 if not self._can_pay(action.job, stake, now):
                     queue.take(action.job)  # it comes back after the pass
+                    unpaid += 1
                     continue
                 if float(gpus) <= min(float(freed), self._allowed(stake)):  # it replaces others of its tenant
                     freed -= gpus
@@ -259,6 +260,8 @@ class Gate(GateLedger):
             saw_all = saw_all and queue.shown == INFINITY
         stake.settled = self._stops if saw_all and most_starts == MANY else -1
         queue.open_all()
+        if unpaid:  # the next window pays: a policy that decides only when something happened must decide again
+            self.tell(policy, events.CAPACITY_CHANGED, None, now)
         return starts
 
     def _open(self, stake: Stake, room: float) -> None:
