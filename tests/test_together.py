@@ -20,7 +20,8 @@ def run(folder: Path, body: str, others_s: float, *options: str) -> subprocess.C
     """Two processes with the settings of this repository, one test for each."""
     (folder / "test_made.py").write_text(TESTS.format(body, others_s))
     words = ["-n", "2", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "tests.conftest"]
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    env = {**own, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words, *options, "test_made.py"],
         cwd=folder, env=env, timeout=LONG_S / 2, capture_output=True, text=True,

@@ -139,7 +139,7 @@ def test_a_what_if_is_asked_and_answered(visitor: Visitor, desk: Desk) -> None:
     visitor.until(lambda: "tier=any" in page.locator("#settings").inner_text())
     assert answer.locator(".headline").count() == 1
     answer.get_by_role("link", name="of-bob").first.click()
-    page.get_by_role("heading", name="Its story").wait_for()
+    page.get_by_role("heading", name="History").wait_for()
     page.go_back()
     visitor.until(lambda: answer.locator(".headline").count() == 1)  # it is still known
 

@@ -216,8 +216,9 @@ class LocalBackend(JobByJob):
         if one.job.state == base.STARTING:
             raise BackendError(f"job {one.job.job_id} is just starting; ask again")
         if one.job.state in (base.RUNNING, base.STOPPING):
+            ran = one.job.state == base.RUNNING
             one.become(base.STOPPING, one.job.placement, after=after)
-            code = one.exit_code()
+            code = one.exit_code() if ran else None  # of one that was told before, it is what that came to
             if code is not None:  # it ended before it was told to: it is not to run again
                 self._end(one, code)
             else:
