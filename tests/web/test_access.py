@@ -137,8 +137,10 @@ def test_too_much_and_too_often(desks: Callable[..., Desk]) -> None:
     desk = desks(requests_per_s=2.0)
     large = desk.client.post("/api/v1/jobs", json={"gpus": 1, "command": ["x" * (1 << 20)]})
     assert large.status_code == 413
-    answers = [desk.client.get("/healthz") for _ in range(5)]
-    assert [found.status_code for found in answers][-1] == 429
+    answers = [desk.client.get("/healthz")]
+    while answers[-1].status_code == 200 and len(answers) < 1000:  # a slow machine earns some meanwhile
+        answers.append(desk.client.get("/healthz"))
+    assert answers[-1].status_code == 429
     assert answers[-1].headers["retry-after"] == "1"
 
 
