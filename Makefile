@@ -10,7 +10,7 @@ SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py'
 # No run without an end: a test has 5 minutes of its own (pyproject.toml), all of a target's have these.
 LIMIT := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=60 18m)
 
-.PHONY: install demo browser test test-profile uncompiled compiled wheel lint bench docs site clean
+.PHONY: install demo browser test test-profile uncompiled compiled wheel lint lowest bench docs site clean
 
 install: $(VENV)/installed $(VENV)/packages
 
@@ -61,6 +61,11 @@ lint: $(VENV)/packages
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 
+# The lowest versions that pyproject.toml allows, in a virtual environment of their own; all else runs with the newest.
+lowest: $(VENV)/compiler
+	@echo "== the lowest versions that are allowed"
+	$(LIMIT) $(BIN)/python scripts/check_lowest.py $(VENV)/lowest
+
 # The browser that the tests of reports open. Debian's own; only tests need it.
 browser:
 	./scripts/system-packages test
@@ -87,7 +92,7 @@ wheel: install
 
 # Two at a time, but only one that installs.
 test: browser
-	$(MAKE) -j 2 $(WHEEL)/built lint site
+	$(MAKE) -j 2 $(WHEEL)/built lint lowest site
 	$(MAKE) -j 2 install uncompiled wheel
 	$(MAKE) compiled
 

@@ -16,13 +16,20 @@ ROOT: Final = Path(__file__).resolve().parent / "src" / "dally"
 
 # Compiled are the files of these folders: runs spend their time in them. A file that takes 0.2 % of a run as plain
 # Python (scripts/compiled_shares.py tells) may take a tenth of it when all around it is compiled ...
-FOLDERS: Final = ("cluster/*.py", "engine/*.py", "metrics/bounds/*.py", "perf/*.py", "policies/**/*.py")
-ALSO: Final = ("heap.py", "model.py")
+FOLDERS: Final = (
+    "cluster/*.py", "cluster/feasibility/*.py", "engine/*.py", "metrics/bounds/*.py", "perf/*.py",
+    "policies/**/*.py",
+)  # fmt: skip
+ALSO: Final = (
+    "heap.py", "metrics/jobs_csv.py", "metrics/summary.py", "metrics/usage.py", "metrics/user_fairness.py",
+    "model.py",
+)  # fmt: skip
 # ... but not in these: they read, declare, or do something once a run.
 PLAIN: Final = {
-    "cluster/delta.py", "cluster/outline.py", "cluster/partitions.py", "cluster/presets.py",
-    "cluster/recorded_place.py", "cluster/spec.py", "engine/handover.py", "engine/snapshot.py",
-    "metrics/bounds/jct.py", "metrics/bounds/makespan.py", "perf/ask.py", "perf/catalogue.py", "perf/gpu_types.py",
+    "cluster/delta.py", "cluster/feasibility/permission.py", "cluster/feasibility/shape.py",
+    "cluster/feasibility/statement.py", "cluster/outline.py", "cluster/partitions.py", "cluster/presets.py",
+    "cluster/recorded_place.py", "cluster/spec.py", "engine/consent_rules.py", "engine/handover.py",
+    "engine/snapshot.py", "perf/ask.py", "perf/catalogue.py", "perf/gpu_types.py",
     "perf/profiles.py", "perf/recorded_work.py", "policies/combinations.py", "policies/dally/declared.py",
     "policies/declaration.py", "policies/gate/pooled.py", "policies/gavel_types.py", "policies/here.py",
     "policies/paper_dally_variants.py", "policies/prediction/forest.py", "policies/prediction/learned.py",
@@ -31,7 +38,7 @@ PLAIN: Final = {
 # -O2 is for what is met at every event; for the rest -O1 takes a third less time to compile, and runs as fast.
 HOT: Final = (
     *ALSO, "cluster/", "engine/", "metrics/", "perf/", "policies/backfill.py", "policies/consolidating.py",
-    "policies/prediction/hazard.py", "policies/queue.py", "policies/slurm/",
+    "policies/gate/", "policies/prediction/hazard.py", "policies/queue.py", "policies/slurm/",
 )  # fmt: skip
 
 ASKS_ONLY: Final = {"egg_info", "dist_info"}  # commands that build nothing: pip gives one of them first

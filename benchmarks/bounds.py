@@ -15,8 +15,7 @@ from pathlib import Path
 from dally.benchmark.cells import WORKLOADS, prepare
 from dally.cli.output import print_table
 from dally.cluster import read_topology
-from dally.metrics.bounds.jct import JctBounds
-from dally.metrics.bounds.makespan import least_makespan_s
+from dally.metrics.bounds.jct import JctBounds, least_makespan_s
 from dally.metrics.bounds.offered import Workload, workload_of
 from dally.traces import read_csv
 

@@ -25,10 +25,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.serve import Clock, Cluster, fill, percentiles
+from benchmarks.serve import Cluster, fill, percentiles
 from dally.live.assembly import Service
 from dally.live.config import Config, Setup
 from dally.live.logs import prepare
+from dally.testing.fake_backend import FakeClock
 from dally.web.server import ApiServer
 
 RACK = 25
@@ -59,7 +60,7 @@ def served(machines: int, jobs: int) -> Iterator[tuple[Service, ApiServer, Cycle
         setup = Setup("dally", network="slow")
         config = Config(folder=Path(folder), listen="127.0.0.1:0", setup=setup, requests_per_s=10_000.0)
         service = Service(config, backend)
-        service.clock = Clock(backend)
+        service.clock = FakeClock(backend)
         chance = random.Random(4)
         fill(backend, jobs, chance, LONG_S)
         cycles = Cycles(service)

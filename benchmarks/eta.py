@@ -22,11 +22,9 @@ from dally import is_compiled
 from dally.benchmark.cells import DAY_S
 from dally.benchmark.tables_page import shared_folder
 from dally.live.forecast.conformal import Interval, Margins, Observation
-from dally.live.forecast.estimator import Effort, Estimator
-from dally.live.forecast.forked import cpu_s
-from dally.live.forecast.future import quantile
-from dally.live.forecast.future_arrivals import past_of
-from dally.live.forecast.present import dump_present
+from dally.live.forecast.estimator import Effort, Estimator, cpu_s
+from dally.live.forecast.future import dump_present, quantile
+from dally.live.forecast.lifetimes import past_of
 from dally.model import FINISHED, INFINITY, NEVER
 from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario

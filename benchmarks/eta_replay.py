@@ -11,9 +11,9 @@ from benchmarks.eta_baselines import MeanWaits, planned_starts_s
 from dally.benchmark.cells import DAY_S, Cell, prepare
 from dally.engine.simulate import Simulation
 from dally.live.forecast.estimator import Effort, Estimator
-from dally.live.forecast.forked import cpu_s as spent_s
-from dally.live.forecast.future_arrivals import PastJob, past_of
-from dally.live.forecast.present import dump_present
+from dally.live.forecast.estimator import cpu_s as spent_s
+from dally.live.forecast.future import dump_present
+from dally.live.forecast.lifetimes import PastJob, past_of
 from dally.model import FINISH, PREEMPT, START, SUBMIT, WAITING, Job
 from dally.runs.assemble import assemble
 

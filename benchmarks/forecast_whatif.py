@@ -23,8 +23,8 @@ from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
-from dally.live.forecast.future_arrivals import PastJob
-from dally.live.forecast.present import dump_present
+from dally.live.forecast.future import dump_present
+from dally.live.forecast.lifetimes import PastJob
 from dally.live.forecast.whatif.from_now import USUAL_EFFORT, FutureQuestion
 from dally.live.store import open_store
 from dally.live.store.schema import TRENDS

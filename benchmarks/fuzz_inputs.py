@@ -20,7 +20,7 @@ from typing import Final
 from benchmarks.fuzz import LONGEST_MESSAGE, ROOT, mutated
 from dally.cli.main import exit_code
 from dally.errors import InputError
-from dally.runs.run_files import SUMS
+from dally.runs.folder import SUMS
 from dally.sweep import run as sweep_run
 from dally.sweep.plan import read_plan
 

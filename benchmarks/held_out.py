@@ -31,8 +31,7 @@ from benchmarks.held_out_loads import (
 )
 from benchmarks.kept_runs import add_options
 from dally.benchmark.cells import MIX, WORKLOADS, find_workload
-from dally.benchmark.our_standing import OurStanding, our_standing, promises
-from dally.benchmark.reproduction import percent
+from dally.benchmark.reproduction import OurStanding, our_standing, percent, promises
 from dally.benchmark.tables_page import shared_folder
 from dally.cli.runs.batch import Batch, names, open_store, whole_numbers
 from dally.errors import InputError, unknown
@@ -46,10 +45,11 @@ from dally.sweep.run import Run, comparison_runs
 from dally.sweep.workers.local import LocalWorkers
 from dally.whole_file import write_whole
 
-# Ours, and whoever is best of the others in a cell of docs/results.md on these networks.
+# Ours, whoever is best of the others in a cell of docs/results.md on these networks, and those that never preempt:
+# their tails are often the shortest.
 POLICIES: Final = (
     "dally,las:tier=closest,tiresias:tier=closest,tiresias-gittins:tier=closest,gavel,dally-paper,dally-paper-manual,"
-    "dally-paper-consolidated"
+    "dally-paper-consolidated,kueue-required,fifo-backfill:tier=closest,easy-backfill:tier=closest,slurm-switches"
 )
 HEADINGS: Final = [
     "cell", "ours, h", "best rival, h", "best rival", "ours vs best", "p99 ours / best, h", "comm. ÷ reachable",
@@ -62,7 +62,8 @@ Written by `{command}`: run it again rather than change the page.
 
 `{ours}` with the constants it has everywhere, in settings that were not used to choose them, beside
 {rivals}. Times are hours, means over seeds; the change against the best rival is the mean over seeds of ratios;
-the p99 beside ours is the lowest of the rivals. Communication is what jobs are exposed to ÷ what they cannot
+the p99 beside ours is the lowest of any rival, the non-preemptive ones included.
+Communication is what jobs are exposed to ÷ what they cannot
 avoid on that network.
 
 Philly has weeks that no cell of the benchmark uses. Of the other traces every job is in a cell: their windows are
@@ -70,6 +71,10 @@ later parts on clusters of another size, without what was learnt before, a weake
 window begins come at 0 with what is left of them; durations are cut at 14 days, and 0 counts as 30 s.
 
 {windows}
+
+## All settings
+
+{overall}
 
 """
 
@@ -110,12 +115,22 @@ def cells_of(line: OurStanding) -> list[TextCell]:
     return [TextCell(text) for text in texts]
 
 
+def standings(rows: Sequence[Row], name: str, ours: str) -> list[OurStanding]:
+    """A line per cell of a setting."""
+    contests = compare_rows([row for row in rows if row["setting"] == name], "")
+    return [line for contest in contests if (line := our_standing(contest, ours))]
+
+
+def overall(rows: Sequence[Row], ours: str) -> str:
+    """In how many cells of all settings each promise is kept."""
+    return promises([line for name in SETTINGS for line in standings(rows, name, ours)])
+
+
 def report(rows: Sequence[Row], ours: str) -> list[tuple[str, TextTable, str]]:
     """Heading, table and verdict of each setting that has runs."""
     found = []
     for name, setting in SETTINGS.items():
-        contests = compare_rows([row for row in rows if row["setting"] == name], "")
-        lines = [line for contest in contests if (line := our_standing(contest, ours))]
+        lines = standings(rows, name, ours)
         if lines:
             table = TextTable(HEADINGS, [cells_of(line) for line in lines])
             found.append((f"{name}: {setting.about}", table, promises(lines)))
@@ -146,7 +161,7 @@ def run_all(given: argparse.Namespace) -> Outcome:
         return Batch(LocalWorkers(given.jobs)).run(runs, store)
 
 
-def page(sections: Sequence[tuple[str, TextTable, str]], policies: str) -> str:
+def page(sections: Sequence[tuple[str, TextTable, str]], summed_up: str, policies: str) -> str:
     """The tables as a page in Markdown, which the command writes again."""
     ours, *rivals = [f"`{chosen.label()}`" for chosen in read_policies([policies])]
     windows = [
@@ -160,6 +175,7 @@ def page(sections: Sequence[tuple[str, TextTable, str]], policies: str) -> str:
         ours=ours.strip("`"),
         rivals=", ".join(rivals),
         windows="\n".join(windows),
+        overall=summed_up,
     )
     return head + "\n".join(
         f"## {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{summed}\n" for title, table, summed in sections
@@ -189,8 +205,10 @@ def main() -> None:
     sections = report(outcome.rows, ours)
     for title, table, summed in sections:
         print(f"{title}\n\n{table.aligned()}\n\n{summed}\n")
+    summed_up = overall(outcome.rows, ours)
+    print(f"all settings: {summed_up}")
     if given.markdown:
-        write_whole(given.markdown, page(sections, given.policies).encode())
+        write_whole(given.markdown, page(sections, summed_up, given.policies).encode())
     if outcome.failures:
         sys.exit("\n".join(outcome.failures))
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dally.benchmark.cells import DAY_S, WORKLOADS, prepare
-from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
+from dally.benchmark.cells import DAY_S, WORKLOADS, prepare, read_tree, scaled, to_toml
 from dally.cluster.spec import read_topology
 from dally.sweep.run import Loads, Prepared
 from dally.traces import read_history

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.measured import key_of, read_records
 from dally.profiling.builtin import BUILTINS, Builtin, builtin_builder
-from dally.profiling.records import Record, append_record, key_of, read_records
+from dally.profiling.measuring import Record, append_record
 
 FIVE = ("resnet50", "vgg16", "bert-large", "gpt2-xl", "dlrm")  # of which a second measurement is made
 ESCAPES = 2000  # characters of an error's text

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from dally.profiling.measure import usable_device
-from dally.profiling.stopwatch import Mark, settle
+from dally.profiling.training_step import Mark, settle
 
 
 def seconds_of(work: Callable[[], Any], device: str, repeats: int = 20) -> float:

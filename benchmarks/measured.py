@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks import gloo
 from dally.cluster.spec import connect_topology, read_topology
-from dally.errors import InputError
+from dally.errors import InputError, at
+from dally.input_file import read_text
 from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.profiles import MEASURED, ModelProfile, find_profile, load_profiles, shipped
 from dally.profiling.builtin import BUILTINS
 from dally.profiling.catalogue_text import About, catalogue_text, passes_s
-from dally.profiling.records import Record, key_of, read_records
+from dally.profiling.measuring import Record
 
 RAW = Path(__file__).parent / "profiles"
 CLUSTER = "4x8x8"
@@ -36,6 +37,36 @@ GANG = 8  # it fits on a machine; else in two halves in one rack, or in two
 PEAK_FLOPS = {"fp32": 494.5e12, "amp": 989.5e12, "bf16": 989.5e12}
 PEAK_BYTES = 4.8e12
 FLOORED = ("resnet50", "bert-large", "gpt2-xl")
+
+FIELDS = (
+    "model", "batch", "precision", "params", "forward_s", "backward_s", "forward_spread", "backward_spread",
+    "gradient_bytes", "largest_bytes", "last_bucket_bytes", "buckets", "optimizer_s", "gpu", "device", "driver",
+    "torch", "date", "command",
+)  # fmt: skip
+
+
+def key_of(record: Record) -> tuple[str, int, str]:
+    """What makes a measurement the same as another."""
+    return record["model"], record["batch"], record["precision"]
+
+
+def read_records(paths: Iterable[Path]) -> list[Record]:
+    """The measurements of the files; an InputError names the line and field that is wrong."""
+    result: list[Record] = []
+    for path in paths:
+        for number, line in enumerate(read_text(path).splitlines(), start=1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise at(path, number, None, f"is no JSON: {error}") from None
+            if not isinstance(record, dict):
+                raise at(path, number, None, "must be an object")
+            result.append(record)
+            if "error" not in record:
+                for field in FIELDS:
+                    if field not in record:
+                        raise at(path, number, field, "is missing")
+    return result
 
 
 def raw() -> list[Record]:

@@ -22,8 +22,8 @@ from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.web.auth.tokens import VIEWER, Caller
-from dally.web.dashboard.map_data import map_state
-from dally.web.replay.replay_scene import ReplayScene
+from dally.web.dashboard.event_streams import map_state
+from dally.web.replay.replay_app import ReplayScene
 
 RACK = 25
 MOMENTS = 40

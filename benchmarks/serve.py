@@ -29,8 +29,7 @@ from dally.live.assembly import Service
 from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
 from dally.live.logs import prepare
-from dally.live.wall_clock import WallClock
-from dally.testing.fake_backend import FakeBackend
+from dally.testing.fake_backend import FakeBackend, FakeClock
 from dally.web.server import ApiServer
 
 # What clients ask for, and how often of two hundred.
@@ -55,20 +54,11 @@ class Cluster(FakeBackend):
             self.now_s += timeout_s
 
 
-class Clock(WallClock):
-    def __init__(self, backend: FakeBackend) -> None:
-        super().__init__(0.0)
-        self._backend = backend
-
-    def now(self) -> float:
-        return self._backend.now_s
-
-
 def open_service(folder: Path, policy: str) -> tuple[Service, Cluster]:
     backend = Cluster(16, 8, 8)
     config = Config(folder=folder, listen="127.0.0.1:0", setup=Setup(policy, network="slow"), requests_per_s=1000.0)
     service = Service(config, backend)
-    service.clock = Clock(backend)
+    service.clock = FakeClock(backend)
     return service, backend
 
 

@@ -1,6 +1,9 @@
 """CPU of whole turns on a real Slurm: 128 nodes of 8 GPUs, 2,000 jobs that wait, reading it included.
 
-usage: python -m benchmarks.slurm_cycle [--turns 300] [--jobs 2000] [--racks 16] [--policy dally]
+usage: python -m benchmarks.slurm_cycle [--turns 300] [--jobs 2000] [--racks 16] [--policy dally] [--starts 500]
+
+With --starts, how many jobs of one GPU start in a second, beside what `scontrol` alone reaches: an update and a
+release for each, as many at a time.
 
 A private cluster on this machine: slurmctld, a slurmd for every node (its GPUs are pretended), jobs that sleep. The
 daemon, its store and its Slurm backend are the real ones, and nothing is a dry run: jobs are started, preempted and
@@ -15,6 +18,8 @@ import os
 import random
 import resource
 import tempfile
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +32,7 @@ from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 from dally import is_compiled
 from dally.live.assembly import Service
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm.starter import AT_A_TIME
 from dally.live.config import Config, Setup
 from dally.live.logs import prepare
 
@@ -90,6 +96,72 @@ class Users:
         return ["sbatch", "--parsable", *asks, f"--comment={facts}", f"--wrap=exec sleep {seconds:.0f}"]
 
 
+def submit_single(slurm: SlurmCluster, count: int) -> list[str]:
+    """So many waiting jobs of one GPU, as an array."""
+    asks = ("-H", "--requeue", f"--array=0-{count - 1}", "--gres=gpu:1", "-o", "/dev/null")
+    array = slurm.run("sbatch", "--parsable", *asks, "--wrap=exec sleep 900").strip()
+    slurm.run("scontrol", "update", f"JobId={array}", "AdminComment=dally:read=1")
+    return [f"{array}_{task}" for task in range(count)]
+
+
+def bare_starts_per_s(slurm: SlurmCluster, jobs: list[str]) -> float:
+    """What `scontrol` reaches."""
+
+    def start(numbered: tuple[int, str]) -> None:
+        number, job_id = numbered
+        node = slurm.nodes[number // GPUS]
+        slurm.run("scontrol", "update", f"JobId={job_id}", f"ReqNodeList={node}", "StartTime=now")
+        slurm.run("scontrol", "release", job_id)
+
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        list(pool.map(start, enumerate(jobs)))
+    return len(jobs) / (time.monotonic() - began_s)
+
+
+def our_starts_per_s(
+    slurm: SlurmCluster, folder: Path, policy: str, jobs: list[str], starts: int
+) -> tuple[float, float]:
+    """Until the last of so many is released, by the daemon; and how long an operator's lock was taken at most."""
+    backend = SlurmBackend(conf=str(slurm.conf))
+    service = Service(Config(folder=folder, backend="slurm", setup=Setup(policy, network="slow")), backend)
+    daemon, waits = service.daemon, [0.0]
+    over = threading.Event()
+
+    def operator() -> None:
+        while not over.wait(0.05):
+            asked_s = time.monotonic()
+            with daemon.lock:
+                waits.append(time.monotonic() - asked_s)
+
+    threading.Thread(target=operator, daemon=True).start()
+    began_s = time.monotonic()
+    released = 0
+    while released < starts:
+        daemon.run_cycle()
+        records = (backend._records.get(job_id) for job_id in jobs)
+        released = sum(record is not None and (record.released or not record.pending) for record in records)
+    took_s = time.monotonic() - began_s
+    over.set()
+    service.close()
+    return starts / took_s, max(waits)
+
+
+def measure_starts(racks: int, jobs: int, starts: int, policy: str) -> None:
+    """Print both, on a cluster each."""
+    with slurm_cluster(racks, MACHINES, GPUS, SETTINGS) as slurm:
+        bare = bare_starts_per_s(slurm, submit_single(slurm, jobs)[:starts])
+        slurm.cancel_all()
+        slurm.settle()
+        ours_ids = submit_single(slurm, jobs)
+        with tempfile.TemporaryDirectory() as folder:
+            ours, waited_s = our_starts_per_s(slurm, Path(folder), policy, ours_ids, starts)
+    print(
+        f"{racks * MACHINES} nodes, {jobs} waiting, {starts} starts: scontrol alone {bare:.1f} a second,", end=" "
+    )
+    print(f"Dally {ours:.1f} a second ({100.0 * ours / bare:.0f} %); an operator waited {waited_s:.2f} s at most")
+
+
 def controller_cpu_s(slurm: SlurmCluster) -> float:
     """CPU seconds of slurmctld so far."""
     fields = Path(f"/proc/{slurm.process_id('slurmctld')}/stat").read_text().rpartition(")")[2].split()
@@ -143,12 +215,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--racks", type=int, default=16)
     parser.add_argument("--policy", default="dally")
+    parser.add_argument("--starts", type=int, default=0)
     given = parser.parse_args()
     if missing():
         raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
     with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
         prepare(as_json=True)
     print(f"dally is {'' if is_compiled() else 'not '}compiled, policy {given.policy}")
+    if given.starts:
+        measure_starts(given.racks, given.jobs, given.starts, given.policy)
+        return
     with slurm_cluster(given.racks, MACHINES, GPUS, SETTINGS) as slurm, tempfile.TemporaryDirectory() as folder:
         found = measure(slurm, Path(folder), given.turns, given.jobs, given.policy)
     print("| CPU, ms | p50 | p95 | p99 | most |\n|---|---|---|---|---|")

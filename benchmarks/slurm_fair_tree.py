@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.live.slurm_cluster import SlurmCluster, free_ports, missing
+from tests.live.slurm_accounting import AccountedSlurm
+from tests.live.slurm_cluster import SlurmCluster, missing
 
 from benchmarks.fair_tree import FairShare, decayed, decayed_use, fair_tree
 from dally.errors import InputError
@@ -39,32 +39,8 @@ PriorityWeightFairShare={weight}
 PriorityDecayHalfLife={half_life}
 PriorityUsageResetPeriod=YEARLY
 PriorityCalcPeriod=1
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={port}
-AccountingStoragePass={home}/munge/socket
-AccountingStorageTRES=gres/gpu
 AccountingStorageEnforce=associations
 """
-DATABASE: Final = """
-AuthInfo=socket={home}/munge/socket
-DbdHost=localhost
-DbdAddr=127.0.0.1
-DbdPort={port}
-SlurmUser=root
-PidFile={home}/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={sql_port}
-StorageUser=slurm
-StoragePass=slurm
-StorageLoc=slurm_acct_db
-"""
-MAKE: Final = (
-    "create database slurm_acct_db; create user slurm identified by 'slurm'; "
-    "create user slurm@localhost identified by 'slurm'; grant all on slurm_acct_db.* to slurm; "
-    "grant all on slurm_acct_db.* to slurm@localhost"
-)
 
 
 class Shown(NamedTuple):
@@ -75,38 +51,17 @@ class Shown(NamedTuple):
     factor: float
 
 
-class AccountedCluster(SlurmCluster):
+class AccountedCluster(AccountedSlurm):
     """A Slurm with its accounting, on ports and in files of its own; half_life as slurm.conf has it, 0 for none."""
 
     def __init__(self, folder: Path, half_life: str) -> None:
         super().__init__(folder, 1, 2, 8, "")
-        self._sql_port = free_ports(40) + 30
-        own = ACCOUNTING.format(weight=WEIGHT, half_life=half_life, port=self._sql_port + 1, home=folder)
-        lines = [
-            line for line in self._conf().splitlines() if not line.startswith(("PriorityType", "AccountingStor"))
-        ]
+        own = ACCOUNTING.format(weight=WEIGHT, half_life=half_life)
+        lines = [line for line in self._conf().splitlines() if not line.startswith("PriorityType")]
         billed = [
             f'{line} TRESBillingWeights="CPU=0,GRES/gpu=1"' if line.startswith("Part") else line for line in lines
         ]
         self.conf.write_text("\n".join(billed) + own)
-
-    def start_controller(self) -> None:
-        """The database and slurmdbd first: slurmctld asks them when it starts."""
-        home, data = self.folder, self.folder / "sql"
-        plain = ("--no-defaults", f"--datadir={data}", "--user=root")
-        setup = ("--auth-root-authentication-method=normal", "--skip-test-db")
-        subprocess.run(["mariadb-install-db", *plain, *setup], check=True, stdout=subprocess.DEVNULL)
-        reached = (f"--socket={home}/sql.sock", f"--port={self._sql_port}", "--bind-address=127.0.0.1")
-        self._launch("mariadbd", "mariadbd", *plain, *reached, f"--pid-file={home}/sql.pid")
-        self._until((home / "sql.sock").exists, "mariadbd")
-        subprocess.run(["mariadb", "--no-defaults", f"--socket={home}/sql.sock", "-uroot", "-e", MAKE], check=True)
-        config = home / "slurmdbd.conf"
-        config.write_text(DATABASE.format(home=home, port=self._sql_port + 1, sql_port=self._sql_port))
-        config.chmod(0o600)
-        self._launch("slurmdbd", "slurmdbd", "-D")
-        add = ("sacctmgr", "-i", "add", "cluster", "dally-test")
-        self._until(lambda: "dally-test" in self.run(*add, ok=False), "slurmdbd")
-        super().start_controller()
 
     def account(self, *words: str) -> str:
         """Ask sacctmgr."""

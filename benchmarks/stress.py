@@ -33,7 +33,7 @@ from dally.benchmark.tables_page import shared_folder
 from dally.cli.runs.batch import Batch, names, open_store
 from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
-from dally.metrics.over_time import step_means, waiting_gpus
+from dally.metrics.over_time import BEGINS_TO_WAIT, TAKES, step_means
 from dally.metrics.record import Record
 from dally.metrics.summary import mean
 from dally.report.text_table import TextCell, TextTable
@@ -50,13 +50,14 @@ from dally.whole_file import write_whole
 
 WORKLOAD: Final = "venus80"
 POLICIES: Final = (
-    "dally,dally-paper,dally-paper-consolidated,tiresias-gittins,las:tier=closest,kueue-required,fifo-backfill"
+    "dally,dally-paper,dally-paper-consolidated,tiresias-gittins,las:tier=closest,kueue-required,"
+    "fifo-backfill,fifo-backfill:tier=closest,easy-backfill:tier=closest,slurm-switches"
 )
 SLACK: Final = 0.05  # of the cluster's GPUs
 IN_A_ROW: Final = 3  # hours
 HEADINGS: Final = [
-    "policy", "mean JCT without, h", "with, h", "change", "peak GPUs waiting (without)", "recovered after, h",
-    "comm. ÷ reachable",
+    "policy", "mean JCT without, h", "with, h", "change", "p99 with (without), h",
+    "peak GPUs waiting (without)", "recovered after, h", "comm. ÷ reachable",
 ]  # fmt: skip
 
 
@@ -87,6 +88,8 @@ class Felt(NamedTuple):
     recovered_h: int | None  # None: not before the run ended
     comm: float | None
     left: int  # jobs that never finished
+    p99_h: float  # of all jobs, disturbed
+    p99_without_h: float
 
     def cells(self, policy: str) -> list[TextCell]:
         """The line of the table."""
@@ -95,6 +98,7 @@ class Felt(NamedTuple):
             f"{self.without_h:.2f}",
             f"{self.with_h:.2f}",
             percent(self.with_h / self.without_h - 1.0) if self.without_h else "–",
+            f"{self.p99_h:.0f} ({self.p99_without_h:.0f})",
             f"{self.peak_gpus:,.0f} ({self.peak_without_gpus:,.0f})",
             "never" if self.recovered_h is None else f"{self.recovered_h}",
             "–" if self.comm is None else f"{self.comm:.2f}",
@@ -104,8 +108,11 @@ class Felt(NamedTuple):
 
 def hourly(record: Record, edges_s: list[float]) -> list[float]:
     """GPUs that waiting jobs ask for, the mean of each hour."""
-    levels = waiting_gpus(record.events, record.jobs)
-    return step_means(levels["time_s"], levels["level"], edges_s)
+    rows = record.events.filter(pl.col("kind").is_in([*TAKES, *BEGINS_TO_WAIT])).join(
+        record.jobs.select("job_id", "gpus"), on="job_id", how="left", maintain_order="left"
+    )
+    steps = pl.col("gpus") * pl.when(pl.col("kind").is_in(TAKES)).then(-1).otherwise(1)
+    return step_means(rows["time_s"], rows.select(steps.cast(int).cum_sum()).to_series(), edges_s)
 
 
 def recovery(disturbed: Sequence[float], usual: Sequence[float], slack: float) -> int | None:
@@ -140,6 +147,8 @@ def felt(disturbed: Record, usual: Record, begin_s: float, end_s: float) -> Felt
         recovered,
         summary["comm_s"] / floor_s if floor_s else None,
         summary["jobs"] - summary["finished"],
+        summary["jct_p99_s"] / HOUR_S,
+        usual.summary["jct_p99_s"] / HOUR_S,
     )
 
 

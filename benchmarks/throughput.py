@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from dally.cli.runs.demo import ASK, RECIPE
+from dally.cli.runs.compare import ASK, RECIPE
 from dally.traces.generate import find_recipe, generate, write_workload
 
 ROUNDS = 2

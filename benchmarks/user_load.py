@@ -1,4 +1,4 @@
-"""How unevenly users and virtual clusters share a cluster: what `traces/generate/people.py` holds, measured again.
+"""How unevenly users and virtual clusters share a cluster: what `traces/generate/campaigns.py` has, measured.
 
 usage: python -m benchmarks.user_load [--shared DIR]
 
@@ -15,7 +15,7 @@ from typing import Final
 from dally.benchmark.tables_page import shared_folder
 from dally.traces import read_history
 from dally.traces.generate import Ask, find_recipe, generate
-from dally.traces.generate.people import PERCENT
+from dally.traces.generate.campaigns import PERCENT
 
 TRACES: Final = {  # the user of Philly's rows is the virtual cluster
     "Helios Venus, users": "helios_venus_window20d.csv.gz",

@@ -23,8 +23,7 @@ import dally
 from benchmarks.whatif_loads import Lab, record, truth
 from dally.runs.scenario import Scenario
 from dally.sweep.policy_list import Chosen
-from dally.sweep.whatif.calibration import NETWORKS
-from dally.sweep.whatif.network_evidence import network_evidence
+from dally.sweep.whatif.calibration import NETWORKS, network_evidence
 from dally.traces import read_history
 
 SMALL = (("venus-like", "4x4x4"), ("itp-like", "2x6x4"), ("lingjun-like", "4x4x8"))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -184,8 +184,9 @@ def keywords() -> Iterator[str]:
     defaults = {item.name: item.default for item in fields(Scenario)}
     yield "| keyword | default | meaning |\n| --- | --- | --- |\n"
     for name in ScenarioFields.__annotations__:
-        default = {} if name == "network_settings" else defaults[name]
-        yield f"| `{name}` | `{default!r}` | {OPTIONS[name].help} (`{OPTIONS[name].flags[0]}`) |\n"
+        default = {} if defaults[name] is MISSING else defaults[name]  # tables begin empty
+        meaning = OPTIONS[name].help.replace("|", r"\|")
+        yield f"| `{name}` | `{default!r}` | {meaning} (`{OPTIONS[name].flags[0]}`) |\n"
 
 
 def members(result: type) -> Iterator[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 import dally
-from dally.cli.runs.demo import CLUSTER, NETWORK, RECIPE
+from dally.cli.runs.compare import CLUSTER, NETWORK, RECIPE
 from dally.policies.registry import POLICIES
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
 

@@ -24,16 +24,16 @@ SOURCES = Path(__file__).parent.parent / "src"
 WIDTH = 116
 HEAD = """# Policies
 
-All of these run on the same engine, the same model of the network and the same cost of preemption, so that a
-comparison is fair by construction. A policy is an order, a placement and a rule of preemption, most of them
-used by several policies. `dally policies` prints the same table, and [results](results.md) what they reach. This
-page is written by `make docs`: change the code, not the page.
+All policies run on the same engine, with the same network model and the same cost of preemption, so that a
+comparison is fair by construction. A policy consists of an order, a placement and a preemption rule; most of
+these [parts](#parts) serve several policies. `dally policies` prints the same table, and [results](results.md)
+shows what the policies reach. `make docs` writes this page: change the code, not the page.
 
-Most published policies send a gang wherever there is room. On slow networks that alone makes them lose, whatever
-their idea: so each that has no rule of its own about tiers takes `--set tier=closest`, which holds its gangs at the
-closest tier that could hold them, and empties a domain of that tier where it preempts. `dally compare` and
-`dally benchmark` run both forms of what `all` stands for, and their tables show the one with the lower mean JCT,
-labelled `srsf:tier=closest` if it is the held one. Name both (`--policies srsf,srsf:tier=closest`) to see both.
+Most published policies place a gang wherever there is room. On slow networks that alone makes them lose. So each
+policy without its own rule about tiers accepts `--set tier=closest`: its gangs stay at the closest tier that
+could hold them, and where it preempts, it empties a domain of that tier. With `--policies all`, `dally compare`
+and `dally benchmark` run both forms, and their tables show the one with the lower mean JCT, labelled
+`srsf:tier=closest` if it is the held form. Name both (`--policies srsf,srsf:tier=closest`) to see both.
 
 """
 PARTS = ("placement", "preemption")
@@ -46,7 +46,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def sections() -> Iterator[str]:
-    """The table, then a section per policy."""
+    """The table, a section per policy, then one with every part."""
     yield HEAD
     yield table(
         ["policy", "order", "placement", "preemption", "needs to know", "paper"],
@@ -55,18 +55,27 @@ def sections() -> Iterator[str]:
             for name, row in POLICIES.items()
         ],
     )
+    described: dict[str, type] = {}
     for name, row in POLICIES.items():
-        yield from section(name, row)
+        used = [type(part) for part in parts_of(build(name))]
+        yield from section(name, row, used)
+        described |= {part.__name__: part for part in used}
+    yield "\n## Parts\n"
+    for name, part in sorted(described.items()):
+        yield f"\n### {name}\n\n{description(part)}\n"
 
 
-def section(name: str, row: NamedPolicy) -> Iterator[str]:
-    """What the code says of one policy, and its parameters."""
-    yield f"\n## {name}\n"
-    policy = build(name)
+def parts_of(policy: Policy) -> list[Part]:
+    """The policy and its parts, without those that every policy has unless it says otherwise."""
     order = getattr(policy, "ranks", policy.order)  # one that is wrapped, without its wrapper
-    for part in (policy, order, *(getattr(policy, attribute, None) for attribute in PARTS)):
-        if isinstance(part, Part) and not is_default(part, policy):
-            yield f"\n**{type(part).__name__}.** {said_of(type(part))}\n"
+    parts = (policy, order, *(getattr(policy, attribute, None) for attribute in PARTS))
+    return [part for part in parts if isinstance(part, Part) and not is_default(part, policy)]
+
+
+def section(name: str, row: NamedPolicy, used: list[type]) -> Iterator[str]:
+    """One policy: its parts and its parameters."""
+    links = ", ".join(f"[{part.__name__}](#{part.__name__.lower()})" for part in used)
+    yield f"\n## {name}\n\nParts: {links}.\n"
     if row.params:
         yield "\n" + table(
             ["`--set`", "default", "meaning"],
@@ -79,7 +88,7 @@ def is_default(part: Part, policy: Policy) -> bool:
     return type(part) is Placement or (type(part) is SubmitOrder and not isinstance(policy, ComposedPolicy))
 
 
-def said_of(part: type) -> str:
+def description(part: type) -> str:
     """The class's docstring, read from the source: a compiled class has none."""
     source = SOURCES / (part.__module__.replace(".", "/") + ".py")
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):

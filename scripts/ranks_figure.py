@@ -14,8 +14,7 @@ from dally.model import Job
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.learned import read_table
 from dally.report.figures import drawing
-from dally.report.html.axes import log_count_axis, log_span_axis
-from dally.report.html.charts import LINES, Chart, Series
+from dally.report.html.charts import LINES, Chart, Series, log_count_axis, log_span_axis
 
 SIZES = (1, 4, 16, 64)
 OLDEST_S = 4 * 86400.0

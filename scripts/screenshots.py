@@ -16,8 +16,7 @@ from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
-from dally.web.replay.replay_app import replay_app
-from dally.web.replay.replay_scene import ReplayScene
+from dally.web.replay.replay_app import ReplayScene, replay_app
 from dally.web.server import LocalServer
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dally.cli.runs.demo import ASK, RECIPE
+from dally.cli.runs.compare import ASK, RECIPE
 from dally.traces.generate import find_recipe, generate, write_workload
 
 

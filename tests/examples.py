@@ -6,5 +6,5 @@ from dally import is_compiled
 
 
 def many(examples: int) -> int:
-    """So many; as plain Python a quarter: each takes ten times as long there, and the compiled build tries all."""
-    return examples if is_compiled() else max(examples // 4, 5)
+    """So many; as plain Python an eighth: each takes ten times as long there, and the compiled build tries all."""
+    return examples if is_compiled() else max(examples // 8, 5)

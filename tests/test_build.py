@@ -14,6 +14,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from dally import __version__
 from dally.extras import EXTRAS
@@ -67,3 +70,41 @@ def test_the_image_is_built_from_what_is_there() -> None:
     for name in copied:
         assert (ROOT / name).exists()
         assert f"!{name}" in kept
+
+
+def pins(name: str) -> dict[str, Version]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    named = [line.split("==") for line in lines]
+    return {canonicalize_name(package): Version(version) for package, version in named}
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """Of the core and of these extras."""
+    listed = [
+        PROJECT["project"]["dependencies"],
+        *(PROJECT["project"]["optional-dependencies"][name] for name in extras),
+    ]
+    return [Requirement(line) for lines in listed for line in lines]
+
+
+CAPPED = {"librt"}  # tied to the compiler: pyproject.toml says why
+
+
+def test_bounds_are_what_both_files_of_constraints_pin() -> None:
+    lowest, newest = pins("constraints-lowest.txt"), pins("constraints.txt")
+    tried = runpy.run_path(str(ROOT / "scripts" / "check_lowest.py"))["EXTRAS"]
+    for wanted in requirements(*tried):
+        name = canonicalize_name(wanted.name)
+        bounds = {one.operator: Version(one.version) for one in wanted.specifier}
+        assert bounds.keys() <= ({">=", "<"} if name in CAPPED else {">="}), wanted
+        assert lowest[name] == bounds[">="], wanted
+        assert newest[name] in wanted.specifier, wanted
+        assert lowest[name] <= newest[name], wanted
+    [kept] = [Requirement(line) for line in PROJECT["build-system"]["requires"] if line.startswith("librt")]
+    assert newest["librt"] in kept.specifier, "compiled and run with one librt"
+
+
+def test_no_other_extra_has_a_bound_that_the_newest_break() -> None:
+    newest = pins("constraints.txt")
+    for wanted in requirements(*PROJECT["project"]["optional-dependencies"]):
+        assert newest[canonicalize_name(wanted.name)] in wanted.specifier, wanted

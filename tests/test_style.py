@@ -40,3 +40,14 @@ def test_no_two_modules_share_a_name_for_different_things() -> None:
     for path in sorted(SOURCE.rglob("*.py")):
         places.setdefault(path.stem, []).append(path.relative_to(SOURCE))
     assert not {name: here for name, here in places.items() if len(here) > 1 and name not in SAME_NAME}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """Private classes too: a traceback, a pickle and a search say the name without its file."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert len(places) > 500
+    assert not {name: here for name, here in places.items() if len(here) > 1}

@@ -8,7 +8,7 @@ from dally.cluster.links import Links, override
 from dally.errors import InputError
 from dally.parsed_text import is_on
 from dally.policies.registry import build
-from dally.sweep.parameters import convert
+from dally.sweep.plan import convert
 
 ON = ["on", "true", "yes", "1", "True", "ON"]
 OFF = ["off", "false", "no", "0", "False", "Off"]

@@ -12,6 +12,10 @@ class InputError(Exception):
     """Bad input: the message names file, line, field and value; the command exits with code 2."""
 
 
+class InputWarning(UserWarning):
+    """Input that is taken as it is, and is probably meant otherwise."""
+
+
 class PolicyError(Exception):
     """A policy returned an action the cluster cannot carry out: a bug in the policy."""
 
@@ -31,6 +35,13 @@ def at(file: object, line: int | None, field: str | None, problem: str) -> Input
     where = str(file) if line is None else f"{file}:{line}"
     problem = one_line(problem, LONGEST)
     return InputError(f"{where}: {problem}" if field is None else f"{where}: {field}: {problem}")
+
+
+def warn_input(file: object, line: int | None, field: str, problem: str) -> None:
+    """An InputWarning that reads as the error of `at` does; the command line shows each once."""
+    import warnings
+
+    warnings.warn(str(at(file, line, field, problem)), InputWarning, stacklevel=2)
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> InputError:

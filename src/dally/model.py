@@ -189,11 +189,12 @@ class Job:
     """
 
     __slots__ = (
-        "allocation", "checkpoint_every_s", "comm_rate", "comm_s", "compute_s", "delay_until_s", "duration_s",
-        "finish_s", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s", "migrations",
-        "model", "non_preemptible", "number", "overhead_s", "placed_s", "predicted_s", "preemptions", "prioritized",
-        "rate", "renewals", "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "since_s", "slot",
-        "slot_class", "spec", "start_s", "status", "submit_s", "tenant", "tier", "work_s",
+        "allocation", "allowed", "checkpoint_every_s", "comm_rate", "comm_s", "compute_s", "delay_until_s",
+        "duration_s", "finish_s", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s",
+        "migrations", "model", "non_migratable", "non_preemptible", "number", "overhead_s", "placed_s",
+        "predicted_s", "preemptions", "prioritized", "rate", "renewals", "restart_due_s", "saved_comm_s",
+        "saved_compute_s", "saved_work_s", "signature", "since_s", "slot", "slot_class", "spec", "start_s",
+        "status", "submit_s", "tenant", "tier", "unsaved", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -219,11 +220,15 @@ class Job:
         every_s: float | None = spec.checkpoint_every_s
         self.checkpoint_every_s: float = NEVER if every_s is None else every_s  # its own; NEVER: as all others
         self.kind: i64 = 0  # what the policy tells apart among jobs of one size
+        self.signature: i64 = 0  # what else it needs and where it may be (cluster/feasibility); 0: no constraint
+        self.allowed: frozenset[int] | None = None  # machines, where its backend has worked that out; None: any
         self.tenant: i64 = 0  # who of those that share the machines (policies/gate) it belongs to,
         self.number: i64 = index  # and its place among that tenant's
         self.prioritized: bool = False  # override: it comes before all jobs that are not
         self.delay_until_s: float = NEVER  # override: from then on it takes any place; NEVER: none
         self.non_preemptible: bool = False  # while it runs it can be neither preempted nor moved
+        self.non_migratable: bool = False  # while it runs it is not moved, though it may be preempted
+        self.unsaved: bool = False  # a stop undoes its whole run (engine/consent)
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
 
         self.status: i64 = PENDING

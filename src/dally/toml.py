@@ -197,10 +197,21 @@ def _fitting(value: Any, default: Any) -> Any:
     if kind is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     if kind is dict and isinstance(value, dict):
-        return {key: setting_text(item) for key, item in value.items()}
+        return _flat(value)
     if isinstance(default, Path) and isinstance(value, str):
         return Path(value)
     return value if type(value) is kind else None
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, str]:
+    """Its settings; those of a table within have its name and a dot before theirs."""
+    result: dict[str, str] = {}
+    for key, item in table.items():
+        if isinstance(item, dict):
+            result |= {f"{key}.{name}": text for name, text in _flat(item).items()}
+        else:
+            result[key] = setting_text(item)
+    return result
 
 
 def setting_text(value: Any) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import dally
 from dally.api import ComparisonResult
-from dally.api.policies import PolicyLike
+from dally.api.inputs import PolicyLike
 from dally.cli.main import app
 from dally.report.html.build import build_page
 from tests.api.own_policies import CLUSTER, JOBS, Broken, Waiting, jct_mean_s

@@ -14,6 +14,7 @@ import pytest
 import dally
 from dally.api.inputs import ScenarioFields
 from dally.cluster import grid
+from dally.errors import InputError
 from dally.metrics.record import OF_QUEUES
 from dally.runs.folder import FILES, WRITTEN
 from dally.runs.scenario import Scenario
@@ -186,3 +187,11 @@ def test_a_saved_run_goes_on(tmp_path: Path) -> None:
     other = dally.go_on(tmp_path / "s", "srtf")
     assert other.jobs["finish_s"].to_list() == [168.0, 80.0, 30.0]
     assert dally.go_on(tmp_path / "s", until_s=60.0).summary["finished"] == 0
+
+
+def test_who_may_be_preempted_is_a_keyword() -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0.0, 5.0], "gpus": [8, 8], "duration_s": [100.0, 10.0]})
+    assert dally.simulate(jobs, "1x1x8", "srtf").summary["preemptions"] == 1
+    assert dally.simulate(jobs, "1x1x8", "srtf", preempt={"usual": "no"}).summary["preemptions"] == 0
+    with pytest.raises(InputError, match="preempt"):
+        dally.simulate(jobs, "1x1x8", "srtf", preempt={"usual": "often"})

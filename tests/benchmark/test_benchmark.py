@@ -66,7 +66,7 @@ def test_the_page_says_how_it_was_written_and_marks_the_best() -> None:
     assert [cell.removeprefix("| ").removesuffix(" |") for cell in lines[0]] == [
         "", "makespan, h", "÷ bound", "mean JCT, h", "÷ bound", "p50 JCT, h", "p99 JCT, h",
         "mean JCT of 1-GPU jobs, h",
-        "mean JCT of 2-8-GPU jobs, h", "mean JCT of larger jobs, h", "exposed communication, h", "÷ bound",
+        "mean JCT of 2-8-GPU jobs, h", "mean JCT of larger jobs, h", "exposed communication, h", "÷ alone",
         "preemptions", "migrations",
     ]  # fmt: skip
     assert lines[2][:3] == ["| `las:lease_s=1800`", "3.00 ±1.00", "3.00"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.benchmark.cells import NETWORKS, WORKLOADS, Cell, cells, prepare
-from dally.benchmark.lingjun_scaled import Tree, read_tree, scaled, to_toml
+from dally.benchmark.cells import NETWORKS, WORKLOADS, Cell, Tree, cells, prepare, read_tree, scaled, to_toml
 from dally.cluster.presets import PRESETS
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
@@ -233,9 +232,9 @@ def test_a_row_says_what_the_benchmark_reports(tmp_path: Path) -> None:
     last_s = 90.0 + record.outcomes[1].duration_s
     sizes = ["jct_1_gpu_s", "jct_2_to_8_gpus_s", "jct_over_8_gpus_s"]
     tiers = ["starts_machine", "starts_network"]
-    counts = ["skipped", "cpu_s", "unused"]
+    counts = ["skipped", "cpu_s", "unused", "notes"]
     named = [name for name in SUMMARY_KEYS if name != "tier_starts"]
-    assert list(row) == ["policy", "seed", *named, *counts, *sizes, *tiers]
+    assert list(row) == ["policy", "seed", *named, *counts, *sizes, "short_slowdown_p99", *tiers]
     assert row["makespan_s"] == pytest.approx(10.0 + last_s)
     assert row["jct_mean_s"] == pytest.approx((100.0 + last_s) / 2)
     assert (row["jct_1_gpu_s"], row["jct_over_8_gpus_s"]) == (pytest.approx(100.0), None)

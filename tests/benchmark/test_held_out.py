@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from benchmarks.held_out import SETTINGS, page, report, runs_of
+from benchmarks.held_out import SETTINGS, overall, page, report, runs_of
 from benchmarks.held_out_loads import (
     WINDOWS,
     Source,
@@ -92,6 +92,7 @@ def test_the_table_by_hand() -> None:
     assert table.texts() == [["venus80, slow", "8.50", "10.00", "las", "−15 %", "50 / 42", "1.15"]]
     assert "better by 10 % or more: 1; p99 at most 5 % above the lowest: 0; comm" in summed
     assert report(rows, "sjf") == []
-    text = page(report(rows, "dally"), "dally,las")
+    text = page(report(rows, "dally"), overall(rows, "dally"), "dally,las")
+    assert "## All settings\n\nOf 1 cells: " in text
     assert "`philly200, days 61-75`: `philly.csv.gz`, from day 61 until before day 75" in text
     assert "## Seeds: seeds 11, 12, 13" in text

@@ -74,10 +74,10 @@ def test_every_case_on_a_small_cluster(ground: Ground) -> None:
     }
     tables = {title.partition(":")[0]: table.texts()[0] for title, table in report(ground, list(CASES), records)}
     assert set(tables) == set(CASES)
-    assert tables["rack"][5] == "0"
+    assert tables["rack"][6] == "0"
     assert tables["burst"][1] == "0.50"
     assert float(tables["burst"][2]) > 1.0
-    assert int(tables["burst"][5]) > 10
+    assert int(tables["burst"][6]) > 10
     assert records["network", "fifo-backfill"].summary["comm_s"] > records[NONE, "fifo-backfill"].summary["comm_s"]
 
 

@@ -11,7 +11,37 @@ import pytest
 from tests.cli.conftest import Run, refused
 from tests.cli.test_simulate import FILES
 
+NOTE = "4 jobs state no time limit (limit_s): all have the same, and Slurm's backfill starts them much as fifo does"
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\nc,2,4,300\nd,3,16,60\n"
+
+
+def test_policies_without_commas_are_told(dally: Run, trace: str) -> None:
+    done = dally("compare", trace, "--cluster", "1x2x8", "--policies", "fifo", "las")
+    assert (done.returncode, done.stderr) == (
+        2, "dally: las: is a policy and no trace: separate policies by commas: --policies fifo,las\n"
+    )  # fmt: skip
+
+
+def test_prints_what_runs_say_of_their_jobs(dally: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TRACE)
+    on = ("t.csv", "--cluster", "1x2x8")
+    done = dally("compare", *on, "--policies", "fifo,slurm-backfill", "--jobs", "1", "--replications", "1")
+    assert done.returncode == 0, done.stderr
+    assert dally("simulate", *on, "--policy", "slurm-backfill").stdout.splitlines()[-1] == NOTE
+    assert f"t under slurm-backfill: {NOTE}" in done.stdout.splitlines()
+    (tmp_path / "t.csv").write_text("job_id,submit_s,gpus,duration_s,limit_s\na,0,4,10,60\nb,0,4,10,\n")
+    assert "time limit" not in dally("simulate", *on, "--policy", "slurm-backfill").stdout
+
+
+def test_without_a_network_all_places_are_equal(dally: Run, trace: str) -> None:
+    on = (trace, "--cluster", "1x2x8", "--json")
+    done = dally("simulate", *on, "--policy", "fifo", "--network", "none")
+    assert (done.returncode, json.loads(done.stdout)["comm_s"]) == (0, 0.0)
+    done = dally("compare", *on, "--policies", "fifo", "--network", "none", "--replications", "1")
+    assert done.returncode == 0, done.stderr
+    done = dally("simulate", *on, "--network", "none", "--congestion", "0.5")
+    problem = "--network none: --set-network and --congestion need a network"
+    assert (done.returncode, done.stderr) == (2, f"dally: {problem}\n")
 
 
 def test_leaves_a_table_and_a_folder_per_run(dally: Run, trace: str, tmp_path: Path) -> None:

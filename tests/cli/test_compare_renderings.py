@@ -196,9 +196,10 @@ def in_html(folder: Path, _: str) -> Found:
         for line in lines[:-1]:
             cell = line[place]
             mean, half = (float(value) * unit_s for value in re.findall(r"\d+\.?\d*", cell)[:2])
-            times = re.findall(r"(\d+\.\d+)× bound", cell)
+            times = re.findall(r"(\d+\.\d+)× (?:bound|alone)", cell)
             found[line[0].split("|")[0], key] = Shown(
-                mean, half, "★" in cell, "unfinished" in line[0], float(lines[-1][place]) * unit_s,
+                mean, half, "★" in cell, "unfinished" in line[0],
+                float(lines[-1][place].removesuffix(" alone")) * unit_s,
                 float(times[0]) if times else None,
             )  # fmt: skip
     return found
@@ -223,15 +224,19 @@ def test_what_they_say_is_right(compared: tuple[Path, str]) -> None:
     left = {pair: run["jobs"] - run["finished"] for pair, run in runs.items() if run["jobs"] != run["finished"]}
     assert left == {("srtf", 1): 1, ("srtf", 2): 1}
     shown = in_json(folder, text)
-    jct_s = [runs["dally", seed]["jct_mean_s"] for seed in (1, 2, 3)]
-    bound_s = [runs["dally", seed]["jct_bound_s"] for seed in (1, 2, 3)]
+    means_s = {
+        name: sum(runs[name, seed]["jct_mean_s"] for seed in (1, 2, 3)) for name in POLICIES if name != "srtf"
+    }
+    best = min(means_s, key=lambda name: means_s[name])
+    jct_s = [runs[best, seed]["jct_mean_s"] for seed in (1, 2, 3)]
+    bound_s = [runs[best, seed]["jct_bound_s"] for seed in (1, 2, 3)]
     times = [one / bound for one, bound in zip(jct_s, bound_s, strict=True)]
-    ours = shown["dally", "jct_mean_s"]
+    ours = shown[best, "jct_mean_s"]
     assert (ours.best, ours.unfinished) == (True, False)
     assert (ours.mean_s, ours.half_s) == pytest.approx((sum(jct_s) / 3, (max(jct_s) - min(jct_s)) / 2))
     assert (ours.bound_s, ours.times_bound) == pytest.approx((sum(bound_s) / 3, sum(times) / 3))
     early = shown["srtf", "jct_mean_s"]
-    assert early.mean_s < shown["dally", "jct_mean_s"].mean_s, "over fewer jobs"
+    assert early.mean_s < ours.mean_s, "over fewer jobs"
     assert (early.best, early.unfinished, early.times_bound) == (False, True, None)
     assert runs["srtf", 1]["jct_bound_s"] < bound_s[0], "its own bound is that of five jobs"
 

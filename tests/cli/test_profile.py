@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from dally.cli.main import app
 from dally.errors import InputError
 from dally.perf.profiles import find_profile, load_profiles
-from dally.profiling.hardware import short_name
+from dally.profiling.measuring import short_name
 
 MODULE = """
 import torch

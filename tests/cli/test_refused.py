@@ -12,8 +12,7 @@ import pytest
 
 from dally.cli.main import exit_code
 from dally.metrics.record import OF_QUEUES
-from dally.runs.folder import FILES, WRITTEN
-from dally.runs.run_files import SUMS
+from dally.runs.folder import FILES, SUMS, WRITTEN
 
 Refused = Callable[..., str]
 TRACE = "job_id,submit_s,gpus,duration_s\n" + "".join(f"j{n},{n * 10},{1 + n % 4},{100 + n}\n" for n in range(8))

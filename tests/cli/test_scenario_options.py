@@ -19,7 +19,17 @@ from dally.runs.scenario import Scenario
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\n"
 FIELDS = [item.name for item in fields(Scenario) if item.name != "digests"]
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-CELLS = {"gpu", "profiles", "until_s", "checkpoint_every_s", "failure_rate", "repair_s", "seed", "seeds"}
+CELLS = {
+    "contention",
+    "gpu",
+    "profiles",
+    "until_s",
+    "checkpoint_every_s",
+    "failure_rate",
+    "repair_s",
+    "seed",
+    "seeds",
+}
 # Fields that a command does not take, each for the reason that its module states.
 LEFT_OUT = {
     "simulate": {"seeds"},

@@ -110,6 +110,26 @@ def test_what_it_does_wrong_is_told_with_its_line(dally: Run, here: Path, body: 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("wrong", ["key", "tie"])
+def test_a_rank_that_is_no_number_is_told(dally: Run, here: Path, wrong: str) -> None:
+    arguments = {"key": "self, job, now", "tie": "self, job"}
+    other = "tie" if wrong == "key" else "key"
+    (here / "mine.py").write_text(
+        "import dally\n"
+        "class Mine(dally.Order):\n"
+        f"    def {wrong}({arguments[wrong]}):\n        return (job.gpus, job.submit_s)\n"
+        f"    def {other}({arguments[other]}):\n        return 0.0\n"
+        "class Ranked(dally.Policy):\n"
+        "    order = Mine()\n"
+        "    def schedule(self, now, queue, cluster):\n        return iter(())\n"
+    )
+    done = dally("simulate", *ON, "--policy", "mine.py:Ranked")
+    assert done.returncode == 1
+    problem = "mine.py: key(job, now) and tie(job) of its order must return one number each: TypeError: "
+    assert done.stderr.startswith(f"dally: a bug in the policy: {problem}")
+    assert done.stderr.count("\n") == 1
+
+
 def test_workers_end_with_a_command_that_is_told_to_end(dally_alone: Run, here: Path) -> None:
     (here / "mine.py").write_text(
         "import os, signal, time\n"

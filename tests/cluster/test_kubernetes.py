@@ -10,7 +10,7 @@ import pytest
 
 from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.known import import_file
-from dally.cluster.formats.label_presets import PRESETS
+from dally.cluster.formats.kubernetes import PRESETS
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.outline import draw
 from dally.errors import InputError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dally.cluster.formats.toml_file import read_toml
 from dally.cluster.links import Links, connect, has_links, override
 from dally.cluster.outline import draw
 from dally.cluster.presets import PRESETS, find_preset
+from dally.cluster.spec import read_topology
 from dally.cluster.topology import grid
 from dally.errors import InputError
 
@@ -70,7 +70,7 @@ def test_every_preset_connects_any_depth() -> None:
 
 
 def test_a_file_counts_before_the_preset(tmp_path: Path) -> None:
-    topology = read_toml(written(tmp_path, FILE))
+    topology = read_topology(str(written(tmp_path, FILE)))
     assert has_links(topology)
     assert not has_links(grid(2, 2, 8))
     network = connect(topology, Links(nic_gbps=1.0, fabric_gbps=999.0, oversubscription=9.0, background=0.1))
@@ -85,14 +85,14 @@ def test_a_file_counts_before_the_preset(tmp_path: Path) -> None:
 
 
 def test_congestion_overrides_by_tier(tmp_path: Path) -> None:
-    topology = read_toml(written(tmp_path, FILE))
+    topology = read_topology(str(written(tmp_path, FILE)))
     assert list(connect(topology, Links(), 0.5).background) == [0.5] * 6
     assert list(connect(topology, Links(), {"rack": 0.0}).background) == [0.0] * 6
     assert list(connect(topology, Links(), {"machine": 0.2}).background) == [0.2] * 4 + [0.25] * 2
 
 
 def test_the_drawing_shows_what_a_file_states(tmp_path: Path) -> None:
-    text = draw(read_toml(written(tmp_path, FILE)))
+    text = draw(read_topology(str(written(tmp_path, FILE))))
     assert "[inside pcie, 24 GB/s per GPU, 1 µs]  [link 50 GB/s]" in text
     assert "[link 2:1, 4 µs, background 0.25]" in text
     assert "[link 100 GB/s, efficiency 0.5]" in text
@@ -110,7 +110,7 @@ def test_the_drawing_shows_what_a_file_states(tmp_path: Path) -> None:
 )
 def test_bad_files_name_line_field_and_value(tmp_path: Path, old: str, new: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        read_toml(written(tmp_path, FILE.replace(old, new)))
+        read_topology(str(written(tmp_path, FILE.replace(old, new))))
 
 
 def test_overrides() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dally.cluster.formats.hostlist import expand
-from dally.cluster.formats.toml_file import read_toml
+from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.spec import read_topology
-from dally.errors import InputError
+from dally.errors import InputError, InputWarning
 
 GOOD = """
 [[tiers]]
@@ -43,7 +43,7 @@ latency_s = 1e-5
 def test_reads_uneven_racks_and_their_links(tmp_path: Path) -> None:
     file = tmp_path / "lab.toml"
     file.write_text(GOOD)
-    topology = read_toml(file)
+    topology = read_topology(str(file))
     assert topology.names[0] == ["rack0-m0", "rack0-m1", "rack1-m0", "rack1-m1", "o08", "o09", "o10"]
     assert list(topology.gpus[0]) == [8, 8, 8, 8, 4, 4, 4]
     assert [link.capacity_gbps for link in topology.links[1]] == [200.0, 200.0, 25.0]
@@ -93,7 +93,7 @@ def test_says_what_is_wrong_and_where(tmp_path: Path, before: str, after: str, m
     assert before in GOOD
     file.write_text(GOOD.replace(before, after, 1))
     with pytest.raises(InputError) as caught:
-        read_toml(file)
+        read_topology(str(file))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -126,3 +126,29 @@ def test_hostlists(text: str, names: list[str]) -> None:
 def test_bad_hostlists(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         expand(text)
+
+
+BITS = '[[tiers]]\nname = "machine"\n{}\n[[tiers]]\nname = "network"\n[[machines]]\ncount = 2\ngpus = 8\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "gb_s"),
+    [("capacity_gb_s = 25", 25.0), ("capacity_gbit_s = 200", 25.0), ("capacity_gbps = 25", 25.0)],
+)
+def test_a_capacity_in_bytes_or_bits(line: str, gb_s: float) -> None:
+    topology = parse_toml(Path("t.toml"), BITS.format(line))
+    assert {link.capacity_gbps for link in topology.links[0]} == {gb_s}
+
+
+def test_a_capacity_that_looks_like_bits_is_doubted() -> None:
+    with pytest.warns(
+        InputWarning, match=r"t.toml:3: capacity_gbps: 200 is read as gigabytes per second, 1600 Gb/s"
+    ):
+        parse_toml(Path("t.toml"), BITS.format("capacity_gbps = 200"))
+    with pytest.warns(InputWarning, match=r"t.toml:3: capacity_gbit_s: 0.5 Gb/s is 0.0625 GB/s"):
+        parse_toml(Path("t.toml"), BITS.format("capacity_gbit_s = 0.5"))
+
+
+def test_a_capacity_is_stated_once() -> None:
+    with pytest.raises(InputError, match="capacity_gbit_s: 8: capacity_gb_s says it already"):
+        parse_toml(Path("t.toml"), BITS.format("capacity_gb_s = 1\ncapacity_gbit_s = 8"))

@@ -114,7 +114,7 @@ def test_what_is_written_by_hand() -> None:
     assert to_toml(topology).split("\n\n")[4:] == [
         '[[machines]]\npath = "p1/r"\nnames = [\n    "a_1_2", "a_1",\n]\ngpus = 8',
         '[[machines]]\npath = "p2/r"\nnames = "n[9-11,20]"\ngpus = 4',
-        '[[domains]]\npath = "p2/r"\ncapacity_gbps = 12.5\n',
+        '[[domains]]\npath = "p2/r"\ncapacity_gb_s = 12.5\n',
     ]
 
 

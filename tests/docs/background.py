@@ -12,8 +12,11 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from dally.live.private_folder import user_name
+
 USUAL = "http://127.0.0.1:8642"  # what pages show; the tests' servers have ports of their own
 USUAL_VIEW = "http://127.0.0.1:8643"
+ME = user_name(os.geteuid())
 CLOCK = re.compile(r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\b( UTC)?")
 
 
@@ -68,7 +71,8 @@ class Background:
         """The text as pages show it: at the usual address, and at no time of day."""
         if not self.url:
             return text
-        return CLOCK.sub("(time)", text.replace(f" --server {self.url}", "").replace(self.url, USUAL))
+        named = re.sub(rf"\bby {re.escape(ME)}\b", "by alice", text)  # who runs the page
+        return CLOCK.sub("(time)", named.replace(f" --server {self.url}", "").replace(self.url, USUAL))
 
     def settle(self) -> None:
         """Wait until no job is on its way from one state to another."""

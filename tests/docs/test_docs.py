@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import dally
-from dally.metrics.tables import JOB_COLUMNS
+from dally.metrics.jobs_csv import JOB_COLUMNS
 from dally.model import KIND_NAMES
 from tests.docs.background import Background, viewed
 

@@ -16,7 +16,7 @@ from dally.policies.base import Policy
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.queue import Queue
 from dally.policies.registry import build
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import record_of
 from dally.testing.strategies import Case
 
 FREE = Costs(0.0, 0.0, 0.0)

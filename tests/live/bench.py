@@ -19,7 +19,7 @@ from dally.live.store import open_store
 from dally.live.store.schema import EVENTS
 from dally.live.wall_clock import WallClock
 from dally.policies.registry import build
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import record_of
 from dally.testing.strategies import Case
 
 Start = tuple[int, set[str], str]  # the job's number, its machines, the tier that joins them

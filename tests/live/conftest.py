@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.cli.conftest import dally as dally
 from tests.live.kube_cluster import BUNDLE, KubeCluster, kube_cluster
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
+from tests.live.slurm_site import SlurmSite, missing_for_a_site, slurm_site
 
 
 @pytest.fixture(scope="package")
@@ -33,6 +35,26 @@ def slurm(slurm_of_all: SlurmCluster) -> Iterator[SlurmCluster]:
     slurm_of_all.settle()
     yield slurm_of_all
     slurm_of_all.cancel_all()
+
+
+@pytest.fixture(scope="package")
+def site_of_all() -> Iterator[SlurmSite]:
+    """A Slurm as a site configures it, for all tests of a process here."""
+    lacking = missing_for_a_site()
+    if lacking or os.geteuid() != 0:
+        pytest.skip(f"this needs root and {', '.join(lacking) or 'nothing else'}: see scripts/system-packages test")
+    with slurm_site() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def site(site_of_all: SlurmSite) -> Iterator[SlurmSite]:
+    """The same, with nothing on it before and after."""
+    site_of_all.settle()
+    yield site_of_all
+    site_of_all.cancel_all()
+    for term in re.findall(r"dally_lease_\d+", site_of_all.run("scontrol", "-o", "show", "reservation")):
+        site_of_all.run("scontrol", "delete", f"ReservationName={term}")
 
 
 @pytest.fixture(scope="package")

@@ -15,7 +15,9 @@ class GatedServer:
     def __init__(self) -> None:
         self.pods: dict[str, Entry] = {}  # by path
 
-    def insist(self, method: str, path: str, body: Any, within_s: float, kind: str = "application/json") -> Entry:
+    def insist(
+        self, method: str, path: str, body: Any, within_s: float, kind: str = "application/json", left_s: Any = None
+    ) -> Entry:
         return self.call(method, path, body, kind)
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Entry:

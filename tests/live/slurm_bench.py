@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -67,11 +68,15 @@ class SlurmBench(LiveBench):
         self.looks_s: list[float] = []  # moments at which it was decided
         super().__init__(self.backend, folder, setup, speed)
 
-    def submit(self, gpus: int, seconds: float, *words: str, model: str = "resnet50") -> str:
-        """A job of so many seconds of the wall clock, as it comes from its user: held, with our note."""
+    def submit(self, gpus: int, seconds: float, *words: str, model: str = "resnet50", preempt: str = "yes") -> str:
+        """A job of so many seconds of the wall clock, as it comes from its user: held, with our note.
+
+        It saves its work when it is told to stop, so its user lets it be preempted.
+        """
         nodes = max(1, gpus // 8)
         asks = ("-H", "--requeue", "-N", str(nodes), f"--gpus-per-node={gpus // nodes}", "-o", "/dev/null")
-        facts = f'--comment={{"model": "{model}", "expected": {seconds * self.speed:g}}}'
+        stated = {"model": model, "expected": f"{seconds * self.speed:g}", "preempt": preempt}
+        facts = f"--comment={json.dumps({name: text for name, text in stated.items() if text})}"
         script = JOB.format(folder=self.folder, tenths=round(seconds * 10))
         job_id = self.slurm.run("sbatch", "--parsable", *asks, facts, *words, given=script).strip()
         self.slurm.run("scontrol", "update", f"JobId={job_id}", "AdminComment=dally:read=1")

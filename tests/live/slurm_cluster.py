@@ -59,7 +59,7 @@ class SlurmCluster:
         self.gpus = gpus
         self.conf = folder / "slurm.conf"
         self.completed = folder / "completed.txt"
-        self._port = free_ports(len(self.nodes) + 1)
+        self._port = free_ports(len(self.nodes) + 3)  # two for who accounts
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for name in ("bin", "state", "spool", "log", "munge", "dev"):
             (folder / name).mkdir(parents=True)
@@ -74,9 +74,36 @@ class SlurmCluster:
             if not (self.folder / "bin" / name).exists():
                 (self.folder / "bin" / name).symlink_to(_stepd() if name == "slurmstepd" else program(name))
         (self.folder / "topology.conf").write_text("".join(self._switches()))
-        (self.folder / "gres.conf").write_text(f"NodeName={self._range()} Name=gpu File={self._devices()}\n")
+        (self.folder / "gres.conf").write_text(self.gres_lines())
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self.conf.write_text(self._conf() + settings)
+
+    def gres_lines(self) -> str:
+        """gres.conf."""
+        return f"NodeName={self._range()} Name=gpu File={self.devices()}\n"
+
+    def node_lines(self) -> str:
+        """Nodes and partitions in slurm.conf."""
+        return (
+            f"NodeName=DEFAULT CPUs=64 RealMemory=100000 Gres=gpu:{self.gpus} State=UNKNOWN\n"
+            f"NodeName={self._range()} NodeAddr=127.0.0.1 Port={self.ports()}\n"
+            f"PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP\n"
+        )
+
+    def accounting_lines(self) -> str:
+        """How jobs are accounted for in slurm.conf."""
+        return "AccountingStorageType=accounting_storage/none\n"
+
+    def start_accounting(self) -> None:
+        """What must run before slurmctld."""
+
+    def port_above(self, number: int) -> int:
+        """A port of this cluster that no node listens on: 1 or 2."""
+        return self._port + len(self.nodes) + number
+
+    def ports(self) -> str:
+        """Of the nodes."""
+        return f"[{self._port + 1}-{self._port + len(self.nodes)}]"
 
     def _range(self) -> str:
         return f"n[{self.nodes[0][1:]}-{self.nodes[-1][1:]}]"
@@ -87,7 +114,7 @@ class SlurmCluster:
             yield f"SwitchName=rack{number} Nodes={','.join(rack)}\n"
         yield f"SwitchName=spine Switches=rack[0-{len(racks) - 1}]\n"
 
-    def _devices(self) -> str:
+    def devices(self) -> str:
         """Character devices, which Slurm counts and names in CUDA_VISIBLE_DEVICES; root can make some."""
         try:
             for number in range(self.gpus):
@@ -98,7 +125,7 @@ class SlurmCluster:
 
     def _conf(self) -> str:
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
-        home, ports = self.folder, f"[{self._port + 1}-{self._port + len(self.nodes)}]"
+        home = self.folder
         return f"""
 ClusterName=dally-test
 SlurmctldHost=localhost(127.0.0.1)
@@ -120,7 +147,6 @@ GresTypes=gpu
 TopologyPlugin=topology/tree
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=1000
 PriorityType=priority/basic
-AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={self.completed}
 JobRequeue=1
@@ -130,10 +156,7 @@ ReturnToService=1
 InactiveLimit=0
 KillWait=3
 SlurmdParameters=config_overrides
-NodeName=DEFAULT CPUs=64 RealMemory=100000 Gres=gpu:{self.gpus} State=UNKNOWN
-NodeName={self._range()} NodeAddr=127.0.0.1 Port={ports}
-PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
-"""
+{self.accounting_lines()}{self.node_lines()}"""
 
     # Its daemons.
 
@@ -144,10 +167,9 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         files = [f"--{name}-file={munge}/{name}" for name in ("key", "pid", "log", "seed")]
-        self._launch(
-            "munged", str(program("munged")), "--foreground", "--force", f"--socket={munge}/socket", *files
-        )
-        self._until(lambda: (munge / "socket").exists(), "munged")
+        self.launch("munged", str(program("munged")), "--foreground", "--force", f"--socket={munge}/socket", *files)
+        self.until(lambda: (munge / "socket").exists(), "munged")
+        self.start_accounting()
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
@@ -155,18 +177,19 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
 
     def settle(self) -> None:
         """Wait until every node is idle and answers: after a restart of slurmctld that takes a moment."""
-        idle = ("sinfo", "-h", "-N", "-r", "-t", "idle", "-o", "%N %T")
-        self._until(lambda: self.run(*idle, ok=False).count(" idle\n") == len(self.nodes))
+        lines = ("sinfo", "-h", "-N", "-r", "-t", "idle,reserved", "-o", "%N %T")
+        empty = [f"{node} {state}" for node in self.nodes for state in ("idle", "reserved")]
+        self.until(lambda: len({*self.run(*lines, ok=False).splitlines()}.intersection(empty)) == len(self.nodes))
 
     def start_controller(self) -> None:
         """slurmctld, which goes on with the state it saved."""
-        self._launch("slurmctld", f"{self.folder}/bin/slurmctld", "-D", "-f", str(self.conf))
-        self._until(lambda: "is UP" in self.run("scontrol", "ping", ok=False), "slurmctld")
+        self.launch("slurmctld", f"{self.folder}/bin/slurmctld", "-D", "-f", str(self.conf))
+        self.until(lambda: "is UP" in self.run("scontrol", "ping", ok=False), "slurmctld")
 
     def start_node(self, node: str) -> None:
         """The slurmd of one node."""
         words = ("-D", "-f", str(self.conf), "-N", node, "-d", f"{self.folder}/bin/slurmstepd")
-        self._launch(node, f"{self.folder}/bin/slurmd", *words)
+        self.launch(node, f"{self.folder}/bin/slurmd", *words)
 
     def process_id(self, name: str) -> int:
         """Of `slurmctld`, `munged` or the slurmd of a node."""
@@ -183,10 +206,10 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
             process.wait()
 
     def stop(self) -> None:
-        """End its jobs and everything that was started."""
+        """End its jobs and everything that was started, the youngest first."""
         if "slurmctld" in self._running:
             self.cancel_all()
-        for name in [name for name in self._running if name not in ("munged", "slurmctld")]:
+        for name in [name for name in self._running if name in self.nodes]:
             self._running[name].terminate()
         for name in reversed(list(self._running)):
             self.stop_one(name)
@@ -197,7 +220,7 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         jobs = self.run("squeue", "-h", "-o", "%A", ok=False).split()
         if jobs:
             self.run("scancel", *jobs, ok=False)
-            self._until(lambda: not self.run("squeue", "-h", ok=False).strip())
+            self.until(lambda: not self.run("squeue", "-h", ok=False).strip())
 
     def _kill_steps(self) -> None:
         """Step daemons that have lost their slurmd; they work in the spool folder of this cluster."""
@@ -207,7 +230,8 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
                 if step and str((entry / "cwd").readlink()).startswith(f"{self.folder}/"):
                     os.kill(int(entry.name), signal.SIGKILL)
 
-    def _launch(self, name: str, *words: str) -> None:
+    def launch(self, name: str, *words: str) -> None:
+        """A process of this cluster, with its log."""
         log = (self.folder / "log" / name).open("ab")
         self._running[name] = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -215,7 +239,8 @@ PartitionName=gpu Nodes={self._range()} Default=YES MaxTime=INFINITE State=UP
         )  # fmt: skip
         log.close()
 
-    def _until(self, ready: object, name: str = "slurmctld") -> None:
+    def until(self, ready: object, name: str = "slurmctld") -> None:
+        """Wait; the log of `name` says why that was in vain."""
         until_s = time.monotonic() + 30.0 + len(self.nodes)
         assert callable(ready)
         while not ready():
@@ -244,11 +269,13 @@ def _stepd() -> Path:
 
 
 @contextmanager
-def slurm_cluster(racks: int = 4, machines: int = 4, gpus: int = 8, settings: str = "") -> Iterator[SlurmCluster]:
+def slurm_cluster(
+    racks: int = 4, machines: int = 4, gpus: int = 8, settings: str = "", kind: type[SlurmCluster] = SlurmCluster
+) -> Iterator[SlurmCluster]:
     """A cluster for the length of a block, in a folder that other users of this machine can read."""
     with tempfile.TemporaryDirectory(prefix="dally-slurm-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        cluster = SlurmCluster(Path(folder), racks, machines, gpus, settings)
+        cluster = kind(Path(folder), racks, machines, gpus, settings)
         try:
             cluster.start()
             yield cluster

@@ -75,7 +75,9 @@ def test_quotas_that_do_nothing_are_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "queues.toml").write_text("[queues.a]\nlimit = {A100 = 8}\ndefault = true\n")
     config = Config(folder=tmp_path, setup=Setup(queues=str(tmp_path / "queues.toml")))
     service = SimpleNamespace(config=config, topology=read_topology("1x2x8"))
-    server = SimpleNamespace(url="http://x", tokens=SimpleNamespace(open=True))
+    access = SimpleNamespace(owner_is_known=True, reading_is_open=True)
+    local = SimpleNamespace(path=tmp_path / "serve.sock", note="")
+    server = SimpleNamespace(url="http://x", access=access, local=local, first_token="")
     assert "Mind:    jobs are in queues with quotas that do nothing: of A100" in start_message(service, server)
 
 
@@ -99,3 +101,20 @@ def test_options_merge_over_the_file(
     assert exit_code(["serve", "--config", str(path), *words]) in (None, 0)
     (config,) = begun
     assert (config.setup.policy, config.setup.settings, config.kubernetes) == (policy, settings, kubernetes)
+
+
+def test_a_faster_clock_is_said(tmp_path: Path) -> None:
+    service = Service(Config(folder=tmp_path, cluster="1x1x8", speed=60.0))
+    try:
+        access = SimpleNamespace(owner_is_known=True, reading_is_open=True)
+        local = SimpleNamespace(path=tmp_path / "s", note="")
+        server = SimpleNamespace(url="http://x", local=local, access=access, first_token="")
+        assert "Clock:   runs 60 times as fast as this machine's (--speed)\n" in start_message(service, server)
+    finally:
+        service.close()
+
+
+@pytest.mark.parametrize(("name", "meant"), [("slrum", "slurm"), ("k8s", "kubernetes"), ("Kube", "kubernetes")])
+def test_a_backend_under_another_name_is_suggested(name: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"unknown backend '{name}'; did you mean '{meant}'"):
+        Config(backend=name).checked()

@@ -19,21 +19,9 @@ from dally.live.history.recorded_trace import history_csv
 from dally.live.overrides import FACT, OF_JOBS, Override, Overrides
 from dally.live.store import Store, open_store
 from dally.live.store.log_rows import act_row
-from dally.live.wall_clock import WallClock
 from dally.model import RUNNING, STATUS_NAMES
-from dally.testing.fake_backend import FakeBackend
+from dally.testing.fake_backend import FakeBackend, FakeClock
 from dally.traces import read_trace
-
-
-class SetClock(WallClock):
-    """Shows what the backend's clock shows."""
-
-    def __init__(self, backend: FakeBackend) -> None:
-        super().__init__(0.0)
-        self._backend = backend
-
-    def now(self) -> float:
-        return self._backend.now_s
 
 
 class Bench:
@@ -44,13 +32,13 @@ class Bench:
     ) -> None:
         self.dry_run = dry_run
         self.backend = backend
-        self.setup = Setup(policy, queues=queues)
+        self.setup = Setup(policy, queues=queues, preempt={"usual": "yes"})  # jobs of the fake keep their work
         self.address = f"sqlite:///{folder}/store.db"
         self.store = open_store(self.address)
         self.scheduler = self._begin()
 
     def _begin(self) -> Scheduler:
-        clock = SetClock(self.backend)
+        clock = FakeClock(self.backend)
         return Scheduler(self.backend, self.backend.topology(), self.setup, self.store, clock, self.dry_run)
 
     def die(self) -> None:
@@ -181,6 +169,8 @@ def test_a_job_that_asks_for_other_gpus_is_one_job_after_a_crash_too(bench: Benc
     bench.die()
     assert bench.books() == {first: "running", job_id: "running"}
     assert [row["job_id"] for row in bench.store.live_jobs()] == [first, job_id]
+    cancels = [row["job_id"] for row in events(bench.store) if row["kind"] == "cancel"]
+    assert cancels == [job_id]  # the log names the job that goes on as another
     bench.go_on(120.0)
     assert [(name, sum(placement.values())) for name, placement in bench.backend.starts] == [
         (first, 64),
@@ -403,3 +393,14 @@ def test_turns_in_which_nothing_happens_keep_no_memory(tmp_path: Path) -> None:
 def _blocks() -> int:
     gc.collect()
     return sys.getallocatedblocks()
+
+
+def test_a_dry_run_promises_no_gpu_twice(tmp_path: Path) -> None:
+    """Jobs would run as far as there is room: no start takes GPUs in a dry run, and yet they are gone."""
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo-backfill", dry_run=True)
+    jobs = [bench.submit(4, 1000.0) for _ in range(6)]
+    bench.go_on(10.0)
+    would = {str(row["job_id"]): str(row["reason"]) for row in events(bench.store) if row["kind"] == "would"}
+    assert sorted(would) == jobs[:4]
+    assert sorted(would.values()) == ["run on rack0-m0:4"] * 2 + ["run on rack0-m1:4"] * 2
+    assert bench.books() == dict.fromkeys(jobs, "waiting")

@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ObservedJob
-from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_ledger, leader, owners
+from dally.live.backends.base import BackendError, ObservedJob, StartOrder
+from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_ledger, leader, overbooking, owners
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.leader import Leader
+from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from tests.live.kube_cluster import pod, until
 
 JOBS = "/apis/batch/v1/namespaces/a/jobs"
@@ -135,7 +136,10 @@ def test_only_this_very_controller_is_deleted(server: Server, backend: Kubernete
     assert server.orders("DELETE") == {f"{JOBS}/j": body}
 
 
-@pytest.mark.parametrize("ill", [RefusedError("get", 500, {}), {"metadata": {}, "spec": {"parallelism": "x"}}])
+@pytest.mark.parametrize(
+    "ill",
+    [*(RefusedError("get", code, {}) for code in (403, 404, 500)), {"metadata": {}, "spec": {"parallelism": "x"}}],
+)
 def test_one_controller_that_cannot_be_read(
     server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, ill: Any
 ) -> None:
@@ -151,7 +155,7 @@ def test_one_controller_that_cannot_be_read(
     server.objects[f"{JOBS}/ill"] = job_of("ill", 1)
     assert told(backend)["ill"].state == base.HELD  # not so soon
     assert len([path for _, path, _ in server.asked if path == f"{JOBS}/ill"]) == 1
-    clock_s[0] += owners.AGAIN_S
+    clock_s[0] += owners.REFUSED_AGAIN_S
     assert told(backend)["ill"].state == base.QUEUED
     server.objects[f"{JOBS}/ill"] = ill
     backend.ledger.put(of_job("ill", 1))  # one more than it has: its Job is asked
@@ -185,11 +189,11 @@ def test_who_leads_no_more_looks_no_more(
         try:
             backend.snapshot()
         except BackendError as error:
-            return "another daemon leads" in str(error)
+            return "other leads" in str(error)
         return False
 
     until(refused, 5.0)
-    with pytest.raises(BackendError, match="another daemon leads"):
+    with pytest.raises(BackendError, match="does not lead: other leads"):
         backend.topology()
     claim.release()
 
@@ -221,3 +225,214 @@ def test_an_answer_that_is_no_object(
     monkeypatch.setattr(backend.api, "_http", SimpleNamespace(request=lambda *_, **__: answer, clear=lambda: None))
     with pytest.raises(BackendError, match="no JSON"):
         backend.api.get("/version")
+
+
+def scheduled(entry: Entry, at: str) -> Entry:
+    """The same, bound at that time."""
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+    return entry | {"status": {"conditions": [bound]}}
+
+
+def evicted(server: Server) -> set[str]:
+    return {path.split("/")[-2] for path in server.orders("POST") if path.endswith("/eviction")}
+
+
+def bare(name: str, gang: str, size: int, node: str = "") -> Entry:
+    """A pod without a controller."""
+    entry = pod(name, 8, labels={"dally.io/gang": gang, "dally.io/gang-size": str(size)})
+    entry["metadata"] |= {"namespace": "a", "uid": name}
+    entry["spec"] |= {"nodeName": node} if node else {}
+    return entry
+
+
+@pytest.mark.parametrize(("older", "later"), [("x", "y"), ("y", "x")])
+def test_the_later_gang_of_an_overbooked_node_goes_back(
+    server: Server, backend: KubernetesBackend, older: str, later: str
+) -> None:
+    for name in (older, later):
+        server.objects[f"{JOBS}/{name}"] = job_of(name, 1)
+    server.pods += [
+        scheduled(of_job(older, node="n1"), "2026-11-16T10:00:00Z"),
+        scheduled(of_job(later, node="n1"), "2026-11-16T10:00:05Z"),
+    ]
+    backend.snapshot()
+    (problem,) = backend.complete()
+    assert problem == f"job a.job.{later} is stopped: pods on n1 have 16 GPUs, and it has 8"
+    assert evicted(server) == {f"{later}-0"}
+    assert told(backend)[later].state == base.STOPPING
+    assert told(backend)[older].state == base.RUNNING
+    assert backend.complete() == []
+
+
+def test_an_overbooking_by_others_is_resolved_after_a_while(
+    server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet refuses a pod that comes too late; if it does not, ours goes back."""
+    server.objects[f"{JOBS}/x"] = job_of("x", 1)
+    foreign = bare("foreign", "f", 1, "n1")
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    server.pods += [
+        scheduled(of_job("x", node="n1"), "2026-11-16T10:00:00Z"),
+        scheduled(foreign, "2026-11-16T10:00:05Z"),
+    ]
+    backend.snapshot()
+    assert "16 GPUs, and it has 8" in backend.complete()[0]
+    assert evicted(server) == set()
+    monkeypatch.setattr(overbooking, "PATIENCE_S", 0.0)
+    assert "job a.job.x is stopped" in backend.complete()[0]
+    assert evicted(server) == {"x-0"}
+
+
+def test_bare_pods_are_never_evicted(server: Server, backend: KubernetesBackend) -> None:
+    """One binding fails: the other pod stays where it is, and the gang is completed when that can be."""
+    server.pods += [bare("b-0", "b", 2), bare("b-1", "b", 2)]
+    assert told(backend)["b"].state == base.QUEUED
+    server.objects[f"{PODS}/b-1/binding"] = RefusedError("bind", 422, {"message": "no"})
+    (answer,) = backend.start([StartOrder("a.gang.b", {"n1": 8, "n2": 8})], backend.term)
+    assert "422" in answer
+    assert told(backend)["b"].state == base.RUNNING
+    (problem,) = backend.complete()
+    assert "1 of its 2 pods are bound: left as it is" in problem
+    assert evicted(server) == set()
+    del server.objects[f"{PODS}/b-1/binding"]
+    assert backend.complete() == []
+    assert told(backend)["b"].placement == {"n1": 8, "n2": 8}
+    assert server.orders("DELETE") == {}
+
+
+def test_a_gang_that_was_deleted_while_it_starts(server: Server, backend: KubernetesBackend) -> None:
+    """Its pods go without having been bound: that is an answer, not a bug."""
+    server.objects[f"{JOBS}/x"] = job_of("x", 1)
+    server.pods.append(of_job("x"))
+    assert told(backend)["x"].state == base.QUEUED
+    going = of_job("x")
+    going["metadata"]["deletionTimestamp"] = "2026-11-16T10:00:00Z"
+    backend.ledger.put(going)
+    (answer,) = backend.start([StartOrder("a.job.x", {"n1": 8})], backend.term)
+    assert answer == "job a.job.x has no pods any more"
+
+
+def test_binds_that_are_queued_when_the_lease_is_lost_are_dropped(
+    server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is stopped in the middle of binding, another leads, and it goes on: it sends nothing more."""
+    claim = backend.claim()
+    server.objects[f"{JOBS}/x"] = job_of("x", 16)
+    server.pods += [of_job("x", number, gpus=1) for number in range(16)]
+    assert told(backend)["x"].state == base.QUEUED
+    call, sent = server.call, []
+
+    def slow(method: str, path: str, *args: Any, **options: Any) -> Any:
+        if path.endswith("/binding"):
+            assert 0.0 < options["timeout_s"] <= leader.SURE_S
+            sent.append(path)
+            claim._renewed_s -= 60.0  # as if it had been stopped for a minute
+        return call(method, path, *args, **options)
+
+    monkeypatch.setattr(backend.api, "call", slow)
+    monkeypatch.setattr(leader, "RENEW_S", 60.0)
+    backend._pool._max_workers = 1  # one after the other
+    (answer,) = backend.start([StartOrder("a.job.x", {"n1": 8, "n2": 8})], backend.term)
+    assert "does not lead" in answer
+    assert len(sent) == 1
+    assert evicted(server) == set()  # nor does it take back what another daemon completes
+    claim.release()
+
+
+def test_orders_of_an_earlier_term_are_not_sent(server: Server, backend: KubernetesBackend) -> None:
+    """Not even if the same daemon leads again."""
+    claim = backend.claim()
+    fence = backend._fence(backend.term)
+    assert fence.left_s() > 0.0
+    claim.term += 1
+    with pytest.raises(BackendError, match="decided in term 1, and this is term 2"):
+        fence.left_s()
+    claim.release()
+
+
+def test_a_pod_that_cannot_be_seen_to_go_does_not_hold_up_its_gang(
+    server: Server, backend: KubernetesBackend
+) -> None:
+    """Its node does not answer; its controller has made another pod, and there is room elsewhere."""
+    server.nodes[0]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    server.objects[f"{JOBS}/x"] = job_of("x", 1)
+    stuck = of_job("x", 0, node="n1")
+    stuck["metadata"]["deletionTimestamp"] = "2026-11-16T10:00:00Z"
+    server.pods += [stuck, of_job("x", 1)]
+    assert told(backend)["x"].state == base.QUEUED
+    (answer,) = backend.start([StartOrder("a.job.x", {"n2": 8})], backend.term)
+    assert answer == ""
+
+
+def test_a_rotated_token_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("first\n")
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "users": [{"name": "u", "user": {"tokenFile": "token"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }  # fmt: skip
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    api = KubeApi(str(tmp_path / "config"))
+    sent: list[str] = []
+
+    def request(*_: Any, headers: dict[str, str], **__: Any) -> Any:
+        sent.append(headers["authorization"])
+        return SimpleNamespace(status=200, data=b"{}")
+
+    monkeypatch.setattr(api, "_http", SimpleNamespace(request=request, clear=lambda: None))
+    api.get("/version")
+    (tmp_path / "token").write_text("second, longer")
+    api.get("/version")
+    assert sent == ["Bearer first", "Bearer second, longer"]
+
+
+def test_a_daemon_without_rights_says_so(server: Server, backend: KubernetesBackend) -> None:
+    """And not that another daemon leads."""
+    claim = backend.claim()
+    refusal = RefusedError("GET lease", 401, {"message": "Unauthorized"})
+    server.objects[f"{LEASES}/dally-scheduler"] = refusal
+    claim._problem, claim._renewed_s = claim._try(), -60.0
+    with pytest.raises(BackendError, match="does not lead: GET lease: 401: Unauthorized"):
+        claim.check()
+    claim.release()
+
+
+EVERYWHERE = {"dally.io/placement": "n1=8,n2=8", "dally.io/rank": "0", "dally.io/tier": "network"}
+
+
+def test_forged_annotations_take_no_gpus(server: Server, backend: KubernetesBackend) -> None:
+    """A tenant writes plans, pins and our name on pods: only what they have counts."""
+    bound = bare("forged", "f", 2, "n1")
+    bound["metadata"]["annotations"] = {**EVERYWHERE, "dally.io/signature": "0" * 64}
+    pinned = bare("pinned", "p", 1)
+    pinned["spec"]["schedulerName"] = "default-scheduler"
+    pinned["metadata"]["annotations"] = {"dally.io/node": "n2", "dally.io/scheduler": "dally"}
+    pinned["metadata"]["labels"] |= pinned["metadata"]["annotations"]
+    server.pods += [bound, pinned]
+    jobs = told(backend)
+    assert jobs["f"].placement == {"n1": 8}
+    assert "p" not in jobs
+    assert "pinned" not in jobs
+    backend.complete()
+    assert evicted(server) == set()
+
+
+def test_what_we_wrote_is_trusted_by_the_next_daemon(server: Server, backend: KubernetesBackend) -> None:
+    """Bound in part by one that knows the key; written for another pod, the same is worth nothing."""
+    backend._seal.keep()
+    (secret,) = [body for path, body in server.orders("POST").items() if path.endswith("/secrets")]
+    server.objects["/api/v1/namespaces/dally/secrets/dally-scheduler-key"] = secret
+    backend._seal._key = b""  # as in a new process
+    notes = dict(EVERYWHERE)
+    old = PlanSeal(backend.api, "dally", "dally-scheduler-key")
+    old.load()
+    notes["dally.io/signature"] = old.sign("g-0", "n1", notes)
+    server.objects |= {f"{JOBS}/g": job_of("g", 2), f"{JOBS}/h": job_of("h", 2)}
+    for name in ("g", "h"):
+        half = of_job(name, 0, gpus=4, node="n1")
+        half["metadata"]["annotations"] = notes
+        server.pods += [half, of_job(name, 1, gpus=4)]
+    jobs = told(backend)
+    assert jobs["g"].placement == {"n1": 8, "n2": 8}
+    assert (jobs["h"].state, jobs["h"].placement) == (base.STOPPING, {"n1": 4})

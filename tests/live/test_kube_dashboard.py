@@ -20,9 +20,10 @@ LARGE, SMALL = "default.job.large", "default.job.small"
 
 @pytest.fixture
 def served(kube: KubeCluster, tmp_path: Path) -> Iterator[Served]:
-    """A daemon that looks after it, as the user dally."""
+    """A daemon that looks after it, as the user dally, for operators with a token."""
     options = ("--set-backend", f"kubeconfig={kube.config}", "--set-backend", "context=dally")
     found = Served(tmp_path / "state", "--backend", "kubernetes", "--network", "slow", *options)
+    found.add_operator()
     yield found
     found.kill()
     kube.admin.patch(f"{NODES}/n16", {"spec": {"unschedulable": None}})
@@ -34,6 +35,8 @@ def node(kube: KubeCluster, name: str) -> Any:
 
 def test_what_an_operator_sees_and_does(kube: KubeCluster, served: Served, browser: Browser) -> None:
     visitor = Visitor(browser, served.url)
+    visitor.go("/")
+    visitor.sign_in(served.token)
     page = visitor.live("/queue")
     kube.admin.post(JOBS, job("large", 16, 8, None))
     visitor.until(lambda: visitor.count("busy") == "128", within_s=30)

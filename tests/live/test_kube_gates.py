@@ -14,9 +14,11 @@ import pytest
 from dally.live.backends import base
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
+from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.options import KubeOptions
+from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey
@@ -69,7 +71,8 @@ def gated(tape: list[dict[str, Any]], name: str, scheduler: str) -> Entry:
 def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], scheduler: str) -> None:
     """Kubernetes' own scheduler binds what is pinned; pods that name us we bind ourselves, their gate open."""
     server, changed = GatedServer(), threading.Event()
-    ledger, nodes = PodLedger(changed, lambda pod: True), NodeLedger(KubeOptions(), changed)
+    seal = PlanSeal(cast(KubeApi, server), "dally", "key")
+    ledger, nodes = PodLedger(changed, lambda pod: True, seal.holds), NodeLedger(KubeOptions(), changed)
     for number in range(2):
         label = {"kubernetes.io/hostname": f"host{number}"}
         nodes.put(
@@ -81,14 +84,14 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
         ledger.put(entry)
     key = GangKey("default", "gang", "g")
     pods = ledger.gang(key)
-    assert job_of_gang(gang_of(key, pods, None, lambda _: False), False, False, "").state == base.QUEUED
+    assert job_of_gang(gang_of(key, pods, None, lambda _: False), None, False, "").state == base.QUEUED
     with ThreadPoolExecutor(2) as pool:
-        binder = Binder(cast(KubeApi, server), pool, ledger, nodes, cast(Any, None), "dally")
-        binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack"))
+        binder = Binder(cast(KubeApi, server), pool, ledger, nodes, cast(Any, None), seal, "dally")
+        binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack", Fence()))
     for entry in server.pods.values():
         ledger.put(entry)
     state = base.STARTING if scheduler != "dally" else base.RUNNING
-    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), False, False, "")
+    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), None, False, "")
     assert (job.state, job.placement) == (state, {"n0": 8, "n1": 8})
     spec, notes = (server.pods[f"{PODS}/p1"][part] for part in ("spec", "metadata"))
     assert not spec.get("schedulingGates")
@@ -100,7 +103,7 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     for number, entry in enumerate(server.pods.values()):
         entry["spec"]["nodeName"] = f"n{number}"
         ledger.put(entry)
-    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), False, False, "")
+    job = job_of_gang(gang_of(key, ledger.gang(key), None, lambda _: False), None, False, "")
     assert job.state == base.RUNNING
 
 

@@ -26,7 +26,7 @@ class Server:
         self.watches = list(watches)
         self.asked: list[str] = []
 
-    def get(self, path: str, limit: int, **query: str) -> Entry:
+    def get(self, path: str, limit: int, timeout_s: float = 0.0, **query: str) -> Entry:
         second = "continue" in query
         self.asked.append("list")
         about = {"resourceVersion": "10", **({} if second else {"continue": "more"})}
@@ -100,3 +100,22 @@ def test_one_object_that_nobody_understands() -> None:
     mirror.stop()
     assert mirror.problems() == []
     assert mirror.lists == 1
+
+
+def test_a_first_list_may_take_longer_than_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large clusters: the server is about to answer."""
+    server, names, go_on = Server(), Names(), threading.Event()
+    answer = server.get
+
+    def slow(path: str, limit: int, timeout_s: float, **query: str) -> Entry:
+        assert go_on.wait(20.0)
+        return answer(path, limit, timeout_s, **query)
+
+    monkeypatch.setattr(server, "get", slow)
+    mirror = Mirror(cast(KubeApi, server), "/things", names)
+    mirror.start()
+    until(lambda: mirror._listing_s > 0.0)
+    threading.Timer(0.5, go_on.set).start()
+    mirror.wait_ready(0.1)
+    assert names.here == {"a", "b"}
+    mirror.stop()

@@ -40,3 +40,28 @@ def test_every_option_and_annotation_is_explained() -> None:
     rows = " ".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))
     assert [item.name for item in fields(KubeOptions) if f"`{item.name}`" not in rows] == []
     assert [fact for fact in names.FACTS if f"`dally.io/{fact}: " not in rows] == []
+
+
+def test_the_deployment_keeps_the_restricted_standard() -> None:
+    """What its namespace enforces, of which the tests' server knows nothing yet."""
+    entries = {entry["kind"]: entry for entry in yaml.safe_load_all((DEPLOY / "dally.yaml").read_text())}
+    assert entries["Namespace"]["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
+    pod = entries["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    allowed = {"configMap", "emptyDir", "persistentVolumeClaim"}
+    assert all(allowed & volume.keys() for volume in pod["volumes"])
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")]
+        assert probes == [{"path": "/healthz", "port": "api"}, {"path": "/readyz", "port": "api"}]
+
+
+def test_all_manifests_are_in_the_kustomization() -> None:
+    listed = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    examples = {"pytorchjob.yaml", "kustomization.yaml"}
+    assert sorted(listed) == sorted({path.name for path in DEPLOY.glob("*.yaml")} - examples)

@@ -14,11 +14,12 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.gang_ledger import GangLedger
 from dally.live.backends.kubernetes.kube_api import KubeApi
+from dally.live.backends.kubernetes.label_selector import label_rules
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, node_record, types_in
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
 from dally.live.backends.kubernetes.owners import Controller, Owners, size_of
-from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang, read_placement, write_placement
+from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gang, read_placement, write_placement
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
@@ -32,18 +33,20 @@ def pod(name: str, gpus: int = 8, node: str = "", phase: str = "Pending", **abou
     labels = {"dally.io/gang": "g", "dally.io/gang-size": "2", **about.pop("labels", {})}
     spec = {"schedulerName": "dally", "nodeName": node, "containers": [{"resources": {"limits": limits}}]}
     about |= {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED, "labels": labels}
-    return pod_record({"metadata": about, "spec": spec, "status": {"phase": phase}})
+    return pod_record({"metadata": about, "spec": spec, "status": {"phase": phase}}, lambda *_: True)
 
 
-def gang(*pods: PodRecord) -> Gang:
+def gang(*pods: PodRecord) -> PodGang:
     return gang_of(pods[0].key, sorted(pods, key=lambda one: one.rank_key), None, lambda node: node == "gone")
 
 
-def state(*pods: PodRecord, abandoned: bool = False) -> str:
-    return job_of_gang(gang(*pods), abandoned, False, "").state
+def state(*pods: PodRecord) -> str:
+    return job_of_gang(gang(*pods), None, False, "").state
 
 
 PLAN = {"dally.io/placement": "n1=8,n2=8"}
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+MADE: dict[str, Any] = {"ownerReferences": [OWNER]}
 GOING: dict[str, Any] = {"deletionTimestamp": CREATED}
 
 
@@ -54,7 +57,8 @@ GOING: dict[str, Any] = {"deletionTimestamp": CREATED}
         ([pod("p0"), pod("p1")], base.QUEUED),
         ([pod("p0"), pod("p1", annotations={"dally.io/hold": "true"})], base.HELD),
         ([pod("p0", node="n1", annotations=PLAN), pod("p1")], base.RUNNING),  # half, and being finished
-        ([pod("p0", node="n1"), pod("p1")], base.STOPPING),  # half, and nobody knows its plan
+        ([pod("p0", node="n1"), pod("p1")], base.RUNNING),  # half, of bare pods: left as it is
+        ([pod("p0", node="n1", **MADE), pod("p1", **MADE)], base.STOPPING),  # half, and nobody knows its plan
         ([pod("p0", node="n1", annotations=PLAN), pod("p1", node="n2", annotations=PLAN)], base.RUNNING),
         ([pod("p0", node="n1", **GOING), pod("p1")], base.STOPPING),
         ([pod("p0", node="gone", **GOING), pod("p1"), pod("p2")], base.QUEUED),
@@ -69,7 +73,7 @@ def test_states(pods: list[PodRecord], expected: str) -> None:
 
 def test_a_gang_keeps_its_place_until_its_last_pod_ends() -> None:
     found = job_of_gang(
-        gang(pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", annotations=PLAN)), False, False, ""
+        gang(pod("p0", node="n1", phase="Succeeded"), pod("p1", node="n2", annotations=PLAN)), None, False, ""
     )
     assert (found.state, found.placement, found.spec.gpus) == (base.RUNNING, {"n1": 8, "n2": 8}, 16)
 
@@ -79,15 +83,15 @@ def test_a_job_of_more_completions_than_pods_at_a_time() -> None:
     made = Controller("uid", 0.0, 2, total=5)
     through = [pod(f"t{number}", node="n1", phase="Succeeded") for number in range(3)]
 
-    def found(*pods: PodRecord) -> Gang:
+    def found(*pods: PodRecord) -> PodGang:
         return gang_of(pods[0].key, pods, made, lambda _: False)
 
     running = found(*through, pod("p3", node="n1", annotations=PLAN), pod("p4"))
     assert (running.half, running.due, running.left_over()) == (True, 2, {"n2": 8})
     last = found(*through, pod("t3", phase="Succeeded"), pod("p4", node="n1", annotations=PLAN))
     assert (last.half, last.due) == (False, 1)
-    assert job_of_gang(found(*through, pod("p3")), False, False, "").state == base.HELD
-    assert job_of_gang(found(*through, pod("p3"), pod("p4")), False, False, "").spec.gpus == 16
+    assert job_of_gang(found(*through, pod("p3")), None, False, "").state == base.HELD
+    assert job_of_gang(found(*through, pod("p3"), pod("p4")), None, False, "").spec.gpus == 16
 
 
 def test_a_job_that_ended_while_its_pods_were_evicted() -> None:
@@ -95,12 +99,12 @@ def test_a_job_that_ended_while_its_pods_were_evicted() -> None:
     left = [pod("p0", node="n1", phase="Succeeded")]
     for over, expected in (("", base.HELD), (base.FINISHED, base.FINISHED), (base.FAILED, base.FAILED)):
         found = gang_of(left[0].key, left, Controller("uid", 0.0, 2, over=over), lambda _: False)
-        assert job_of_gang(found, False, False, "").state == expected
+        assert job_of_gang(found, None, False, "").state == expected
 
 
 def test_facts() -> None:
     notes = {"dally.io/model": "bert", "dally.io/expected": "1.5h", "dally.io/checkpoint": "never"}
-    found = job_of_gang(gang(pod("p0", annotations=notes), pod("p1", annotations=notes)), False, False, "")
+    found = job_of_gang(gang(pod("p0", annotations=notes), pod("p1", annotations=notes)), None, False, "")
     assert (found.job_id, found.spec.gpus, found.spec.group) == ("a.gang.g", 16, 8)
     assert (found.spec.model, found.spec.duration_s, found.spec.checkpoint_every_s) == ("bert", 5400.0, None)
     assert "checkpoint" in found.reason
@@ -108,7 +112,7 @@ def test_facts() -> None:
 
 
 def test_foreign_pods_only_take_gpus() -> None:
-    found = job_of_gang(gang(pod("p0", node="n1")), False, True, "")
+    found = job_of_gang(gang(pod("p0", node="n1")), None, True, "")
     assert (found.state, found.managed, found.placement) == (base.RUNNING, False, {"n1": 8})
 
 
@@ -184,7 +188,11 @@ def node(name: str, spec: dict[str, Any] | None = None, ready: str = "True", **l
         (node("n", ready="Unknown"), base.DRAINING),
         (node("n", {"unschedulable": True}), base.DRAINING),
         (node("n", {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}), base.UP),
-        (node("n", {"taints": [{"key": "mine", "effect": "NoExecute"}]}), base.DRAINING),
+        (node("n", {"taints": [{"key": "mine", "effect": "NoExecute"}]}), base.UP),  # for pods that tolerate it
+        (
+            node("n", {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}),
+            base.DRAINING,
+        ),
         (node("n", {"taints": [{"key": "mine", "effect": "PreferNoSchedule"}]}), base.UP),
     ],
 )
@@ -211,14 +219,14 @@ def test_selectors() -> None:
 
 
 def test_types_of_gpu() -> None:
-    """Of a node by its label; of a pod by its selector or affinity, which hold it only if they ask for more."""
+    """Of a node by its label; of a pod by its selector or affinity, which allow some of the machines."""
     label = "nvidia.com/gpu.product"
     rule = {"key": label, "operator": "In", "values": ["H100", "H200"]}
     assert types_in({"terms": [{"matchExpressions": [rule]}]}) == ("H100", "H200")
     assert types_in({"labels": {label: "A100", "x": "y"}}) == ("A100",)
     assert types_in({"labels": {"x": "y"}}) == ()
     changed = threading.Event()
-    nodes, pods = NodeLedger(KubeOptions(), changed), PodLedger(changed, lambda _: True)
+    nodes, pods = NodeLedger(KubeOptions(), changed), PodLedger(changed, lambda _: True, lambda *_: True)
     for number, kind in enumerate(("A100", "H100", "H100")):
         labels: dict[str, Any] = {label: kind, "pool": f"p{number}"}
         nodes.put(node(f"n{number}", **labels))
@@ -236,7 +244,8 @@ def test_types_of_gpu() -> None:
         "H100",
         "vision",
     )
-    assert (found["pinned"].state, "1 of 2 machines" in found["pinned"].reason) == (base.HELD, True)
+    assert (found["pinned"].state, found["pinned"].allowed) == (base.QUEUED, frozenset({"n1"}))
+    assert found["typed"].allowed == frozenset({"n1", "n2"})
 
 
 def test_nodes_join_leave_and_move() -> None:
@@ -279,3 +288,49 @@ def test_options() -> None:
         read_options({"force": "yes"})
     with pytest.raises(InputError, match="preset"):
         read_options({"presett": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "fits_gpu", "fits_spot"),
+    [
+        ("pool=gpu", True, False),
+        ("pool==gpu,zone", True, False),
+        ("pool!=gpu", False, True),
+        ("pool in (gpu, tpu)", True, False),
+        ("pool notin (spot),zone in (a,b)", True, False),
+        ("!zone", False, True),
+        ("", True, True),
+    ],
+)
+def test_label_selectors(text: str, fits_gpu: bool, fits_spot: bool) -> None:
+    rules = label_rules("nodes", text)
+    assert all(rule.fits({"pool": "gpu", "zone": "a"}) for rule in rules) == fits_gpu
+    assert all(rule.fits({"pool": "spot"}) for rule in rules) == fits_spot
+
+
+def test_what_is_no_label_selector() -> None:
+    with pytest.raises(InputError, match="must be a label selector"):
+        label_rules("nodes", "pool=(gpu)")
+
+
+def test_a_node_that_leaves_the_selector_drains() -> None:
+    """Its jobs run on; it takes no others."""
+    ledger = NodeLedger(KubeOptions(nodes="pool=gpu"), threading.Event())
+    for name in ("n1", "n2"):
+        ledger.put(node(name, pool="gpu"))
+    ledger.put(node("other", pool="x"))
+    assert ledger.draw(lambda _: 0).names[0] == ["n1", "n2"]
+    ledger.put(node("n2", pool="x"))
+    assert [machine.state for machine in ledger.machines()] == [base.UP, base.DRAINING]
+    assert not ledger.is_lost("n2")
+
+
+def test_a_gpu_that_failed_leaves_the_others() -> None:
+    ledger = NodeLedger(KubeOptions(), threading.Event())
+    entry = node("n1")
+    entry["status"]["capacity"] = {"nvidia.com/gpu": "8"}
+    entry["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+    ledger.put(entry)
+    assert ledger.draw(lambda _: 0).total_gpus() == 8
+    (machine,) = ledger.machines()
+    assert (machine.state, machine.gpus, machine.reason) == (base.UP, 7, "7 of its 8 GPUs can be given")

@@ -12,7 +12,9 @@ from tests.live.kube_bench import KubeBench
 from tests.live.kube_cluster import KubeCluster, until
 
 SPEED = 100.0  # a second is 100 of the engine's
-PAPER = Setup("dally-paper-manual", {"lease_s": "400", "floors": "1,2"}, restart_per_gpu_s=0.0)
+PAPER = Setup(
+    "dally-paper-manual", {"lease_s": "400", "floors": "1,2"}, restart_per_gpu_s=0.0, preempt={"usual": "yes"}
+)
 
 
 def test_sixty_gangs(kube: KubeCluster, tmp_path: Path) -> None:

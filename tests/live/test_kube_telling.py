@@ -29,9 +29,15 @@ class Server:
         self.said.append((body["reason"], body["message"]))
 
 
+def written_by_us(*_: object) -> bool:
+    return True
+
+
 def pods(job_id: str) -> list[PodRecord]:
     about = {"name": job_id, "namespace": "a", "uid": job_id, "creationTimestamp": "2026-11-16T10:00:00Z"}
-    return [pod_record({"metadata": about, "spec": {"nodeName": "n1" if "victim" in job_id else ""}})]
+    return [
+        pod_record({"metadata": about, "spec": {"nodeName": "n1" if "victim" in job_id else ""}}, written_by_us)
+    ]
 
 
 def published(lines: dict[str, dict[str, Any]], *rows: dict[str, Any]) -> Publication:
@@ -70,3 +76,60 @@ def test_for_whom_it_gave_way(winner: str, named: str) -> None:
     teller.tell(published(here, {"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
     until(lambda: ("Preempted", f"Preempted by {named}") in server.said)
     teller.close()
+
+
+def test_a_gang_is_placed_once_it_is_bound() -> None:
+    """And not when that was decided: the server may refuse it."""
+    server, bound = Server(), [False]
+    teller = Teller(cast(KubeApi, server), "dally")
+    about = {"name": "p", "namespace": "a", "uid": "p", "creationTimestamp": "2026-11-16T10:00:00Z"}
+    limits = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
+
+    def gang(_: str) -> list[PodRecord]:
+        return [
+            pod_record({"metadata": about, "spec": {**limits, "nodeName": "n1" if bound[0] else ""}}, written_by_us)
+        ]
+
+    line: dict[str, Any] = {"state": "running", "placement": {"n1": 8}}
+    start = {"kind": "start", "job_id": "job", "tier": "machine", "placement": {"n1": 8}}
+    teller.tell(published({"job": line}, start), gang)
+    teller.tell(published({"job": waits("2 ahead")}), gang)
+    until(lambda: ("FailedScheduling", "2 ahead; expected to start now") in server.said)
+    assert not [text for kind, text in server.said if kind == "Scheduled" or "gang on one" in text]
+    teller.tell(published({"job": line}, start), gang)
+    bound[0] = True
+    teller.tell(published({"job": line}), gang)
+    until(lambda: server.said[-1][0] == "Scheduled")
+    assert server.said[-1][1] == "Successfully assigned a/p to n1; gang on one machine: n1"
+    teller.close()
+
+
+def test_other_words_for_the_same_reason_are_told_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many gangs wait; what changed does not wait for them."""
+    monkeypatch.setattr(telling, "AGAIN_S", 0.0)
+    monkeypatch.setattr(telling, "REFRESHES_PER_S", 1e-6)
+    server = Server()
+    teller = Teller(cast(KubeApi, server), "dally")
+    many = [f"job{number}" for number in range(20)]
+    for round_number in range(4):
+        teller.tell(published({name: waits(f"{round_number} ahead") for name in many}), pods)
+    until(lambda: len(server.said) >= 41)
+    lines = {name: waits("4 ahead") for name in many} | {"job0": waits("held by ann", "hold")}
+    monkeypatch.setattr(telling, "CHANGED_S", 0.0)
+    teller.tell(published(lines), pods)
+    until(lambda: ("FailedScheduling", "held by ann; expected to start now") in server.said)
+    teller.close()
+    kinds = [kind for kind, _ in server.said]
+    assert kinds.count("FailedScheduling") == 21
+    assert kinds.count("condition") <= 22  # of four rounds of other words, one
+
+
+def test_a_gang_that_fits_nowhere_is_told() -> None:
+    server = Server()
+    teller = Teller(cast(KubeApi, server), "dally")
+    teller.tell(
+        published({"job": waits("asks for more GPUs than there are", "") | {"state": "unschedulable"}}), pods
+    )
+    until(lambda: len(server.said) == 2)
+    teller.close()
+    assert all("asks for more GPUs than there are" in text for _, text in server.said)

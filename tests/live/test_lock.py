@@ -1,7 +1,8 @@
-"""Who may run beside whom."""
+"""Locks of clusters and folders: who holds them, and who cannot."""
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -10,24 +11,37 @@ import pytest
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.config import Config
-from dally.live.lock import OF_ALL, ClusterLock
+from dally.live.lock import ClusterLock, lock_folder
 from dally.testing.fake_backend import FakeBackend
 
 
-def test_a_lock_is_for_whoever_comes_next(tmp_path: Path) -> None:
+def test_a_lock_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    ClusterLock(path, "schedules", OF_ALL).release()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+    ClusterLock(path, "schedules").release()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_lock_that_cannot_be_had_is_told_in_a_sentence(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("precious")
-    (tmp_path / "lock").symlink_to(precious)
-    for path in (tmp_path, tmp_path / "lock"):
-        with pytest.raises(InputError, match=f"{path}: cannot be locked: .*; is it another user's"):
-            ClusterLock(path, "schedules")
+    (tmp_path / "link").symlink_to(precious)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "open").touch()
+    (tmp_path / "open").chmod(0o666)
+    for name, problem in (
+        ("folder", "cannot be locked: Is a directory"),
+        ("link", "is a link"),
+        ("open", "other users can write to it"),
+    ):
+        with pytest.raises(InputError, match=f"{tmp_path / name}: {problem}"):
+            ClusterLock(tmp_path / name, "schedules")
     assert precious.read_text() == "precious"
+
+
+def test_locks_of_clusters_are_in_a_folder_that_no_other_user_can_write(tmp_path: Path) -> None:
+    folder = lock_folder(tmp_path)
+    found = folder.stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), 0o700)
 
 
 def test_a_dry_run_may_watch_beside_a_daemon_in_another_folder(tmp_path: Path) -> None:

@@ -24,9 +24,7 @@ def served(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Served]:
     """A daemon that looks after it, for operators with a token."""
     env = {"SLURM_CONF": str(slurm.conf)}
     found = Served(tmp_path / "state", "--backend", "slurm", "--network", "slow", env=env)
-    made = found.command("token", "add", "op", "--role", "operator", "--folder", str(found.folder))
-    found.token = next(word for word in made.split() if word.startswith("dally_"))
-    found.wait_for_tokens()
+    found.add_operator()
     yield found
     found.kill()
 
@@ -36,8 +34,7 @@ def test_what_an_operator_sees_and_does(slurm: SlurmCluster, served: Served, bro
     page = visitor.page
     visitor.go("/")
     assert "/login" in page.url
-    page.get_by_label("Token").fill(served.token)
-    page.get_by_role("button", name="Sign in").click()
+    visitor.sign_in(served.token)
     visitor.live("/queue")
     page.evaluate(
         "() => { window.came = []; document.body.addEventListener('dally:cycle',"

@@ -50,7 +50,7 @@ class Reader:
             self.daemon = subprocess.Popen(listening, env=self.environment, cwd=self.home)
             until(self.answers)
             return ""
-        if "--undo" in words:
+        if "rollback" in words:
             self.stop()
         done = subprocess.run(
             words, env=self.environment, cwd=self.home, capture_output=True, text=True, timeout=60
@@ -97,4 +97,4 @@ def test_the_page_can_be_followed(slurm: SlurmCluster, tmp_path: Path) -> None:
         assert (tmp_path / "week" / "answer" / "report.html").exists()
     finally:
         reader.stop()
-        reader.follow("dally slurm setup --undo")
+        reader.follow("dally slurm rollback")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dally.cluster.formats.toml_file import parse_toml
+from dally.cluster.formats.writers import to_toml
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm.comments import WaitingComments
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import read_mark, with_mark
+from dally.live.backends.slurm.job_record import records_of
+from dally.live.backends.slurm.job_request import gpu_request
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
-from dally.live.backends.slurm.jobs_json import JobReader, records_of, requested_gpus
+from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s
 from dally.live.backends.slurm.nodes_json import machines_of
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.tools import Tools
@@ -21,6 +27,8 @@ from dally.live.backends.stated_facts import NOTHING_STATED
 
 NOW_S = 1_000_000.0
 OURS: dict[str, Any] = {"admin_comment": "dally:submit=1"}
+TOTAL: dict[str, Any] = {"tres_per_node": "", "tres_per_job": "gres:gpu:a100:8"}
+KEPT = "dally:submit=1;gpus=8;kept=1;nodes=1;tasks=1;cpus=1;maxnodes=0;perjob=gres:gpu:a100:8"
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -31,7 +39,8 @@ def row(**changes: Any) -> dict[str, Any]:
         "job_state": "PENDING", "state_reason": "JobHeldUser", "priority": 0, "submit_time": 999_000,
         "eligible_time": 0, "time_limit": None, "tres_per_job": "", "tres_per_node": "gres:gpu:8",
         "tres_per_task": "", "tres_per_socket": "", "gres_detail": [], "nodes": "", "node_count": 1, "tasks": 1,
-        "cpus": 1, "tasks_per_node": 0, "memory_per_node": None, "shared": None, "partition": "gpu", "name": "a",
+        "cpus": 1, "tasks_per_node": 0, "memory_per_node": None, "max_nodes": 0,
+        "minimum_cpus_per_node": 1, "shared": None, "partition": "gpu", "name": "a",
         "user_name": "ann", "account": "physics", "qos": "normal",
     } | changes  # fmt: skip
 
@@ -48,6 +57,9 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ObservedJob:
         ({**OURS, "state_reason": "JobHeldAdmin"}, base.HELD, True),
         ({**OURS, "dependency": "afterok:5(unfulfilled)"}, base.HELD, True),
         ({**OURS, "eligible_time": 1_003_600}, base.HELD, True),
+        ({**OURS, "job_state": "STOPPED"}, base.STOPPING, True),  # paused, and on its way back to the queue
+        ({**OURS, "job_state": "STOPPED", "nodes": "a", "gres_detail": ["gpu:8"]}, base.RUNNING, True),
+        ({**OURS, "eligible_time": 1_007_200, "submit_time": 1_007_200}, base.QUEUED, True),  # our clock is behind
         ({**OURS, "eligible_time": 1_000_050, "restart_cnt": 2, "submit_time": 999_930}, base.STOPPING, True),
         ({"priority": 5, "state_reason": "Resources"}, base.HELD, False),
         ({"priority": 5, **OURS}, base.STARTING, True),
@@ -90,7 +102,11 @@ def test_a_job_that_its_user_released_is_still_ours() -> None:
     assert job_of(**OURS).state == base.QUEUED
     assert job_of(**OURS, priority=5).state == base.STARTING
     other = job_of(JobReader(frozenset({"other"}), 8), **OURS)
-    assert (other.state, other.managed, other.reason) == (base.HELD, False, "JobHeldUser")
+    assert (other.state, other.managed, other.reason) == (
+        base.HELD,
+        False,
+        "may run in a partition that Dally does not schedule",
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,18 +118,19 @@ def test_a_job_that_its_user_released_is_still_ours() -> None:
         ({"tres_per_node": "", "tres_per_task": "gres/gpu:1", "tasks": 6}, 6),
         ({"tres_per_node": "gres:nic:2,gres:gpu:a100:2"}, 2),
         ({"shared": "none", "tres_per_node": "gres:gpu:1", "node_count": 2}, 16),
-        ({"admin_comment": "by hand dally:submit=1;gpus=24"}, 24),
+        ({"admin_comment": "by hand " + KEPT, "node_count": 5}, 8),
         ({"node_count": {"set": True, "infinite": False, "number": 2}}, 16),
     ],
 )
 def test_gpus(changes: dict[str, Any], gpus: int) -> None:
     (record,) = records_of([row(**changes)])
-    assert requested_gpus(record, 8) == gpus
+    assert gpu_request(record, 8).gpus == gpus
 
 
 def test_a_job_that_runs_on_without_a_node_asks_for_what_it_has() -> None:
     """sbatch --no-kill; Slurm 22.05 then tells of the nodes that are left."""
-    ours: dict[str, Any] = {"admin_comment": "dally:submit=1;gpus=16", "job_state": "RUNNING"}
+    kept = "dally:submit=1;gpus=16;kept=1;nodes=2;pernode=gres:gpu:8"
+    ours: dict[str, Any] = {"admin_comment": kept, "job_state": "RUNNING"}
     found = job_of(**ours, nodes="n01", gres_detail=["gpu:8(IDX:0-7)"])
     assert (found.state, found.spec.gpus, found.placement) == (base.RUNNING, 8, {"n01": 8})
     assert job_of(**ours | {"job_state": "PENDING"}).spec.gpus == 16
@@ -129,7 +146,9 @@ def test_a_running_job_tells_which_gpus_it_has() -> None:
 
 def test_what_is_asked_for_on_one_node_stays_together() -> None:
     assert job_of(tres_per_node="gres:gpu:4", node_count=2).spec.group == 4
-    assert job_of(tres_per_node="gres:gpu:8", admin_comment="dally:submit=1;group=4;gpus=8").spec.group == 4
+    assert (
+        job_of(tres_per_node="gres:gpu:8", admin_comment="dally:kept=1;nodes=2;pernode=gres:gpu:4").spec.group == 4
+    )
     assert job_of(tres_per_node="", tres_per_job="gres:gpu:8").spec.group == 1
 
 
@@ -151,7 +170,10 @@ class Printed:
     def rows(self, kind: str, *_words: str) -> list[dict[str, Any]]:
         return self.of[kind]
 
-    def run(self, *words: str) -> str:
+    def nodes(self) -> list[dict[str, Any]]:
+        return self.of["nodes"]
+
+    def run(self, *words: str, utc: bool = False) -> str:
         if "topology" not in words:
             return ""
         self.asked += 1
@@ -242,11 +264,14 @@ def test_what_a_user_writes_stays_text() -> None:
 
 def test_the_note_survives_beside_an_operators_comment() -> None:
     (record,) = records_of([row(admin_comment="see ticket 5", node_count=2, tasks=16, cpus=64)])
-    note = note_of(record, shape_of(record, 16))
-    assert note == "see ticket 5 dally:submit=999000;group=8;gpus=16;nodes=2;tasks=16;cpus=64;memory=0"
+    note = note_of(record, 16)
+    assert note == (
+        "see ticket 5 dally:submit=999000;gpus=16;needs=0;nodes=2;tasks=16;cpus=64;mincpus=1;taskspernode=0;"
+        "memory=0;pernode=gres:gpu:8;maxnodes=0;kept=1"
+    )
     (again,) = records_of([row(admin_comment=note, submit_time=999_999, node_count=4, tasks=4)])
     assert shape_of(again, 16) == shape_of(record, 16)
-    assert note_of(again, shape_of(again, 16)) == note
+    assert note_of(again, 16) == note
     assert JobReader(frozenset(), 8).job(again, NOTHING_STATED, NOW_S).submit_s == 999_000.0
     assert read_mark("nothing of ours: dallying") is None
     assert with_mark("dally:submit=1", {"submit": "2"}) == "dally:submit=2"
@@ -270,15 +295,38 @@ def test_the_note_survives_beside_an_operators_comment() -> None:
             "NumNodes=2-2 NumTasks=2 NumCPUs=2 MinCPUsNode=1 TresPerNode= TresPerJob=gres:gpu:8 ReqNodeList=a,b",
         ),
         (
-            {"tres_per_node": "gres:nic:1", "tres_per_job": "gres:gpu:a100:8"}, {"a": 8},
-            "NumNodes=1-1 NumTasks=1 NumCPUs=1 MinCPUsNode=1 TresPerNode=gres:nic:1,gres:gpu:a100:8 TresPerJob= "
+            {"tres_per_node": "", "tres_per_job": "gres:gpu:a100:8"}, {"a": 8},
+            "NumNodes=1-1 NumTasks=1 NumCPUs=1 MinCPUsNode=1 TresPerNode=gres:gpu:a100:8 TresPerJob= "
             "ReqNodeList=a",
         ),
     ],
 )  # fmt: skip
 def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) -> None:
     (record,) = records_of([row(**asked)])
-    assert " ".join(update_arguments(record, shape_of(record, 8), placement)) == f"{words} StartTime=now"
+    assert " ".join(update_arguments(record, shape_of(record, 8), placement, True)) == f"{words} StartTime=now"
+
+
+@pytest.mark.parametrize(
+    ("asked", "placement", "words"),
+    [
+        ({}, {"a": 8}, ""),
+        ({"node_count": 2, "max_nodes": 2, "tres_per_node": "gres:gpu:4", "tasks": 8}, {"a": 4, "b": 4}, ""),
+        (TOTAL, {"a": 8}, ""),
+        (TOTAL, {"a": 4, "b": 4}, "NumNodes=2-2 TresPerNode=gres:gpu:a100:4"),
+        (TOTAL, {"a": 5, "b": 3}, "NumNodes=2-2"),
+        ({**TOTAL, "node_count": 2, "max_nodes": 4}, {"a": 3, "b": 3, "c": 2}, "NumNodes=3-3"),
+        ({"tres_per_node": "", "tres_per_task": "gres:gpu:2", "tasks": 4}, {"a": 4, "b": 4},
+         "NumNodes=2-2 TasksPerNode=2"),
+        ({"shared": "none", "tres_per_node": "gres:gpu:1"}, {"a": 8}, ""),
+        # Once we have changed it, an earlier start may have left something else.
+        ({**TOTAL, "admin_comment": KEPT, "node_count": 2, "tres_per_node": "gres:gpu:4"}, {"a": 8},
+         "NumNodes=1-1 NumTasks=1 TresPerNode="),
+    ],
+)  # fmt: skip
+def test_a_job_keeps_its_shape(asked: dict[str, Any], placement: dict[str, int], words: str) -> None:
+    (record,) = records_of([row(**asked)])
+    told = " ".join(update_arguments(record, shape_of(record, 8), placement, False))
+    assert told == f"{words} ReqNodeList={','.join(placement)} StartTime=now".lstrip()
 
 
 def stated(model: str, duration_s: float, checkpoint_every_s: float) -> JobSpec:
@@ -336,5 +384,48 @@ def test_the_tree() -> None:
     found = topology_of(text, machines)
     assert (found.names[0], found.names[1]) == (["a", "b", "c"], ["s0", "s1"])
     assert sorted(topology_of("", machines).names[0]) == ["a", "b", "c"]
+    parts = {"all": frozenset("abc"), "one": frozenset("b")}
+    again = parse_toml(Path("c.toml"), to_toml(topology_of(text, machines, parts)))
+    names = again.names[0]
+    assert {one.name: {names[place] for place in one.machines} for one in again.partitions} == parts
+    assert topology_of(text, machines, {"all": frozenset("abc")}).partitions == []
     with pytest.raises(base.BackendError, match="no node"):
         topology_of(text, [])
+
+
+def waiting(job_id: str, reason: str, message: str) -> base.WaitingNotice:
+    return base.WaitingNotice(job_id, "waiting", reason, message, None)
+
+
+def test_users_see_why_a_job_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr("dally.live.backends.slurm.comments.time.monotonic", lambda: now_s[0])
+    array = row(job_id=20, array_job_id=20, array_task_string="0-2%1", admin_comment="dally:submit=1")
+    records = {record.job_id: record for record in records_of([row(admin_comment="see 5 dally:submit=1"), array])}
+    comments = WaitingComments()
+
+    def due(*notices: base.WaitingNotice, start: str = "", starting: tuple[str, ...] = ()) -> dict[str, str]:
+        every = frozenset(records)
+        return comments.due(base.Publication(every, notices, (), lambda _: start), records, starting)
+
+    tasks = [waiting("20_0", "gpus", "a"), waiting("20_1", "gpus", "b")]
+    assert due(*tasks, starting=("20_2",)) == {}  # or it would lose the mark of its start
+    first = due(waiting("7", "gpus", "waits for [8] GPUs"), *tasks)
+    assert first == {"7": "[Dally: waits for 8 GPUs] see 5 dally:submit=1", "20_[0-2]": "[Dally: a] dally:submit=1"}
+    assert due(waiting("7", "gpus", "waits for [8] GPUs"), start="14:30") == {}  # soon enough
+    assert "7" in due(waiting("7", "timer", "waits for its rack"))
+    now_s[0] += 120.0
+    assert due(waiting("7", "timer", "waits for its rack"), start="14:30") == {
+        "7": "[Dally: waits for its rack; expected start: 14:30] see 5 dally:submit=1"
+    }
+    assert read_mark(first["7"]) == {"submit": "1"}
+    assert with_mark(first["7"], {"submit": "2"}) == "see 5 dally:submit=2"
+
+
+def test_a_clock_that_is_behind_slurms_holds_no_job_up() -> None:
+    rows = [
+        row(submit_time=1_007_000),
+        row(submit_time=1_000, last_sched_evaluation={"set": True, "number": 1_007_190}),
+    ]
+    assert slurm_now_s(rows, NOW_S) == 1_007_190
+    assert slurm_now_s([], NOW_S) == NOW_S

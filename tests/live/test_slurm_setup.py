@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 import dally as dally_package
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.submit_plugin import changes, script_text
+from dally.live.config import Setup
+from dally.live.cycle import Scheduler
+from dally.live.store import open_store
+from dally.live.store.schema import EVENTS
+from dally.live.wall_clock import WallClock
 from tests.cli.conftest import Run
 from tests.live.slurm_cluster import SlurmCluster
 
@@ -66,8 +73,9 @@ def test_with_slurm(slurm: SlurmCluster, dally: Run) -> None:
     try:
         check_arrivals(slurm, early)
     finally:
-        told_undo = dally(*setup, "--undo").stdout
-    assert "1 waiting jobs left to Slurm" in told_undo
+        told = json.loads(dally("slurm", "rollback", "--conf", str(slurm.conf), "--json").stdout)
+    assert told["done"][-1] == "1 waiting jobs rolled back"
+    assert told["remaining"] == []
     assert slurm.conf.read_text() == before
     assert not slurm.conf.with_name("job_submit.lua").exists()
 
@@ -143,3 +151,54 @@ class User:
     def submit(self, *words: str) -> str:
         sbatch = ("sbatch", "--parsable", "-o", "/dev/null", "-D", "/tmp", *words)
         return self.run(*sbatch, given=SCRIPT).strip()
+
+
+SHOWN = (
+    ("squeue", "-a", "-h", "-o", "%i %T %Q %N %k %y %D"), ("squeue", "-a", "-h", "-O", "JobID,AdminComment:200"),
+    ("scontrol", "-o", "show", "node"), ("scontrol", "-o", "show", "reservation"),
+    ("scontrol", "-o", "show", "partition"), ("scontrol", "show", "config"),
+)  # fmt: skip
+
+
+def test_a_dry_run_decides_before_the_set_up_and_changes_nothing(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Four nodes are free; Slurm keeps them for a wide job that would be delayed, and Dally would not."""
+    user, conf, nodes = User(slurm), slurm.conf.read_text(), slurm.nodes
+    first = user.submit("-w", ",".join(nodes[:12]), "-N", "12", "--gpus-per-node=8", "--time=10")
+    wait_for(slurm, first, "RUNNING")
+    wide = user.submit("-N", "16", "--gpus-per-node=8", "--time=10")
+    waiting = [user.submit("-N", "2", "--gpus-per-node=8", "--time=60") for _ in range(2)]
+    held, odd = user.submit("--gpus=8", "-H"), user.submit("--gpus=8", "--contiguous", "--time=60")
+    untouched = SlurmBackend(conf=str(slurm.conf)).snapshot().jobs
+    assert [job.job_id for job in untouched if job.managed and job.state not in base.ENDED] == []
+    backend = SlurmBackend(conf=str(slurm.conf), simulate_hold=True)
+    store = open_store(f"sqlite:///{tmp_path}/dally.db")
+    clock = WallClock(time.time(), 1.0)
+    setup = Setup("fifo-backfill")
+    scheduler = Scheduler(backend, backend.topology(), setup, store, clock, dry_run=True)
+    seen = shown_by(slurm)
+    scheduler.run_cycle()
+    scheduler.run_cycle()
+    assert shown_by(slurm) == seen
+    assert slurm.conf.read_text() == conf
+    would = {row["job_id"]: row["reason"] for row in store.rows(select(EVENTS)) if row["kind"] == "would"}
+    assert sorted(would) == waiting
+    places = [part.split(":")[0] for text in would.values() for part in text.removeprefix("run on ").split("+")]
+    assert sorted(places) == nodes[12:]
+    states = {job.job_id: (job.state, job.managed) for job in backend.snapshot().jobs}
+    assert states[first] == (base.RUNNING, True)
+    assert states[wide] == (base.QUEUED, True)
+    assert states[held][0] == base.HELD
+    assert states[odd] == (base.HELD, False)
+
+
+def wait_for(slurm: SlurmCluster, job_id: str, state: str) -> None:
+    until_s = time.monotonic() + 60.0
+    while state not in slurm.run("squeue", "-h", "-j", job_id, "-o", "%T"):
+        assert time.monotonic() < until_s, slurm.run("squeue", "-a")
+        time.sleep(0.1)
+
+
+def shown_by(slurm: SlurmCluster) -> list[str]:
+    """All that Slurm shows but for what it counts by itself."""
+    counts = re.compile(r"Configuration data as of.*|(?:CPULoad|FreeMem|LastBusyTime|RunTime)=\S+")
+    return [counts.sub("", slurm.run(*command)) for command in SHOWN]

@@ -16,7 +16,7 @@ from dally.live.backends.base import ObservedJob
 from dally.live.facts import job_of
 from dally.live.reconcile.pending import RUN, START, STOP, PendingOrder
 from dally.live.store import open_store
-from dally.live.store.job_rows import CLOCKS, COUNTS, job_row, observed_of, restore_clocks
+from dally.live.store.log_rows import CLOCKS, COUNTS, job_row, observed_of, restore_clocks
 from dally.live.store.schema import METADATA
 from dally.model import INFINITY, Job
 from tests.live.postgres import postgresql

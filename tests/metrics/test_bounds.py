@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
-from dally.metrics.bounds.busy_time import busy_time_total_s
-from dally.metrics.bounds.grid import Grid
+from dally.metrics.bounds.busy_time import busy_time_total_s, srpt_total_s
 from dally.metrics.bounds.jct import JctBounds
-from dally.metrics.bounds.offered import Workload, workload_of
-from dally.metrics.bounds.one_machine import srpt_total_s
+from dally.metrics.bounds.offered import Grid, Workload, workload_of
 from dally.model import Job
 from tests.optimal import Ask, best_schedule
 

@@ -9,11 +9,9 @@ from librt.vecs import vec
 
 from dally.metrics.bounds.ascent import best_priced_total_s
 from dally.metrics.bounds.busy_time import busy_time_total_s
-from dally.metrics.bounds.choice import Choice
-from dally.metrics.bounds.grid import Grid
-from dally.metrics.bounds.makespan import least_makespan_s
-from dally.metrics.bounds.market import Market, Ruling
-from dally.metrics.bounds.offered import Workload
+from dally.metrics.bounds.jct import least_makespan_s
+from dally.metrics.bounds.market import Choice, Market, Ruling
+from dally.metrics.bounds.offered import Grid, Workload
 from tests.metrics.test_bounds import GPUS, ROWS, TINY, Row, floats, optimal_total_s, workload
 from tests.optimal import Ask
 

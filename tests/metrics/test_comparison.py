@@ -21,8 +21,18 @@ from dally.metrics.comparison import (
     with_figures,
     within_noise,
 )
-from dally.metrics.metric_list import COMM, JCT_MEAN, KEYS, LOST_TO_NETWORK, METRICS, PREEMPTIONS, Metric
-from dally.metrics.spread import Spread, paired_ratios, spread
+from dally.metrics.metric_list import (
+    COMM,
+    JCT_MEAN,
+    KEYS,
+    LOST_TO_NETWORK,
+    METRICS,
+    PREEMPTIONS,
+    Metric,
+    Spread,
+    paired_ratios,
+    spread,
+)
 from dally.metrics.summary import Row
 from dally.metrics.sweeping import is_number, mean_by, varied_columns
 

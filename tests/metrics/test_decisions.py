@@ -90,6 +90,11 @@ def test_fixed_timers_line_by_line() -> None:
         # j3 is done: 5 GPUs on either machine.
         accept(15, "j0", 5, "machine", 0.0),
         accept(15, "j1", 5, "machine", 0.0),
+        # j2 is done at 16 and j0 at 17. The lease of j1 on m1 ends: both machines are on offer and fit alike, so
+        # that it is placed anew on m0, the lower number.
+        wait(25, "j1", 5, 1.0),
+        lose(25, "j1", 5, "j1"),
+        accept(25, "j1", 5, "machine", 0.0),
     ]
 
 

@@ -12,9 +12,10 @@ from dally.cluster.topology import Machine, Topology, grid
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
 from dally.job_spec import JobSpec
+from dally.metrics.jobs_csv import SHARED
 from dally.metrics.queue_summary import jain, summarize_sharing
 from dally.metrics.simulated import Simulated
-from dally.metrics.tables import SHARED
+from dally.metrics.user_fairness import rho_by_user
 from dally.model import Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.gate.pooled import make_gate
@@ -51,7 +52,7 @@ def taken_back() -> Simulated:
 
 
 def test_gpu_hours_held_borrowed_lent_and_taken_back(taken_back: Simulated) -> None:
-    found = summarize_sharing(taken_back)["queues"]
+    found = summarize_sharing(taken_back, None)["queues"]
     a, b = found["a"], found["b"]
     restart_h = 8 * 8 / 3600  # GPU-hours: a second for each of its GPUs
     assert (a["gpu_h"], b["gpu_h"]) == pytest.approx((4.0, 16.0 + restart_h))
@@ -66,7 +67,8 @@ def test_gpu_hours_held_borrowed_lent_and_taken_back(taken_back: Simulated) -> N
 
 def test_a_fair_share_is_a_part_of_the_cluster_by_what_all_ask_for(taken_back: Simulated) -> None:
     """b: 10,808 s, of which for one hour 12 GPUs are asked for of 8."""
-    found = summarize_sharing(taken_back)["rho"]
+    found = rho_by_user(taken_back)
+    assert found is not None
     crowding = (10_808 + 1800) / 10_808
     assert found["by_user"] == pytest.approx({"of b": 10_808 / (7200 * crowding), "of a": 3600 / (3600 * 1.5)})
     assert (found["worst"], found["users"]) == ("of b", 2)
@@ -76,8 +78,8 @@ def test_a_fair_share_is_a_part_of_the_cluster_by_what_all_ask_for(taken_back: S
 def test_queues_that_wait_side_by_side_are_compared_by_weight() -> None:
     rows = [(0.0, 4, 3600.0, name) for name in "ab" * 4]
     alike = QueueTree([QueueNode("a"), QueueNode("b")])
-    assert summarize_sharing(shared(rows, tree=alike))["jain"] == pytest.approx(1.0)
-    assert summarize_sharing(shared([(0.0, 8, 60.0, "b")]))["jain"] is None, "nobody to compare with"
+    assert summarize_sharing(shared(rows, tree=alike), None)["jain"] == pytest.approx(1.0)
+    assert summarize_sharing(shared([(0.0, 8, 60.0, "b")]), None)["jain"] is None, "nobody to compare with"
     assert jain([1.0, 1.0, 1.0]) == 1.0
     assert jain([1.0, 0.0]) == 0.5
 
@@ -85,7 +87,7 @@ def test_queues_that_wait_side_by_side_are_compared_by_weight() -> None:
 def test_types_of_gpu_are_told_apart_by_where_jobs_ran() -> None:
     machines = [Machine(("r0",), "m0", 4, "A100"), Machine(("r0",), "m1", 4, "V100")]
     record = shared([(0.0, 4, 60.0, "b"), (0.0, 4, 60.0, "b")], Topology(["machine", "rack", "network"], machines))
-    use = summarize_sharing(record)["gpu_types"]
+    use = summarize_sharing(record, None)["gpu_types"]
     assert {name: round(row["utilization"], 6) for name, row in use.items()} == {"A100": 1.0, "V100": 1.0}
     assert set(record.jobs["gpu_type"]) == {"A100", "V100"}
 

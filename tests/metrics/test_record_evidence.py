@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dally.job_spec import JobSpec
-from dally.metrics.record_evidence import RecordedJob, evidence_of
+from dally.metrics.wait_fit import RecordedJob, evidence_of
 
 
 def job(submit_s: float, start_s: float, end_s: float, gpus: int, limit_s: float | None = None) -> RecordedJob:

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dally.metrics.jobs_csv import jobs_csv, seconds
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import quantile, summarize
-from dally.metrics.tables import events_frame, jobs_csv, seconds
+from dally.metrics.tables import events_frame
 from dally.model import Costs
 from dally.policies.registry import build
 from dally.testing.strategies import Case

@@ -10,9 +10,10 @@ from dally import Cluster, Profile, iteration_times
 from dally.cluster.links import Network
 from dally.engine.failures import Failures
 from dally.engine.simulate import Simulation
+from dally.metrics.jobs_csv import jobs_csv
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
-from dally.metrics.tables import events_frame, jobs_csv
+from dally.metrics.tables import events_frame
 from dally.model import Costs, Job
 from dally.perf.network_model import NetworkModel
 from dally.perf.profiles import find_profile

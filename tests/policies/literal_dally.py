@@ -11,7 +11,7 @@ from math import ceil, inf, nextafter, sqrt
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Topology
-from dally.model import Action, Job, Preempt, Start, make_allocation
+from dally.model import Action, Allocation, Job, Preempt, Start, make_allocation
 from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.events import PolicyEvent
@@ -29,7 +29,7 @@ class LiteralDally(Policy):
         self.tuner = tuner
         self.history = history
         self.waiting: list[Job] = []
-        self.ended: list[Job] = []  # leases that ended and whose fate is open
+        self.ended: list[Job] = []  # jobs whose leases ended now
         self.samples: list[tuple[int, int, float, float]] = []  # tier, GPUs, when, wait in leases
 
     # What the engine tells.
@@ -92,61 +92,50 @@ class LiteralDally(Policy):
         return (score, 0, job.lost_s, int(job.index))
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        topology = cluster.topology
-        for job in sorted(self.ended, key=lambda job: int(job.index)):
-            if self.patience_s(job, int(job.tier), topology, now) > 0:
-                yield Preempt(job)  # after no wait it would not go where it sits
+        if self.ended:
+            yield from self.deal(now, cluster)
         found = True
         while found:
             found = False
-            for job in sorted([*self.waiting, *self.ended], key=lambda job: self.rank(job, now)):
-                actions = self.decide(job, now, cluster)
-                if actions is not None:
-                    yield from actions
+            for job in sorted(self.waiting, key=lambda job: self.rank(job, now)):
+                allocation = self.accepts(job, job.lost_s, free_gpus(cluster), cluster.topology, now)
+                if allocation is not None:
+                    yield Start(job, allocation)
                     found = True
                     break
         self.wakeup_s = self.next_timer_s(now, cluster)
 
-    def decide(self, job: Job, now: float, cluster: Cluster) -> list[Action] | None:
-        """What the job does with what is on offer to it; None: it declines."""
-        topology = cluster.topology
-        free = free_gpus(cluster)
-        pool = with_gangs(free, self.ended)
-        tier = closest(topology, pool, job)
-        if job in self.ended:
-            if tier is not None and tier < job.tier:
-                return [Preempt(job)]  # and it comes up again, as one that waits
-            self.ended.remove(job)
-            return []
-        if tier is None or job.lost_s + self.patience_s(job, tier, topology, now) > now:
-            return None
-        if closest(topology, free, job) == tier:
-            parts = best_fit(topology, tier, free, job)
-            return [Start(job, make_allocation(tier, parts))]
-        return self.displace(job, tier, pool, now, cluster)
+    def deal(self, now: float, cluster: Cluster) -> Iterator[Action]:
+        """All gangs whose leases ended are released, and everything is offered down the list once."""
+        pool = with_gangs(free_gpus(cluster), self.ended)
+        dealt: list[tuple[Job, Allocation]] = []
+        renewed: list[Job] = []
+        for job in sorted([*self.waiting, *self.ended], key=lambda job: self.rank(job, now)):
+            since_s = now if job in self.ended else job.lost_s
+            allocation = self.accepts(job, since_s, pool, cluster.topology, now)
+            if allocation is None:
+                continue
+            for machine, gpus in allocation.parts():
+                pool[machine] -= gpus
+            if job in self.ended and sorted(held(job)) == sorted(allocation.parts()):
+                renewed.append(job)
+            else:
+                dealt.append((job, allocation))
+        for job in sorted(self.ended, key=lambda job: int(job.index)):
+            if job not in renewed:
+                yield Preempt(job)
+        self.ended = []
+        for job, allocation in dealt:
+            yield Start(job, allocation)
 
-    def displace(self, job: Job, tier: int, pool: list[int], now: float, cluster: Cluster) -> list[Action]:
-        """Take GPUs of ended leases, sparing the best-ranked as far as that tier stays on offer."""
-        ranked = sorted(self.ended, key=lambda other: self.rank(other, now))
-        for other in ranked:
-            without = pool.copy()
-            for machine, gpus in held(other):
-                without[machine] -= gpus
-            if closest(cluster.topology, without, job) == tier:
-                pool = without
-        parts = best_fit(cluster.topology, tier, pool, job)
-        free = free_gpus(cluster)
-        actions: list[Action] = []
-        losers: list[Job] = []
-        for machine, gpus in parts:
-            for other in reversed(ranked):
-                if free[machine] >= gpus:
-                    break
-                if other not in losers and machine in [at for at, _ in held(other)]:
-                    losers.append(other)
-                    free = with_gangs(free, [other])
-                    actions.append(Preempt(other))
-        return [*actions, Start(job, make_allocation(tier, parts))]
+    def accepts(
+        self, job: Job, since_s: float, free: list[int], topology: Topology, now: float
+    ) -> Allocation | None:
+        """What the job takes of what is free after waiting since then; None: it declines."""
+        tier = closest(topology, free, job)
+        if tier is None or since_s + self.patience_s(job, tier, topology, now) > now:
+            return None
+        return make_allocation(tier, best_fit(topology, tier, free, job))
 
     def next_timer_s(self, now: float, cluster: Cluster) -> float:
         """When the first of those who wait takes what is on offer, or its timers may change."""

@@ -6,7 +6,7 @@ Each rival is shown at what it was made for. A rival that fails here would lose 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import pytest
@@ -22,6 +22,7 @@ from dally.policies.ordering.simple import RoundRobin
 from dally.policies.placement.base import Placement
 from dally.policies.preemption.base import NoPreemption
 from dally.policies.preemption.rules import SlicePreemption
+from dally.policies.queue import Queue
 from tests.policies.claims import Ask, heavy_tailed, mean_jct_s, run
 
 pytestmark = pytest.mark.once
@@ -108,7 +109,9 @@ def test_short_jobs_are_done_sooner_under_time_slices() -> None:
 class Unmoved(GandivaPolicy):
     """Gandiva without its migrations."""
 
-    def _offer_then_move(self, offers: Iterator[Action], cluster: Cluster) -> Iterator[Action]:  # type: ignore[override]
+    def _offer_then_move(
+        self, offers: Iterable[Action], now: float, queue: Queue, cluster: Cluster
+    ) -> Iterator[Action]:
         yield from offers
 
 

@@ -15,7 +15,7 @@ from dally.perf.contention import longer, slowdown
 from dally.perf.network_model import NetworkModel
 from dally.policies.placement.least_workload import LeastWorkload, machine_loads
 from dally.policies.registry import build
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import record_of
 from dally.testing.strategies import Case
 
 FREE = Costs(0.0, 0.0, 0.0)

@@ -38,8 +38,7 @@ from dally.policies.placement.best_fit import best_fit
 from dally.policies.queue import Queue
 from dally.policies.registry import POLICIES, Built, build
 from dally.quotas.tree import Budget, QueueNode, QueueTree, Quota
-from dally.testing.invariants import check_record
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import check_record, record_of
 from dally.testing.strategies import Case, cases
 from tests.policies.dally import test_by_hand
 from tests.policies.gate import test_types

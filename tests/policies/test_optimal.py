@@ -10,8 +10,7 @@ from dally import is_compiled
 from dally.model import Costs
 from dally.policies.base import Policy
 from dally.policies.registry import POLICIES, build
-from dally.testing.invariants import check_record
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import check_record, record_of
 from dally.testing.strategies import Case
 from tests.optimal import Ask, OptimalTiny, best_schedule
 

@@ -13,8 +13,7 @@ from dally.model import NEVER, RUNNING, WAITING, Costs, Job
 from dally.perf.base import SpeedModel
 from dally.policies.queue import demand
 from dally.policies.registry import POLICIES, build
-from dally.testing.invariants import check_record
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import check_record, record_of
 from dally.testing.strategies import Case
 
 FEW = settings(

@@ -165,8 +165,9 @@ LEASES = [
     ("the worst-ranked loses", PAIR, [(0, 8, 900), (0, 8, 900), (50, 8, 10)], [0.1, 0.5, 0.0], [0], [0]),
     # Both needed.
     ("both lose", PAIR, [(0, 8, 900), (0, 8, 900), (50, 16, 10)], [0.1, 0.5, 0.0], [0, 1], [0, 1]),
-    # Free GPUs were on offer at once: nobody is touched.
-    ("free GPUs as close", [*PAIR, (("a",), 8)], [(0, 8, 900), (0, 8, 900), (50, 8, 10)], [0.1, 0.5, 0.0], [], [2]),
+    # Free GPUs were on offer at once: each gets its own back.
+    ("free GPUs as close", [*PAIR, (("a",), 8)], [(0, 8, 900), (0, 8, 900), (50, 8, 900)],
+     [0.5, 0.1, 0.0], [], [2]),
     # Nobody needs them: larger than all there is on offer to it.
     ("nobody better needs them", [(("a",), 8), (("a",), 4)], [(0, 8, 900), (50, 4, 10)], [0.0, 0.0], [], [1]),
     # Four tiers, the same as the first.
@@ -338,9 +339,10 @@ def test_switches_keep_the_rules(settings: dict[str, str]) -> None:
     check_policy(lambda: build("dally-paper", settings), examples=many(40))
 
 
-def test_the_better_ranked_lease_is_left_alone_if_another_will_do() -> None:
-    # Two machines of 8. At 100 both leases end; job 0 communicates half of its time and outranks job 1 (a tenth).
-    # Job 2 needs one machine: job 1's, though job 0's has the lower number.
+def test_gpus_of_ended_leases_are_dealt_out_down_the_order() -> None:
+    # Two machines of 8. At 100 both leases end and both machines are on offer. Job 2, which never ran, takes the
+    # one with the lower number. Job 0 communicates half of its time and outranks job 1 (a tenth): it moves to the
+    # other, and job 1 waits.
     jobs = [Job(0, "j0", 0.0, 8, 900.0), Job(1, "j1", 0.0, 8, 900.0), Job(2, "j2", 50.0, 8, 10.0)]
 
     class Shares(SpeedModel):
@@ -350,9 +352,10 @@ def test_the_better_ranked_lease_is_left_alone_if_another_will_do() -> None:
 
     policy = build("dally-paper", {"lease_s": "100"})
     simulation = Simulation(jobs, Cluster.grid(1, 2, 8), policy, Shares(), Costs(0.0, 0.0, 0.0), Failures())
-    simulation.run(150.0)
-    assert [int(job.preemptions) for job in jobs] == [0, 1, 0]
+    simulation.run(105.0)
+    assert [int(job.preemptions) for job in jobs] == [1, 1, 0]
     assert jobs[2].start_s == 100.0
+    assert (jobs[0].status, jobs[1].status) == (RUNNING, WAITING)
 
 
 def test_gangs_in_groups_know_their_closest_tier() -> None:

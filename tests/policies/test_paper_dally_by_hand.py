@@ -59,9 +59,10 @@ def test_lease_end_far_from_home_and_nothing_closer() -> None:
 
 def test_without_timers_a_far_place_is_kept_until_a_closer_one_is_on_offer() -> None:
     # T = 0: the gang takes the rack at 20. At 120 nothing closer is on offer: renewed. Machine 2 is free from 140
-    # on: at 220 it moves there, restarts for 2 s, and does the 50 s that are left.
+    # on; at 200 the job on machine 3 is placed anew there, the lowest number of equal fits. At 220 the gang moves
+    # to machine 3, restarts for 2 s, and does the 50 s that are left.
     simulation, starts = run([*one_rack(140.0), (20.0, 2, 250.0)], {"floors": "0"})
-    assert starts == [(20.0, [(0, 1), (1, 1)]), (220.0, [(2, 2)])]
+    assert starts == [(20.0, [(0, 1), (1, 1)]), (220.0, [(3, 2)])]
     gang = simulation.jobs[-1]
     assert (gang.finish_s, gang.preemptions, gang.renewals, gang.overhead_s) == (272.0, 1, 1, 2.0)
 
@@ -90,6 +91,17 @@ def test_a_longer_timer_for_the_closer_tier(
     # T_1 = 60 > T_2 = 30: at 20 + 30 the gang would take the network, so it does not refuse a rack either.
     _, starts = run([*jobs, (20.0, 2, 50.0)], {"floors": "0.6,0.3"})
     assert starts == [(50.0, parts)]
+
+
+def test_a_gang_is_packed_anew_when_its_lease_ends() -> None:
+    # Jobs of 1 GPU fill machine 0 and half of machine 1; one of machine 0 is done at 10. At 100 all leases end: the
+    # job on machine 1 moves beside the one on machine 0, which is the best fit, for a restart of 1 s.
+    simulation = Case(GRID, [(0.0, 1, 900.0), (0.0, 1, 10.0), (0.0, 1, 300.0)], costs=PER_GPU).run(
+        build("dally-paper", SETTINGS)
+    )
+    rows = [(row.kind, row.job, row.parts) for row in record_of(simulation).events if row.time_s == 100.0]
+    assert rows == [("preempt", 2, []), ("start", 2, [(0, 1)]), ("renew", 0, [])]
+    assert (simulation.jobs[2].finish_s, simulation.jobs[2].overhead_s) == (301.0, 1.0)
 
 
 def test_equal_scores_are_equal() -> None:

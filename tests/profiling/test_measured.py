@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks import gloo, measured
+from benchmarks.measured import key_of, read_records
 
 import dally
 from dally.errors import InputError
@@ -16,7 +17,7 @@ from dally.perf.catalogue import read_catalogue
 from dally.perf.profiles import MEASURED, find_profile, load_profiles, shipped
 from dally.profiling.builtin import BUILTINS
 from dally.profiling.catalogue_text import About, catalogue_text, passes_s
-from dally.profiling.records import append_record, key_of, read_records
+from dally.profiling.measuring import append_record
 from dally.runs.scenario import Scenario, read_scenario
 
 NAMED = load_profiles(Path("measured"))

@@ -17,8 +17,7 @@ from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.model import INFINITY, Job
 from dally.quotas.known_formats import FORMATS, detect, read_quotas
-from dally.quotas.queues_text import to_toml
-from dally.quotas.toml_file import parse_queues
+from dally.quotas.toml_file import parse_queues, to_toml
 from dally.quotas.tree import Budget, QueueTree, Quota
 from tests.quotas.test_toml_file import EXAMPLE
 

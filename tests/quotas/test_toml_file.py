@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.model import INFINITY, Job
-from dally.quotas.queues_text import to_toml
-from dally.quotas.toml_file import parse_queues, read_queues
+from dally.quotas.toml_file import parse_queues, to_toml
 from dally.quotas.tree import Budget, Makes, QueueNode, QueueTree, Quota, with_parents
 
 EXAMPLE = """\
@@ -54,7 +53,7 @@ def same(one: QueueTree, other: QueueTree) -> bool:
 def test_every_key(tmp_path: Path) -> None:
     file = tmp_path / "queues.toml"
     file.write_text(EXAMPLE)
-    tree = read_queues(file)
+    tree = parse_queues(file, file.read_text())
     assert list(tree.nodes) == ["research", "research/nlp", "research/vision", "rest"]
     assert tree.nodes["research"].quotas == {"A100": Quota(32.0), "V100": Quota(8.0), "": Quota(limit=64.0)}
     assert tree.nodes["research/nlp"] == QueueNode(

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from dally.report.html.axes import category_axis, fitted_high, span_axis
 from dally.report.html.build import build_page, write_page
-from dally.report.html.charts import STACK, Chart, Series, Total
+from dally.report.html.charts import STACK, Chart, Series, Total, category_axis, fitted_high, span_axis
 from dally.report.html.headline import Headline
 from dally.report.html.page import Page
 from tests.report.conftest import ARTIFACTS, Open

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dally.metrics.comparison import compare_rows
-from dally.metrics.metric_list import COMM, JCT_MEAN, PREEMPTIONS
-from dally.metrics.spread import spread
+from dally.metrics.metric_list import COMM, JCT_MEAN, PREEMPTIONS, spread
 from dally.metrics.summary import Row
 from dally.report.comparison_tables import (
     absolute,
@@ -68,16 +67,16 @@ def test_units_suit_the_largest(seconds: float, unit: str) -> None:
 def test_an_absolute_table() -> None:
     (contest,) = compare_rows(ROWS, "")
     table = absolute(contest, FIGURES)
-    assert table.headings == ["", "mean JCT, h", "÷ bound", "exposed communication, h", "÷ bound", "preemptions"]
+    assert table.headings == ["", "mean JCT, h", "÷ bound", "exposed communication, h", "÷ alone", "preemptions"]
     assert table.marked() == [
         ["fifo", "5.00 ±1.00 ", "5.00 ", "0.00 ", "- ", "3 "],
         ["las", "4.00 ±2.00*", "4.00 ", "0.00 ", "- ", "3 "],
-        ["at least", "1.00 ", " ", "0.00 ", " ", " "],
+        ["at least", "1.00 ", " ", "(0.00) ", " ", " "],
     ]
     assert table.markdown().splitlines()[2:] == [
         "| `fifo` | 5.00 ±1.00 | 5.00 | 0.00 | - | 3 |",
         "| `las` | **4.00 ±2.00** | 4.00 | 0.00 | - | 3 |",
-        "| at least | 1.00 |  | 0.00 |  |  |",
+        "| at least | 1.00 |  | (0.00) |  |  |",
     ]
     assert absolute(contest, FIGURES, bounded=False, short=True).headings == [
         "", "mean JCT, h", "exposed comm., h", "preemptions",
@@ -90,9 +89,10 @@ def test_who_left_jobs_unfinished_is_marked() -> None:
     assert lines[2][:3] == ["quit_ter †", "0.10 ", "- "]
     assert lines[3][1] == "1.00 ", "the bound is that of all jobs"
     assert relative(contests[0], FIGURES).marked()[2][0] == "quit_ter †"
-    assert len(notes(contests)) == 2
-    (note,) = notes(compare_rows(ROWS, ""))
+    assert len(notes(contests)) == 3
+    note, alone = notes(compare_rows(ROWS, ""))
     assert note.startswith("* best of its column, or as good within noise (3 %); ± half the range over seeds and")
+    assert alone.startswith("in brackets: communication of the jobs alone")
     assert "† left jobs unfinished" in to_markdown(contests)
 
 
@@ -151,7 +151,7 @@ def test_replications_show_in_every_rendering() -> None:
     contests = compare_rows([{**one, "replication": place % 2} for place, one in enumerate(rows)], "fifo")
     assert contests[0].title().endswith(", seed 1, 2 replications")
     assert [line[1] for line in absolute(contests[0], FIGURES).marked()[:2]] == ["4.10 ±0.10 ", "2.30 ±0.30*"]
-    (note,) = notes(contests)
+    note, _ = notes(contests)
     assert note.startswith("* best of its column, or as good within noise (that of replications); ")
     assert "4.10 ±0.10" in to_markdown(contests)
     assert "2.30" in to_latex(contests)

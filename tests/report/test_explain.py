@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from dally.errors import InputError
-from dally.report.explanation.job_timeline import Entry, Explainer, Wait
+from dally.report.explanation.job_timeline import Explainer, TimelineEntry, WaitingJob
+from dally.report.html.run_page import run_page
 from dally.report.time_text import duration
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
@@ -52,12 +53,42 @@ def timed(
     return simulate(folder / "run", scenario)
 
 
-def bare(waits: list[Wait]) -> list[Wait]:
+def bare(waits: list[WaitingJob]) -> list[WaitingJob]:
     """The same without sentences."""
     return [replace(wait, why="") for wait in waits]
 
 
 # The story.
+
+
+def test_a_long_history_is_cut_in_its_middle(tmp_path: Path) -> None:
+    """Two jobs that take turns on one machine: hundreds of events of each, the first and last of which are told."""
+    trace = trace_of(tmp_path, [("a", 0, 8, 3000), ("b", 1, 8, 3000)])
+    explainer = simulate(tmp_path / "run", Scenario(trace, "1x1x8", "gandiva", {"slice_s": "10"}))
+    whole = explainer.history("b")
+    events = explainer.events.filter(pl.col("job_id") == "b").height
+    assert events > 100
+    short = explainer.history("b", most=40)
+    [gap] = [place for place, entry in enumerate(short) if entry.kind == "skipped"]
+    assert short[gap].text == f"… {events - 40:,} more events …"
+    assert short[:gap] == whole[:gap]
+    assert short[gap + 1 :] == whole[gap + 1 - len(short) :]
+    page = run_page(explainer.run).to_html()
+    assert page.count("more events …") == 2
+    assert "prints too, whole." in page
+
+
+def test_communication_at_the_closest_place_is_no_loss(tmp_path: Path) -> None:
+    """The history and the bar of a job's page agree: lost is what its place costs beyond the closest."""
+    (tmp_path / "t.csv").write_text("job_id,submit_s,gpus,duration_s,model\na,0,8,3600,vgg16\n")
+    scenario = Scenario(str(tmp_path / "t.csv"), "1x2x8", "fifo", network="slow")
+    explainer = simulate(tmp_path / "run", scenario)
+    job = explainer.job("a")
+    assert job["comm_s"] > 0.0
+    assert job["slowdown"] == pytest.approx(1.0)
+    text = explainer.history("a")[-1].text
+    assert "lost" not in text
+    assert text.endswith("of it communicating, as at its closest place")
 
 
 def test_a_story_line_by_line(tmp_path: Path) -> None:
@@ -68,23 +99,27 @@ def test_a_story_line_by_line(tmp_path: Path) -> None:
     records = timed(tmp_path, jobs, restart_per_gpu_s=1.0)
     lines = records.history("c")
     assert lines[:-1] == [
-        Entry(3, "submit", "submitted: 6 GPUs"),
-        Entry(3, "wait", f"first in the queue; {CLOSER} day 0 00:00:07"),
-        Entry(
+        TimelineEntry(3, "submit", "submitted: 6 GPUs"),
+        TimelineEntry(3, "wait", f"first in the queue; {CLOSER} day 0 00:00:07"),
+        TimelineEntry(
             7,
             "start",
             "started on one rack after waiting 4 s, its delay of 4 s for that had passed: "
             "rack0-m[0-1] (3 GPUs each)",
         ),
-        Entry(
+        TimelineEntry(
             17,
             "preempt",
             "lease ended; released GPUs that are farther apart than it accepts before its delay; waits again",
         ),
-        Entry(17, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (6 GPUs)"),
-        Entry(33, "preempt", "preempted for d; waits again"),
-        Entry(33, "wait", "first in the queue; it needs 6 GPUs and none is free (in use by d (16))"),
-        Entry(38, "start", "started on one machine after waiting 5 s, as close as it can be: rack0-m0 (6 GPUs)"),
+        TimelineEntry(
+            17, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (6 GPUs)"
+        ),
+        TimelineEntry(33, "preempt", "preempted for d; waits again"),
+        TimelineEntry(33, "wait", "first in the queue; it needs 6 GPUs and none is free (in use by d (16))"),
+        TimelineEntry(
+            38, "start", "started on one machine after waiting 5 s, as close as it can be: rack0-m0 (6 GPUs)"
+        ),
     ]
     # It waited 4 + 5 s and held GPUs from 7 to 33 and from 38 to 54.
     assert (lines[-1].time_s, lines[-1].kind) == (54, "finish")
@@ -92,12 +127,12 @@ def test_a_story_line_by_line(tmp_path: Path) -> None:
     assert lines[-1].text.startswith(outcome)
     # d finds its GPUs as close as 16 can be, across the rack, without a timer.
     assert records.history("d") == [
-        Entry(20, "submit", "submitted: 16 GPUs"),
-        Entry(20, "wait", "first in the queue; it needs 16 GPUs and 10 are free (in use by c (6))"),
-        Entry(
+        TimelineEntry(20, "submit", "submitted: 16 GPUs"),
+        TimelineEntry(20, "wait", "first in the queue; it needs 16 GPUs and 10 are free (in use by c (6))"),
+        TimelineEntry(
             33, "start", "started on one rack after waiting 13 s, as close as it can be: rack0-m[0-1] (8 GPUs each)"
         ),
-        Entry(38, "finish", "finished 18 s after submission: waited 13 s, ran 5 s"),
+        TimelineEntry(38, "finish", "finished 18 s after submission: waited 13 s, ran 5 s"),
     ]
 
 
@@ -129,7 +164,7 @@ def test_a_story_up_to_an_instant(tmp_path: Path, until_s: float, kinds: list[st
 
 def test_a_job_that_is_yet_to_be_submitted(tmp_path: Path) -> None:
     records = timed(tmp_path, list(BUSY))
-    assert records.history("c", 2.0) == [Entry(3, "pending", "not submitted yet")]
+    assert records.history("c", 2.0) == [TimelineEntry(3, "pending", "not submitted yet")]
     assert [wait.job_id for wait in records.waiting(2.0)] == []
 
 
@@ -189,12 +224,16 @@ def test_lost_to_a_failure(tmp_path: Path) -> None:
     scenario.failures = str(tmp_path / "down.csv")
     scenario.restart_per_gpu_s = 0.0
     assert simulate(tmp_path / "run", scenario).history("a") == [
-        Entry(0, "submit", "submitted: 8 GPUs"),
-        Entry(0, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (8 GPUs)"),
-        Entry(5, "evict", "one of its machines failed; waits again"),
-        Entry(5, "wait", "first in the queue; it needs 8 GPUs and none is free (machines are down)"),
-        Entry(8, "start", "started on one machine after waiting 3 s, as close as it can be: rack0-m0 (8 GPUs)"),
-        Entry(23, "finish", "finished 23 s after submission: waited 3 s, ran 20 s"),
+        TimelineEntry(0, "submit", "submitted: 8 GPUs"),
+        TimelineEntry(
+            0, "start", "started on one machine after waiting 0 s, as close as it can be: rack0-m0 (8 GPUs)"
+        ),
+        TimelineEntry(5, "evict", "one of its machines failed; waits again"),
+        TimelineEntry(5, "wait", "first in the queue; it needs 8 GPUs and none is free (machines are down)"),
+        TimelineEntry(
+            8, "start", "started on one machine after waiting 3 s, as close as it can be: rack0-m0 (8 GPUs)"
+        ),
+        TimelineEntry(23, "finish", "finished 23 s after submission: waited 3 s, ran 20 s"),
     ]
 
 
@@ -203,15 +242,17 @@ def test_a_policy_without_timers(tmp_path: Path) -> None:
     records = simulate(tmp_path / "run", Scenario(trace, "1x1x8", "fifo-backfill"))
     # a 0 to 10, c backfilled 2 to 5, b 10 to 15, d 15 to 16.
     assert records.history("b") == [
-        Entry(1, "submit", "submitted: 8 GPUs"),
-        Entry(1, "wait", "first in the queue; it needs 8 GPUs and 4 are free (in use by a (4))"),
-        Entry(10, "start", "started on one machine after waiting 9 s, as close as it can be: rack0-m0 (8 GPUs)"),
-        Entry(15, "finish", "finished 14 s after submission: waited 9 s, ran 5 s"),
+        TimelineEntry(1, "submit", "submitted: 8 GPUs"),
+        TimelineEntry(1, "wait", "first in the queue; it needs 8 GPUs and 4 are free (in use by a (4))"),
+        TimelineEntry(
+            10, "start", "started on one machine after waiting 9 s, as close as it can be: rack0-m0 (8 GPUs)"
+        ),
+        TimelineEntry(15, "finish", "finished 14 s after submission: waited 9 s, ran 5 s"),
     ]
     none = "it needs 8 GPUs and none is free (in use by a (4), c (4))"
     assert records.waiting(4.0) == [
-        Wait("b", 8, 1.0, 1, f"first in the queue; {none}", "gpus", None),
-        Wait("d", 8, 3.0, 2, f"1 job ahead of it: b; {none}", "gpus", None),
+        WaitingJob("b", 8, 1.0, 1, f"first in the queue; {none}", "gpus", None),
+        WaitingJob("d", 8, 3.0, 2, f"1 job ahead of it: b; {none}", "gpus", None),
     ]
     assert records.busiest_s() == 3.0
 
@@ -232,26 +273,26 @@ def test_waiting_by_hand(tmp_path: Path) -> None:
     waits = {at_s: bare(records.waiting(at_s)) for at_s in (0.0, 4.0, 5.0, 7.0, 8.9, 9.0, 10.0, 11.0, 14.0)}
     assert waits == {
         0.0: [],
-        4.0: [Wait("c", 6, 3, 1, "", "delay", 7)],
+        4.0: [WaitingJob("c", 6, 3, 1, "", "delay", 7)],
         # Both rank 0: c waits longer. 6 GPUs are not enough for d.
-        5.0: [Wait("c", 6, 3, 1, "", "delay", 7), Wait("d", 8, 5, 2, "", "gpus", None)],
-        7.0: [Wait("d", 8, 5, 1, "", "gpus", None)],
-        8.9: [Wait("d", 8, 5, 1, "", "gpus", None)],
-        9.0: [Wait("d", 8, 5, 1, "", "gpus", None)],
+        5.0: [WaitingJob("c", 6, 3, 1, "", "delay", 7), WaitingJob("d", 8, 5, 2, "", "gpus", None)],
+        7.0: [WaitingJob("d", 8, 5, 1, "", "gpus", None)],
+        8.9: [WaitingJob("d", 8, 5, 1, "", "gpus", None)],
+        9.0: [WaitingJob("d", 8, 5, 1, "", "gpus", None)],
         # a and b lost their GPUs at the same instant: by order of submission.
-        10.0: [Wait("a", 5, 10, 1, "", "gpus", None), Wait("b", 5, 10, 2, "", "gpus", None)],
+        10.0: [WaitingJob("a", 5, 10, 1, "", "gpus", None), WaitingJob("b", 5, 10, 2, "", "gpus", None)],
         11.0: [
-            Wait("e", 16, 11, 1, "", "gpus", None),
-            Wait("a", 5, 10, 2, "", "gpus", None),
-            Wait("b", 5, 10, 3, "", "gpus", None),
+            WaitingJob("e", 16, 11, 1, "", "gpus", None),
+            WaitingJob("a", 5, 10, 2, "", "gpus", None),
+            WaitingJob("b", 5, 10, 3, "", "gpus", None),
         ],
         14.0: [
-            Wait("e", 16, 11, 1, "", "gpus", None),
-            Wait("a", 5, 10, 2, "", "gpus", None),
-            Wait("b", 5, 10, 3, "", "gpus", None),
+            WaitingJob("e", 16, 11, 1, "", "gpus", None),
+            WaitingJob("a", 5, 10, 2, "", "gpus", None),
+            WaitingJob("b", 5, 10, 3, "", "gpus", None),
         ],
     }
-    assert bare(records.waiting(19.0)) == [Wait("e", 16, 11, 1, "", "gpus", None)]
+    assert bare(records.waiting(19.0)) == [WaitingJob("e", 16, 11, 1, "", "gpus", None)]
     assert records.waiting(30.0) == []
 
 
@@ -280,6 +321,9 @@ def test_an_unknown_job_and_a_folder_without_a_run(tmp_path: Path) -> None:
 # Agreement with the run's own tables.
 
 STARTED = re.compile(r"started on (?:one (\S+)|GPUs across the (\S+)) after waiting")
+PREEMPTED = re.compile(
+    r"preempted for j\d+;|lease ended; released (?:GPUs that are farther apart|its GPUs for a better)"
+)
 PROMISED = re.compile(r"than (?:one (\S+)|GPUs across the (\S+)), which it accepts at day (\d+) (\d+):(\d+):(\d+)$")
 
 
@@ -288,6 +332,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Explainer:
     folder = tmp_path_factory.mktemp("demo")
     scenario = Scenario(str(write_demo(folder)), "3x6x8", "dally-paper")
     scenario.network = "slow"
+    scenario.settings = {"floors": "2,4"}  # short delays: some end while GPUs are on offer
     return simulate(folder / "run", scenario)
 
 
@@ -318,8 +363,9 @@ def test_stories_agree_with_jobs_and_events(demo: Explainer) -> None:
         waited_s = sum(start_s - begin_s for begin_s, start_s in zip(begins, starts, strict=True))
         assert waited_s == pytest.approx(row["queue_s"], abs=1e-5)
         assert sum(line.kind == "preempt" for line in story) == row["preemptions"]
-        assert all(line.text.startswith("preempted for ") for line in story if line.kind == "preempt")
-        assert row["comm_s"] == 0.0 or "lost to the network" in story[-1].text
+        assert all(PREEMPTED.match(line.text) for line in story if line.kind == "preempt")
+        said = "lost to the network" if (row["slowdown"] or 0.0) >= 1.005 else "as at its closest place"
+        assert row["comm_s"] == 0.0 or said in story[-1].text
         preemptions += row["preemptions"]
     assert preemptions >= 5
 
@@ -389,7 +435,7 @@ def test_lengths_that_turn_fractional_late_and_runs_in_which_nothing_happened(tm
     idle = simulate(
         tmp_path / "idle", Scenario(trace_of(tmp_path, [("a", 10, 1, 1)]), "1x1x8", "fifo", until_s=5.0)
     )
-    assert idle.history("a") == [Entry(10, "pending", "not submitted yet")]
+    assert idle.history("a") == [TimelineEntry(10, "pending", "not submitted yet")]
     with pytest.raises(InputError, match="nothing happened"):
         idle.busiest_s()
 
@@ -408,3 +454,12 @@ def test_one_who_waits_for_nothing_says_so(tmp_path: Path) -> None:
     records = simulate(tmp_path / "run", Scenario(trace, "1x2x8", "dally-paper-nowait"))
     started = next(line.text for line in records.history("c") if line.kind == "start")
     assert started.startswith("started on one rack after waiting 0 s, it does not wait for closer:")
+
+
+def test_a_drained_job_says_how_much_stood_idle_beside_the_gang(tmp_path: Path) -> None:
+    # As in tests/policies/dally/test_drain.py: the price is 0.1 × (1 s + 113 s).
+    trace = trace_of(tmp_path, [("a", 90, 1, 2000), ("b", 100, 4, 50)])
+    scenario = Scenario(trace=trace, cluster="1x1x4", policy="dally", restart_per_gpu_s=1.0)
+    texts = [entry.text for entry in simulate(tmp_path / "run", scenario).history("a")]
+    cost = "at the cost of a restart of 1 s; 11 s of GPU time stood idle beside that gang"
+    assert f"drained for b, {cost}; waits again" in texts

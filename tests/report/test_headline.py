@@ -108,6 +108,16 @@ def test_a_run_is_measured_by_its_bound() -> None:
     assert "as fast as any scheduler could" in run_headline("las", jobs((9.0, 0.0, 9.0, 0.0, 0)), 9.0).lead
 
 
+def test_unfinished_jobs_are_held_against_no_bound() -> None:
+    done = jobs((9.0, 0.0, 9.0, 0.0, 0), (9.0, 0.0, 9.0, 0.0, 0))
+    half = done.with_columns(jct_s=pl.Series([9.0, None], dtype=pl.Float64))
+    if "status" in half.columns:
+        half = half.with_columns(status=pl.Series(["finished", "waiting"]))
+    found = run_headline("las", half, 9.0)
+    assert found.lead == "`las` finishes the median job in 9 s and the mean job in 9 s."
+    assert found.why[-1] == "1 of 2 jobs had not finished when the clock stopped."
+
+
 def test_nothing_finished_is_said() -> None:
     none = jobs((1.0, 1.0, 0.0, 0.0, 0)).with_columns(jct_s=pl.lit(None, pl.Float64))
     assert run_headline("las", none, 0.0).lead == "`las` finished none of 1 jobs."

@@ -13,7 +13,8 @@ import pytest
 
 from dally.errors import InputError
 from dally.report.html import gantt
-from dally.report.html.axes import (
+from dally.report.html.build import build_page, kind_of, run_reports, write_page
+from dally.report.html.charts import (
     count_axis,
     fitted_span_axis,
     log_count_axis,
@@ -22,7 +23,6 @@ from dally.report.html.axes import (
     span_axis,
     time_axis,
 )
-from dally.report.html.build import build_page, kind_of, run_reports, write_page
 from dally.report.html.gantt import pack
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario

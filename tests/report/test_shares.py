@@ -15,7 +15,7 @@ from dally.report.comparison_tables import to_markdown, to_values
 from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.run_page import run_page
 from dally.report.html.team_section import share_chart
-from dally.report.share_tables import sharing_lines
+from dally.report.run_summary import sharing_lines
 from dally.report.text_table import TextTable
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord

@@ -22,11 +22,10 @@ from dally.metrics.summary import summarize
 from dally.policies.registry import build
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute
-from dally.runs.folder import FolderRecord
-from dally.runs.run_files import SUMS
+from dally.runs.folder import SUMS, FolderRecord
 from dally.runs.scenario import Scenario
 from dally.testing.strategies import Case, cases
-from dally.traces import parsed_once, reading
+from dally.traces import reading
 from dally.traces.rows import Reading, TraceRow
 from tests.examples import many
 
@@ -126,13 +125,13 @@ def test_a_trace_that_changed_is_read_again(scenario: Scenario) -> None:
 
 
 def test_rows_that_are_kept_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsed_once, "MOST_ROWS", 5)
-    monkeypatch.setattr(parsed_once, "_CACHE", {})
+    monkeypatch.setattr(reading, "MOST_ROWS", 5)
+    monkeypatch.setattr(reading, "_CACHE", {})
     for jobs in (3, 2, 4, 6):  # 3 and 2 fit together, 4 drives both out, 6 are too many to keep
         path = tmp_path / f"{jobs}.csv"
         path.write_text("job_id,submit_s,gpus,duration_s\n" + "".join(f"j{n},0,1,1\n" for n in range(jobs)))
         assert len(reading.read_csv(path, 8).jobs) == jobs
-        assert sum(size for _, size in parsed_once._CACHE.values()) == {3: 3, 2: 5, 4: 4, 6: 4}[jobs]
+        assert sum(size for _, size in reading._CACHE.values()) == {3: 3, 2: 5, 4: 4, 6: 4}[jobs]
 
 
 # What a duration is.

@@ -10,8 +10,7 @@ import grimp
 import pytest
 
 import dally
-from dally.runs.key import ABOVE, digest_below, keyed
-from dally.runs.scenario import Scenario
+from dally.runs.scenario import ABOVE, Scenario, digest_below, keyed
 
 HOME = Path(dally.__file__).parent
 ENTRIES = ("dally.runs.execute", "dally.metrics.summary")

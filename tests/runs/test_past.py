@@ -8,8 +8,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.runs.execute import execute
-from dally.runs.key import keyed
-from dally.runs.scenario import Scenario
+from dally.runs.scenario import Scenario, keyed
 
 HEAD = "job_id,user,submit_s,gpus,duration_s\n"
 # At the same moment Ann's long job and Bob's short one want all GPUs.

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from dally.job_spec import JobSpec
-from dally.sweep.whatif.network_evidence import groups_of, likelihoods
+from dally.sweep.whatif.calibration import groups_of, likelihoods
 from dally.traces.rows import TraceRow
 
 # Ten runs of one job, 1000 s of work; every other one at a place where it takes twice as long.

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dally.errors import InputError
-from dally.sweep.parameters import Range, convert, draw, full_name, read_range
-from dally.sweep.plan import Plan, read_plan
+from dally.sweep.plan import Plan, Range, convert, draw, full_name, read_plan, read_range
 
 JOBS = "job_id,submit_s,gpus,duration_s\na,0,4,10\n"
 BASE = '[base]\ntrace = "t.csv"\ncluster = "1x8"\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dally.sweep.store import Store
+from dally.sweep.batch import RowStore
 from tests.sweep.sweeping import RUNS, kept, keys, start, wait_for, write_plan
 
 
@@ -56,7 +56,7 @@ def keys_whole(out: Path) -> list[str]:
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     write_plan(tmp_path)
-    with Store(tmp_path / "out"):
+    with RowStore(tmp_path / "out"):
         second = start(tmp_path, "out")
         output = second.communicate(timeout=60)[0]
     assert second.returncode == 2

@@ -13,9 +13,8 @@ import pytest
 from dally.errors import InputError
 from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario
-from dally.sweep.batch import carry_out, with_folders
+from dally.sweep.batch import RowStore, carry_out, frame_of, with_folders
 from dally.sweep.run import Run
-from dally.sweep.store import Store, frame_of
 from dally.sweep.workers.local import LocalWorkers
 
 
@@ -24,14 +23,14 @@ def run(key: str, **labels: Any) -> Run:
 
 
 def test_rows_survive_and_a_line_cut_short_does_not(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RowStore(tmp_path) as store:
         store.add(run("a"), {"x": 1.5})
         store.add(run("b"), {"x": None})
     journal = tmp_path / "runs.jsonl"
     whole = journal.read_bytes()
     for cut in range(len(whole) // 2 + 2, len(whole)):
         journal.write_bytes(whole[:cut])
-        with Store(tmp_path) as store:
+        with RowStore(tmp_path) as store:
             assert store.rows == {"a": {"x": 1.5}}
             store.add(run("b"), {"x": None})
         assert journal.read_bytes() == whole
@@ -41,26 +40,26 @@ def test_rows_survive_and_a_line_cut_short_does_not(tmp_path: Path) -> None:
 def test_another_journal_is_refused_and_left_alone(text: str, tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").write_text(text)
     with pytest.raises(InputError, match=r"runs.jsonl:1: is not a row of a sweep"):
-        Store(tmp_path)
+        RowStore(tmp_path)
     assert (tmp_path / "runs.jsonl").read_text() == text
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    with Store(tmp_path), pytest.raises(InputError, match="another dally is at work in it"):
-        Store(tmp_path)
-    with Store(tmp_path):
+    with RowStore(tmp_path), pytest.raises(InputError, match="another dally is at work in it"):
+        RowStore(tmp_path)
+    with RowStore(tmp_path):
         pass
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file: cannot be written"):
-        Store(tmp_path / "file")
+        RowStore(tmp_path / "file")
 
 
 def test_the_table_has_the_runs_order_and_nothing_measured(tmp_path: Path) -> None:
     """Rows finished in another order, by another call, and in the journal of an earlier plan."""
-    with Store(tmp_path) as store:
+    with RowStore(tmp_path) as store:
         for name in ("c", "old", "a", "b"):
             store.add(run(name), {"jobs": 1, "finished": 1, "cpu_s": 0.25, "y": name * 2})
         outcome = carry_out([run("a"), run("b"), run("c"), run("a")], LocalWorkers(1), store)
@@ -75,7 +74,7 @@ def test_the_table_has_the_runs_order_and_nothing_measured(tmp_path: Path) -> No
 def test_a_run_whose_folder_is_gone_or_another_runs_is_not_finished(tmp_path: Path) -> None:
     one, two = (replace(run(name), folder=tmp_path / "runs" / "same") for name in ("a", "b"))
     (tmp_path / "runs" / "same").mkdir(parents=True)
-    with Store(tmp_path) as store:
+    with RowStore(tmp_path) as store:
         store.add(one, {})
         assert not store.has(one), "no summary.json there"
         (tmp_path / "runs" / "same" / "summary.json").touch()
@@ -83,7 +82,7 @@ def test_a_run_whose_folder_is_gone_or_another_runs_is_not_finished(tmp_path: Pa
         store.add(two, {})
         assert (store.has(one), store.has(two)) == (False, True)
         assert store.has(replace(one, folder=None))
-    with Store(tmp_path) as store:
+    with RowStore(tmp_path) as store:
         assert (store.has(one), store.has(two)) == (False, True)
 
 
@@ -109,7 +108,7 @@ def test_folders_are_named_by_labels_each_its_own() -> None:
 
 
 def test_journal_lines_say_what_the_run_was(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RowStore(tmp_path) as store:
         store.add(run("k", policy="las", seed=3), {"x": 1})
     assert json.loads((tmp_path / "runs.jsonl").read_text()) == {
         "key": "k", "labels": {"policy": "las", "seed": 3}, "folder": "", "row": {"x": 1},

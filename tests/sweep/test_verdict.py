@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from dally.metrics.record_evidence import Evidence
-from dally.metrics.wait_fit import Wait, wait_fit
+from dally.metrics.wait_fit import Evidence, Wait, wait_fit
 from dally.sweep.whatif.calibration import Fits
 from dally.sweep.whatif.verdict import Misplaced, Verdict, judge
 
@@ -86,3 +85,13 @@ def test_another_cluster_is_never_quoted(evidence: dict[str, Any], places: Mispl
 def test_a_guessed_network_is_said() -> None:
     found = judge(fits(1.0), SOUND, AT_HOME, "fifo", network_known=False)
     assert found.text.endswith("waits below can be used, what the network costs is a guess.")
+
+
+def test_partitions_that_the_replay_keeps_are_no_reason() -> None:
+    apart = replace(SOUND, partitions={"a100": 60, "v100": 40})
+    free = judge(fits(3.0), apart, AT_HOME, "fifo")
+    assert any(
+        "lets each run anywhere: say which machines are whose by [[partitions]]" in one for one in free.reasons
+    )
+    kept = judge(fits(3.0), apart, AT_HOME, "fifo", held={"a100", "v100"})
+    assert not any("anywhere" in one for one in kept.reasons)

@@ -9,7 +9,7 @@ import pytest
 from dally.job_spec import JobSpec
 from dally.live.backends.base import QUEUED, ObservedJob
 from dally.live.facts import job_of
-from dally.live.forecast.future_arrivals import past_of
+from dally.live.forecast.lifetimes import past_of
 from dally.model import NEVER, Job
 from dally.traces import read_history, read_trace
 from dally.traces.writing import losses, text_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dally.errors import InputError
 from dally.traces import read_history
-from dally.traces.readers.frame_trace import frame_csv, is_frame
+from dally.traces.readers.csv_trace import frame_csv, is_frame
 
 GOOD: dict[str, list[Any]] = {"job_id": ["a", "b"], "submit_s": [0, 5], "gpus": [8, 4], "duration_s": [10.5, 20.0]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,9 +18,11 @@ from dally.job_spec import JobSpec
 from dally.live.assembly import Service
 from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
-from dally.live.wall_clock import WallClock
-from dally.testing.fake_backend import FakeBackend
+from dally.live.private_folder import user_name
+from dally.testing.fake_backend import FakeBackend, FakeClock
 from dally.web.app import make_app
+from dally.web.auth.access import Access
+from dally.web.auth.peers import Peer
 from dally.web.auth.token_cache import TokenCache
 from dally.web.auth.tokens import add_token
 from dally.web.routes import jobs as job_routes
@@ -30,28 +33,24 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 HERE = "http://127.0.0.1:8642"
-
-
-class FakeClock(WallClock):
-    """Shows what the backend's clock shows; second 0 is 1970."""
-
-    def __init__(self, backend: FakeBackend) -> None:
-        super().__init__(0.0)
-        self._backend = backend
-
-    def now(self) -> float:
-        return self._backend.now_s
+ME = user_name(os.geteuid())
+OWNER = Peer(os.geteuid(), by_loopback=True, address="127.0.0.1")
 
 
 class Client:
     """Asks an application of this process."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, peer: Peer = OWNER) -> None:
         self._app = app
+        self.peer = peer
+
+    async def _connected(self, scope: Any, receive: Any, send: Any) -> None:
+        """As the server's connections are: they know who is at the other end."""
+        await self._app({**scope, "state": {"peer": self.peer}}, receive, send)
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(self._connected, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url=HERE) as client:
                 return await client.request(method, path, **more)
 
@@ -86,11 +85,11 @@ class Desk:
         self.backend.folder = str(folder)
         folder.mkdir()
         self.config = Config(folder=folder, setup=Setup(policy, network=network), requests_per_s=100_000.0)
-        self.config = replace(self.config, **settings)
+        self.config = replace(self.config, allow_root_jobs=True, **settings)  # tests may run as root
         self.service = Service(self.config, self.backend)
         self.service.clock = FakeClock(self.backend)
-        self.keys = TokenCache(self.service.store, trusting=True)
-        self.app = make_app(self.service, self.keys)
+        self.keys = TokenCache(self.service.store)
+        self.app = make_app(self.service, Access(self.keys, self.config))
         self.client = Client(self.app)
         self.cycle()
 

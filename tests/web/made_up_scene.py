@@ -116,7 +116,7 @@ class MadeUp:
         jobs = [line for line in self.now.jobs if line.job_id != ended]
         old = self.now.by_id[ended]
         new = self._line(started, old.spec.gpus, old.placement)
-        jobs.append(replace(new, spec=replace(new.spec, user="grace")))
+        jobs.append(new._replace(spec=replace(new.spec, user="grace")))
         self.now = self._status(self.now.cycle + 1, jobs)
         for told in self.watchers:
             told({ended, started})
@@ -149,6 +149,6 @@ def made_up_server(scene: MadeUp) -> LocalServer:
     app = FastAPI(openapi_url=None)
     shown: Any = scene
     add_pages(app, shown)
-    app.add_middleware(AuthMiddleware, tokens=Anybody(), rate=Rate(500.0))
+    app.add_middleware(AuthMiddleware, access=Anybody(), rate=Rate(500.0))
     handle_problems(app)
     return LocalServer(app, "127.0.0.1:0")

@@ -28,7 +28,9 @@ class Served:
         self.url = f"http://{self.listen}"
         self.folder = folder
         self.token = ""
-        self._options = options
+        config = folder.parent / f"{folder.name}.toml"
+        config.write_text("allow_root_jobs = true\n")  # tests may run as root
+        self._options = ("--config", str(config), *options)
         self._env = os.environ | {"PYTHONPATH": str(Path(dally.__file__).parents[1])} | (env or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -73,10 +75,17 @@ class Served:
         assert found.is_success, found.text
         return found.json()
 
-    def wait_for_tokens(self, needed: bool = True) -> None:
-        """Until the daemon has read of new or removed tokens, which it does now and then."""
+    def add_token(self, name: str, *role: str) -> str:
+        """A new token for the dashboard or the API."""
+        made = self.command("token", "add", name, "--role", *role, "--folder", str(self.folder))
+        return next(word for word in made.split() if word.startswith("dally_"))
+
+    def add_operator(self) -> None:
+        """Ask as an operator from now on, once the daemon has read of the token, which it does now and then."""
+        self.token = self.add_token("op", "operator")
+        hers = {"Authorization": f"Bearer {self.token}"}
         until = time.monotonic() + STARTS_WITHIN_S
-        while (httpx.get(f"{self.url}/api/v1/status").status_code == 401) != needed:
+        while [httpx.get(f"{self.url}/api/v1/status", headers=one).status_code for one in ({}, hers)] != [401, 200]:
             assert time.monotonic() < until, "the daemon does not know of the tokens"
             time.sleep(0.1)
 

@@ -14,8 +14,9 @@ from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.store.schema import TOKENS
 from dally.web.auth import token_cache
+from dally.web.auth.peers import is_loopback
 from dally.web.auth.tokens import add_token, remove_token
-from dally.web.server import ApiServer, LocalServer, is_loopback
+from dally.web.server import ApiServer, LocalServer
 from tests.web.conftest import Desk
 
 JOB = {"gpus": 1, "duration_s": 60}
@@ -165,7 +166,7 @@ def test_text_stays_text(desk: Desk) -> None:
 
 
 def test_who_asks_for_nothing_is_let_go(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dally.web.server.READ_WITHIN_S", 0.2)
+    monkeypatch.setattr("dally.web.protocol.HEADERS_WITHIN_S", 0.2)
     server = LocalServer(desk.app, "127.0.0.1:0")
     server.start()
     host, port = server.url.removeprefix("http://").split(":")
@@ -186,7 +187,10 @@ def test_where_it_listens_without_tokens(desk: Desk) -> None:
     ]  # fmt: skip
     service: Service = desk.service
     object.__setattr__(service.config, "listen", "0.0.0.0:0")
-    with pytest.raises(InputError, match="there is no token yet; make one with `dally token add"):
+    with pytest.raises(InputError, match="tokens would cross the network in the clear; give --tls-certificate"):
+        ApiServer(service)
+    object.__setattr__(service.config, "plain_http", True)
+    with pytest.raises(InputError, match="there is no token; make one with `dally token add"):
         ApiServer(service)
 
 

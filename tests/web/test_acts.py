@@ -15,7 +15,7 @@ from dally.live.backends.base import BackendError
 from dally.live.config import Setup
 from dally.live.store.database import StoreError
 from dally.live.store.schema import ACTIONS
-from tests.web.conftest import Desk
+from tests.web.conftest import ME, Desk
 
 WHY = {"why": "maintenance of rack 3"}
 
@@ -71,7 +71,7 @@ def test_a_running_job_that_is_held_gives_its_gpus_back(desk: Desk) -> None:
         desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
     assert {name: told.state for name, told in desk.backend.jobs.items()} == {job: base.QUEUED, other: base.RUNNING}
-    assert story(desk, job)[-2:] == [f"put on hold by somebody: {WHY['why']}", "preempted; waits again"]
+    assert story(desk, job)[-2:] == [f"put on hold by {ME}: {WHY['why']}", "preempted; waits again"]
     act(desk, f"jobs/{job}/release")
     desk.backend.cancel_job(other)
     for _ in range(3):
@@ -101,13 +101,13 @@ def test_a_restart_forgets_nothing_and_the_end_everything(desk: Desk) -> None:
         desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
     assert desk.client.delete(f"/api/v1/jobs/{job}?why=no+longer+needed").json()["text"] == (
-        "told to end by somebody: no longer needed"
+        f"told to end by {ME}: no longer needed"
     )
     desk.cycle()
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
     assert scheduler.overrides.of("hold") == {}
-    assert story(desk, job)[-2:] == ["told to end by somebody: no longer needed", "cancelled"]
+    assert story(desk, job)[-2:] == [f"told to end by {ME}: no longer needed", "cancelled"]
     assert act(desk, f"jobs/{job}/hold", 409)["detail"] == f"job '{job}' has ended already: cancelled"
 
 
@@ -248,10 +248,10 @@ def test_first_in_line(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo")
     running, early, late = (desk.submit(32, seconds) for seconds in (100.0, 600.0, 600.0))
     desk.cycle()
-    assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in line by somebody: {WHY['why']}"
+    assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in line by {ME}: {WHY['why']}"
     desk.cycle()
     lines = {job["job_id"]: job for job in desk.get("jobs")["jobs"]}
-    assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, "somebody", 2)
+    assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, ME, 2)
     assert lines[late]["why"].startswith("first in the queue")
     act(desk, f"jobs/{late}/priority", 409)
     desk.service.daemon._scheduler = None  # a restart
@@ -267,7 +267,7 @@ def test_first_in_line(desks: Callable[..., Desk]) -> None:
     assert [desk.backend.jobs[job].state for job in (running, late, early)] == [
         base.FINISHED, base.RUNNING, base.QUEUED,
     ]  # fmt: skip
-    assert "put back in its place in line by somebody: enough" in story(desk, late)
+    assert f"put back in its place in line by {ME}: enough" in story(desk, late)
 
 
 @pytest.mark.parametrize("policy", ["dally", "dally-paper"])
@@ -286,7 +286,7 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
     desk.cycle()
     desk.cycle()
     found = desk.get(f"jobs/{job}")
-    assert (desk.backend.jobs[job].state, found["patient_by"]) == (base.RUNNING, "somebody")
+    assert (desk.backend.jobs[job].state, found["patient_by"]) == (base.RUNNING, ME)
     other = desk.submit(6, 100_000.0, model="gpt2-xl")
     desk.cycle()
     act(desk, f"jobs/{other}/patience", 409, seconds=None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.web.conftest import ME
 from tests.web.served import Served
 from tests.web.visiting import Visitor
 
@@ -124,11 +125,11 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     page.keyboard.type("maintenance of rack 3")
     began = time.monotonic()
     page.keyboard.press("Enter")
-    visitor.until(lambda: page.get_by_text("Put on hold by somebody: maintenance of rack 3").count() == 1)
+    visitor.until(lambda: page.get_by_text(f"Put on hold by {ME}: maintenance of rack 3").count() == 1)
     assert dialog.count() == 0
-    visitor.until(lambda: page.get_by_text("held by somebody: maintenance of rack 3").count() == 1)
+    visitor.until(lambda: page.get_by_text(f"held by {ME}: maintenance of rack 3").count() == 1)
     assert time.monotonic() - began < LATE_S + 1.0
-    assert "put on hold by somebody" in page.locator("ol.history").inner_text()
+    assert f"put on hold by {ME}" in page.locator("ol.history").inner_text()
     page.get_by_role("button", name="Release…").focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").wait_for()
@@ -140,7 +141,7 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     page.keyboard.press("Enter")
     visitor.until(lambda: page.get_by_role("button", name="Back in line…").count() == 1)
     visitor.live("/log")
-    assert page.get_by_text("is first in line, by somebody: a deadline").count() == 1
+    assert page.get_by_text(f"is first in line, by {ME}: a deadline").count() == 1
     assert page.locator("table tbody tr").count() >= 2
     served.ask("DELETE", f"jobs/{job_id}")
 
@@ -221,26 +222,22 @@ def test_a_list_of_running_jobs_tells_of_ends(browser: Browser, tmp_path: Path) 
 
 
 def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> None:
-    made = served.command("token", "add", "op", "--role", "operator", "--folder", str(served.folder))
-    served.token = next(word for word in made.split() if word.startswith("dally_"))
-    hers = served.command("token", "add", "ann", "--role", "user", "--user", "ann", "--folder", str(served.folder))
+    hers = served.add_token("ann", "user", "--user", "ann")
+    served.add_operator()
     page = visitor.page
-    served.wait_for_tokens()
     visitor.go("/queue?tab=running")
     assert "/login" in page.url
     assert visitor.grave() == []
     visitor.expected = ("401",)
-    page.get_by_label("Token").fill("dally_wrong")
-    page.get_by_role("button", name="Sign in").click()
+    visitor.sign_in("dally_wrong")
     assert page.get_by_role("alert").inner_text() == "This token is not known here."
-    page.get_by_label("Token").fill(served.token)
-    page.get_by_role("button", name="Sign in").click()
+    visitor.sign_in(served.token)
     page.wait_for_url("**/queue?tab=running")
     assert "dally_" not in page.evaluate("document.cookie")
+    visitor.until(lambda: visitor.count("running") != "–")  # the first cycle is in
     everybody = int(visitor.count("running"))
     page.get_by_role("button", name="Sign out").click()
-    page.get_by_label("Token").fill(next(word for word in hers.split() if word.startswith("dally_")))
-    page.get_by_role("button", name="Sign in").click()
+    visitor.sign_in(hers)
     visitor.live("/queue?tab=running")
     visitor.until(lambda: 0 < int(visitor.count("running")) < everybody)
     assert "bob" not in page.locator("main").inner_text()
@@ -249,6 +246,5 @@ def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> Non
     assert "another-" in state
     served.command("token", "remove", "op", "--folder", str(served.folder))
     served.command("token", "remove", "ann", "--folder", str(served.folder))
-    served.token = ""
-    served.wait_for_tokens(needed=False)
-    visitor.live("/queue")
+    visitor.until(lambda: "/login" in visitor.go("/queue").url)  # and nothing is open again
+    served.add_operator()  # who clears up

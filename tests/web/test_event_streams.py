@@ -18,8 +18,7 @@ from dally.errors import InputError
 from dally.web.auth import token_cache
 from dally.web.auth.tokens import OPERATOR, USER, Caller, remove_token
 from dally.web.dashboard import event_streams
-from dally.web.dashboard.event_streams import MOST_BEHIND, Channel, Streams, hello
-from dally.web.dashboard.map_data import map_state
+from dally.web.dashboard.event_streams import MOST_BEHIND, Channel, Streams, hello, map_state
 from tests.web.conftest import Desk
 
 OPERATES = Caller("", OPERATOR)

@@ -15,7 +15,7 @@ from dally.live.store import Store
 from dally.live.store.database import StoreError
 from dally.web.dashboard import queue_page
 from dally.web.routes.bodies import Eta
-from tests.web.conftest import Desk
+from tests.web.conftest import ME, Desk
 
 READS = {"accept": "text/html"}
 HTMX = {"hx-request": "true"}
@@ -62,7 +62,7 @@ def test_of_a_job_that_cannot_be_stopped_it_is_said_why(desk: Desk) -> None:
         desk.backend.jobs[job] = replace(desk.backend.jobs[job], managed=managed)
         desk.cycle()
         assert desk.get(f"jobs/{job}")["non_preemptible"] == why
-        assert (f"It cannot be stopped: {NOT_OURS}." in desk.client.get(f"/jobs/{job}").text) == bool(why)
+        assert (f"It is not preempted: {NOT_OURS}." in desk.client.get(f"/jobs/{job}").text) == bool(why)
 
 
 def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ def test_of_two_who_put_a_job_first_the_second_is_told_so(desk: Desk) -> None:
     assert "hx-trigger" in post().headers
     desk.cycle()
     second = post().text
-    assert "is first in line already, by somebody: now" in second
+    assert f"is first in line already, by {ME}: now" in second
     assert 'name="first" value="yes"' in second
-    assert desk.get(f"jobs/{job}")["first_by"] == "somebody"
+    assert desk.get(f"jobs/{job}")["first_by"] == ME
     assert 'name="first" value="no"' in desk.client.get(f"/act/priority/{job}").text
 
 

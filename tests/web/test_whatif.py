@@ -15,10 +15,10 @@ import dally
 from dally.live.config import Setup
 from dally.live.forecast.outlook import content_of
 from dally.live.forecast.whatif.from_now import Report
-from dally.live.forecast.whatif.runner import ProcessRunner, Runner, Task
+from dally.live.forecast.whatif.runner import ProcessRunner, Runner, WhatIfTask
 from dally.live.history.recorded_trace import history_csv
 from dally.live.store.schema import METADATA
-from dally.sweep.whatif.answer import WhatIfAnswer
+from dally.sweep.whatif.change import WhatIfAnswer
 from tests.web.conftest import Desk
 
 MORE = {"cluster_delta": "+1 rack", "futures": 3}
@@ -86,7 +86,7 @@ def test_who_may_ask_and_what(busy: Desk) -> None:
 class Endless(Runner):
     """Never comes to an end by itself."""
 
-    def run(self, task: Task, report: Report) -> WhatIfAnswer:
+    def run(self, task: WhatIfTask, report: Report) -> WhatIfAnswer:
         while True:
             super().run(task, report)
 

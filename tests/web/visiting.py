@@ -46,6 +46,12 @@ class Visitor:
         self.until(lambda: self.page.evaluate("window.dally?.link === 'live'"))
         return self.page
 
+    def sign_in(self, token: str) -> None:
+        """On the page that asks for a token."""
+        self.page.get_by_label("Token").fill(token)
+        with self.page.expect_response(lambda answer: answer.request.method == "POST"):
+            self.page.get_by_role("button", name="Sign in").click()
+
     def until(self, holds: Callable[[], Any], within_s: float = 15.0) -> None:
         """Wait; Playwright's own way is an eval, which our pages do not allow."""
         give_up = time.monotonic() + within_s

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from dally.api.result_folder import ResultFolder
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.topology import Topology
 from dally.errors import InputError, unknown
+from dally.policies.base import Policy
+from dally.policies.declaration import NamedPolicy
+from dally.policies.here import known_here, named_here
 from dally.runs.scenario import Scenario
-from dally.sweep.parameters import convert
-from dally.sweep.policy_list import Chosen
-from dally.traces.readers.frame_trace import frame_csv, is_frame
+from dally.sweep.plan import convert
+from dally.sweep.policy_list import Chosen, read_policies
+from dally.traces.readers.csv_trace import frame_csv, is_frame
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
     TraceLike: TypeAlias = str | PathLike[str] | pl.DataFrame | pd.DataFrame
+
+
 ClusterLike: TypeAlias = str | PathLike[str] | Topology
 
 
@@ -29,6 +35,7 @@ class ScenarioFields(TypedDict, total=False):
     network: str
     network_settings: Mapping[str, object]
     congestion: str | float
+    contention: str
     gpu: str
     profiles: str | PathLike[str]
     queues: str | PathLike[str]
@@ -36,6 +43,7 @@ class ScenarioFields(TypedDict, total=False):
     restart_s: float
     restart_per_gpu_s: float
     checkpoint_every_s: float
+    preempt: Mapping[str, object]
     seed: int
     until_s: float
     skip_impossible: bool
@@ -76,7 +84,8 @@ def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown("keyword", name, list(ScenarioFields.__annotations__))
         if value is None:
             continue
-        fields[name] = settings_of(name, value) if name == "network_settings" else convert(name, value)
+        is_table = name in ("network_settings", "preempt")
+        fields[name] = settings_of(name, value) if is_table else convert(name, value)
     return fields
 
 
@@ -115,3 +124,55 @@ def cluster_text(results: ResultFolder, cluster: ClusterLike, name: str = "topol
     if isinstance(cluster, (str, PathLike)):
         return fspath(cluster)
     raise InputError(f"cluster: {type(cluster).__name__}: must be a path, a text such as 4x16x8, or a Topology")
+
+
+PolicyLike: TypeAlias = str | type[Policy] | Policy
+WithSettings: TypeAlias = tuple[PolicyLike, dict[str, str]]
+
+
+class PolicyChoice(NamedTuple):
+    """Policies by name, and whether all of them are known to other processes too."""
+
+    policies: list[Chosen]
+    everywhere: bool
+
+
+@contextmanager
+def known(policies: Iterable[WithSettings]) -> Iterator[PolicyChoice]:
+    """The policies in their order; inside, those of this process are known by the names of their classes."""
+    result: list[Chosen] = []
+    here: dict[str, NamedPolicy] = {}
+    for policy, settings in policies:
+        name = policy if isinstance(policy, str) else _free_name(policy, {one.name for one in result})
+        if not isinstance(policy, str):
+            here[name] = named_here(name, policy)
+        result.append(Chosen(name, settings))
+    with known_here(here):
+        yield PolicyChoice(result, not here)
+
+
+def spelled_out(policies: Iterable[PolicyLike]) -> list[WithSettings]:
+    """Policies with the settings that a text such as `las:lease_s=1800` holds, none twice; `all` is all of ours."""
+    result: list[WithSettings] = []
+    for policy in [policies] if isinstance(policies, str) else policies:
+        here: list[WithSettings] = [(policy, {})]
+        if isinstance(policy, str):
+            here = [(one.name, one.settings) for one in read_policies([policy])]
+        result += [one for one in here if one not in result]
+    if not result:
+        raise InputError("policies: names none; `dally policies` lists them")
+    return result
+
+
+def _free_name(policy: type[Policy] | Policy, taken: set[str]) -> str:
+    """The name of the class, numbered if another policy has it."""
+    kind = policy if isinstance(policy, type) else type(policy)
+    if not issubclass(kind, Policy):
+        raise InputError(
+            f"policy: {kind.__name__}: must be a name, file.py:Class, or a subclass or an object of Policy"
+        )
+    name, number = kind.__name__, 1
+    while name in taken:
+        number += 1
+        name = f"{kind.__name__}-{number}"
+    return name

@@ -11,10 +11,8 @@ from pathlib import Path
 from dally.errors import InputError
 from dally.metrics.summary import Row
 from dally.runs.folder import prepare_folder
-from dally.sweep.batch import carry_out
-from dally.sweep.progress import bar_of_runs
+from dally.sweep.batch import RowStore, bar_of_runs, carry_out
 from dally.sweep.run import Run
-from dally.sweep.store import Store
 from dally.sweep.workers import Workers
 from dally.whole_file import write_whole
 
@@ -44,7 +42,7 @@ class ResultFolder:
 
 def rows_of_runs(runs: list[Run], folder: Path, workers: Workers, progress: bool) -> list[Row]:
     """A row per run; finished ones are kept in the folder. InputError if one failed, once all others are done."""
-    with Store(folder) as store, bar_of_runs(progress) as show:
+    with RowStore(folder) as store, bar_of_runs(progress) as show:
         outcome = carry_out(runs, workers, store, show)
     if outcome.bad_input:
         raise InputError(outcome.bad_input)
@@ -59,7 +57,7 @@ def workers_for(count: int, everywhere: bool) -> Workers:
     if count < 0:
         raise InputError(f"workers: {count}: must be 0 (one per core), 1 (this process) or more")
     if count == 1 or not everywhere:
-        from dally.sweep.workers.this_process import ThisProcess
+        from dally.sweep.workers.local import ThisProcess
 
         return ThisProcess()
     from dally.sweep.workers.local import LocalWorkers

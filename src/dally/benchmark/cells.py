@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dally.benchmark.lingjun_scaled import read_tree, scaled, to_toml
+from dally.cluster.formats.host_tables import LINGJUN_GPUS, TIERS, read_hosts
 from dally.errors import InputError, unknown
 from dally.runs.scenario import Scenario
 from dally.sweep.run import Loads, Prepared
+from dally.toml import toml_lines
 from dally.traces import read_history
 from dally.traces.rows import TraceRow
 
@@ -30,7 +32,7 @@ Rows = list[TraceRow]
 Change = Callable[[Rows, int], Rows]  # jobs as the trace has them, the cell's seed
 
 
-class Workload(NamedTuple):
+class CellWorkload(NamedTuple):
     """A trace of `shared/traces`, what is changed in it, and the cluster: RxMxG or a table of hosts there."""
 
     trace: str
@@ -95,19 +97,19 @@ def _rank(key: str) -> bytes:
 
 
 VENUS = "helios_venus_window20d.csv.gz"
-WORKLOADS: Final[dict[str, Workload]] = {
-    "venus80": Workload(VENUS, "10x8x8", _as_it_is, "Helios Venus, 20 days; queues form on 80 machines"),
-    "itp72": Workload("ms_itp2021_cluster04.csv.gz", "9x8x8", _as_it_is, "Microsoft ITP: long jobs, bursts"),
-    "philly200": Workload(
+WORKLOADS: Final[dict[str, CellWorkload]] = {
+    "venus80": CellWorkload(VENUS, "10x8x8", _as_it_is, "Helios Venus, 20 days; queues form on 80 machines"),
+    "itp72": CellWorkload("ms_itp2021_cluster04.csv.gz", "9x8x8", _as_it_is, "Microsoft ITP: long jobs, bursts"),
+    "philly200": CellWorkload(
         "philly_win14d.csv.gz", "25x8x8", _two_weeks, "Microsoft Philly, 14 days: small jobs beside big ones"
     ),
-    "batch32": Workload(VENUS, "4x8x8", _batch, "500 long jobs of Venus at once, drawn by seed: makespan"),
-    "lingjun": Workload(
+    "batch32": CellWorkload(VENUS, "4x8x8", _batch, "500 long jobs of Venus at once, drawn by seed: makespan"),
+    "lingjun": CellWorkload(
         "alibaba_lingjun2023.csv.gz", "lingjun_topology.csv", _no_zeros,
         "Alibaba Lingjun: very large gangs, its own tree of four tiers",
     ),
-    "paper-batch": Workload("paper_batch500.csv", "8x8x8", _as_it_is, "the paper's batch"),
-    "paper-poisson": Workload("paper_poisson_week.csv", "8x8x8", _as_it_is, "the paper's Poisson arrivals"),
+    "paper-batch": CellWorkload("paper_batch500.csv", "8x8x8", _as_it_is, "the paper's batch"),
+    "paper-poisson": CellWorkload("paper_poisson_week.csv", "8x8x8", _as_it_is, "the paper's Poisson arrivals"),
 }  # fmt: skip
 
 
@@ -123,7 +125,7 @@ def cells(names: Iterable[str], networks: Iterable[str], seeds: Iterable[int]) -
     return result
 
 
-def find_workload(name: str) -> Workload:
+def find_workload(name: str) -> CellWorkload:
     """The workload of that name, or an InputError that suggests the nearest."""
     _check("workload", name, WORKLOADS)
     return WORKLOADS[name]
@@ -185,3 +187,72 @@ def _shared(shared: Path, name: str, workload: str) -> Path:
 def _check(kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise unknown(kind, name, known)
+
+
+Tree = dict[str, dict[str, int]]  # hosts by PSW and leaf
+
+
+def read_tree(path: Path) -> Tree:
+    """How many hosts hang under each leaf of each PSW; the one DSW on top goes without saying."""
+    tree: Tree = {}
+    for host in read_hosts(path):
+        psw, leaf = host.switches[-2:]
+        leaves = tree.setdefault(psw, {})
+        leaves[leaf] = leaves.get(leaf, 0) + 1
+    return tree
+
+
+def scaled(tree: Tree, hosts: int) -> Tree:
+    """The tree cut down to that many hosts: as many tiers and PSWs, fewer leaves, leaves of the same sizes.
+
+    Leaves go rather than hosts of each leaf: 119 leaves of one host would have lost a tier.
+    """
+    sizes = {psw: sum(leaves.values()) for psw, leaves in sorted(tree.items())}
+    if sum(sizes.values()) < hosts:
+        raise InputError(f"a tree of {sum(sizes.values())} hosts cannot be scaled to {hosts}")
+    shares = _shares(sizes, hosts)
+    return {psw: _thinned(tree[psw], share) for psw, share in shares.items() if share}
+
+
+def _shares(sizes: dict[str, int], total: int) -> dict[str, int]:
+    """The total divided in proportion to the sizes, largest remainders first."""
+    whole = sum(sizes.values())
+    shares = {name: total * size // whole for name, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda name: -(total * sizes[name] % whole))
+    for name in by_remainder[: total - sum(shares.values())]:
+        shares[name] += 1
+    return shares
+
+
+def _thinned(leaves: dict[str, int], hosts: int) -> dict[str, int]:
+    """Leaves evenly spaced among all ordered by size, then trimmed to that many hosts."""
+    ordered = sorted(leaves, key=lambda leaf: (leaves[leaf], leaf))
+    largest = leaves[ordered[-1]]
+    desired = round(len(leaves) * hosts / sum(leaves.values()))
+    count = max(1, desired, ceil(hosts / largest))
+    chosen = [ordered[(2 * place + 1) * len(ordered) // (2 * count)] for place in range(count)]
+    remaining = {leaf: leaves[leaf] for leaf in chosen}
+    while sum(remaining.values()) > hosts:
+        remaining[max(remaining, key=lambda leaf: remaining[leaf])] -= 1
+    while sum(remaining.values()) < hosts:
+        remaining[min(remaining, key=lambda leaf: remaining[leaf])] += 1
+    return remaining
+
+
+def to_toml(tree: Tree) -> str:
+    """The tree as a topology file. A leaf's name recurs under several PSWs, so it carries its PSW's.
+
+    Networks of the benchmark say how rack uplinks are oversubscribed; above them, PSWs reach the DSW 1:1.
+    """
+    lines: list[str] = []
+    for tier in ("machine", *TIERS):
+        lines += [
+            "[[tiers]]",
+            *toml_lines({"name": tier} | ({"oversubscription": 1.0} if tier == "psw" else {})),
+            "",
+        ]
+    for psw, leaves in tree.items():
+        for leaf, hosts in leaves.items():
+            machines = {"path": f"{psw}/{psw}-{leaf}", "count": hosts, "gpus": LINGJUN_GPUS}
+            lines += ["[[machines]]", *toml_lines(machines), ""]
+    return "\n".join(lines)

@@ -11,10 +11,11 @@ from typing import Any
 import dally
 from dally.benchmark.cells import WORKLOADS, Cell, prepare
 from dally.metrics.comparison import Contest
-from dally.metrics.metric_list import CPU, FULL, SPAN, Metric
-from dally.metrics.spread import MEANING
+from dally.metrics.metric_list import CPU, FULL, MEANING, SPAN, Metric
 from dally.report.comparison_tables import (
+    ALONE,
     BOUND,
+    BOUNDED,
     HOUR_S,
     NOTHING,
     UNFINISHED,
@@ -29,7 +30,9 @@ PER_GPU = "1 s per GPU"
 HOW_TO_READ = f"""\
 Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion
 time, from submission to finish. The best in each column, {{as_good}}, is bold.
-Figures that have a lower bound, which no scheduler can beat, are followed by how many times the bound they are.
+Makespan and mean JCT are followed by how many times their lower bound they are, which no scheduler can beat.
+Communication is followed by how many times what jobs would lose alone at their closest placement it is: a
+reference, which an even split over machines may stay below.
 {UNFINISHED_NOTE}.
 Policies that can hold gangs at their closest tier were run in both forms; the table has the better one, and
 `:tier=closest` says that it is that.
@@ -93,7 +96,8 @@ def block_table(contests: Sequence[Contest], networks: list[str]) -> list[str]:
         lines.append(f"{metric.title}, h" if metric.unit == SPAN else metric.title)
         lines += [_line(label, first, [_mean(one, label, metric) for one in columns]) for label in labels]
         if metric.bound:
-            lines.append(_line(BOUND, first, [_bound(one, metric) for one in columns]))
+            label = BOUND if metric.divisor == BOUNDED else ALONE
+            lines.append(_line(label, first, [_bound(one, metric) for one in columns]))
     return lines
 
 

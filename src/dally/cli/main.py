@@ -6,6 +6,7 @@ import ast
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,12 +14,11 @@ from textwrap import TextWrapper
 from typing import Any, Final
 
 import typer
-from typer.exceptions import TyperException
 
 from dally import __version__, is_compiled
 from dally.cli import streams
 from dally.cli.commands import add_command, first_line
-from dally.errors import InputError, Interrupted, PolicyError, one_line
+from dally.errors import InputError, InputWarning, Interrupted, PolicyError, one_line
 from dally.extras import EXTRAS, missing
 
 LONGEST_MESSAGE = 1000  # characters
@@ -28,15 +28,17 @@ COMMANDS: Final = {
     "init": "runs.init", "simulate": "runs.simulate", "compare": "runs.compare", "whatif": "runs.whatif",
     "serve": "live.serve", "queue": "live.queue", "submit": "live.queue", "hold": "live.actions",
     "release": "live.actions",
-    "priority": "live.actions", "cancel": "live.actions", "nodes": "live.nodes", "drain": "live.actions",
-    "resume": "live.actions", "timers": "live.actions", "slots": "live.nodes", "actions": "live.actions",
+    "priority": "live.actions", "cancel": "live.actions", "nodes": "live.queue", "drain": "live.actions",
+    "resume": "live.actions", "timers": "live.actions", "slots": "live.queue", "actions": "live.actions",
     "shadow": "live.shadow", "sweep": "runs.sweep", "benchmark": "runs.benchmark", "reproduce": "runs.benchmark",
     "explain": "runs.explain", "report": "runs.report", "view": "runs.view", "policies": "runs.policies",
     "networks": "cluster.network", "models": "cluster.models", "queues": "cluster.queues",
     "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
-    "profile": "cluster.profile", "collective": "cluster.collective", "predict": "cluster.predict",
-    "learn": "trace.learn", "demo": "runs.demo",
+    "profile": "cluster.profile", "collective": "cluster.predict", "predict": "cluster.predict",
+    "learn": "trace.generate", "demo": "runs.compare",
 }  # fmt: skip
+# The class of all errors of a command line: its name and module differ from one typer to the next.
+MISUSE: Final[type[Exception]] = typer.BadParameter.__mro__[typer.BadParameter.__mro__.index(Exception) - 1]
 COMPLETION: Final = "_DALLY_COMPLETE"  # set where a shell asks what may come next
 GROUPS: Final = ("topology", "trace", "token", "slurm")
 
@@ -110,6 +112,8 @@ def _root(
 def main() -> None:
     """Run the command line as the shell asks for it."""
     signal.signal(signal.SIGTERM, _terminated)
+    warnings.showwarning = _print_warning  # type: ignore[assignment]
+    warnings.simplefilter("once", InputWarning)
     try:
         streams.prepare()
         code = exit_code(sys.argv[1:])
@@ -139,7 +143,7 @@ def exit_code(parts: Sequence[str]) -> int | str | None:
         return end.code
     except typer.Abort:
         return _say("interrupted; nothing was written", 130)
-    except TyperException as error:
+    except MISUSE as error:
         return _misused(error, parts)
     except Interrupted as error:
         return _say(f"interrupted; {error}", 130)
@@ -163,12 +167,16 @@ def _check_text(parts: Sequence[str]) -> None:
             raise InputError(f"{token!r}: is not text in UTF-8") from None
 
 
-def _misused(error: TyperException, parts: Sequence[str]) -> int:
+def _print_warning(message: Warning | str, *_: object) -> None:
+    print(f"dally: warning: {message}", file=sys.stderr)
+
+
+def _misused(error: Any, parts: Sequence[str]) -> int:
     """Say which option, argument or command is wrong; a group without a command gets its help."""
     problem = error.format_message()
     if problem.startswith("Usage: "):
         print(problem, file=sys.stderr)
-        return error.exit_code
+        return int(error.exit_code)
     context = getattr(error, "ctx", None)
     path = (
         context.command_path

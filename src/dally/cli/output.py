@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from dally.report.text_table import TextTable
 
-OF_THE_ONE_BEFORE: Final = ("÷ bound", "new", "change", "")  # headings
+OF_THE_ONE_BEFORE: Final = ("÷ bound", "÷ alone", "new", "change", "")  # headings
 
 
 def print_table(

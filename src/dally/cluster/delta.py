@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
-from dally.cluster.partitions import Partition
 from dally.cluster.spec import MOST_GPUS
-from dally.cluster.topology import Link, Machine, Topology
+from dally.cluster.topology import Capacity, Link, Machine, Topology
 from dally.errors import InputError
 
 _STEP = re.compile(r"([+-])\s*(\d{1,9})\s+(\S.*)")
@@ -22,9 +21,13 @@ class _Tree(NamedTuple):
     gpus: dict[Path, int]
     links: dict[Path, Link]
     types: dict[Path, str]
+    capacities: dict[Path, Capacity]
 
     def machines(self) -> list[Machine]:
-        return [Machine(path[:-1], path[-1], gpus, self.types[path]) for path, gpus in self.gpus.items()]
+        return [
+            Machine(path[:-1], path[-1], gpus, self.types[path], self.capacities[path])
+            for path, gpus in self.gpus.items()
+        ]
 
 
 def change(topology: Topology, text: str) -> Topology:
@@ -68,7 +71,8 @@ def _taken_apart(topology: Topology) -> _Tree:
         paths = [(*paths[int(parent)], name) for parent, name in above]
         links.update(zip(paths, topology.links[tier], strict=True))
     gpus = {path: int(count) for path, count in zip(paths, topology.gpus[0], strict=True)}
-    return _Tree(gpus, links, dict(zip(paths, topology.gpu_types, strict=True)))
+    types = dict(zip(paths, topology.gpu_types, strict=True))
+    return _Tree(gpus, links, types, dict(zip(paths, topology.capacities, strict=True)))
 
 
 def _step(tree: _Tree, tiers: list[str], step: str, text: str) -> _Tree:
@@ -129,6 +133,7 @@ def _added(tree: _Tree, length: int, count: int, text: str) -> _Tree:
     if total > MOST_GPUS:
         raise InputError(f"--cluster-delta {text!r}: makes {total:,} GPUs, at most {MOST_GPUS:,}")
     gpus, links, types = dict(tree.gpus), dict(tree.links), dict(tree.types)
+    capacities = dict(tree.capacities)
     inside = [(path[length:], machine_gpus) for path, machine_gpus in gpus.items() if path[:length] == model]
     names, machine_names = _Names(path[-1] for path in sizes), _Names(path[-1] for path in gpus)
     parents = [(size, place, path) for place, (path, size) in enumerate(_sizes(tree, length - 1).items())]
@@ -146,7 +151,8 @@ def _added(tree: _Tree, length: int, count: int, text: str) -> _Tree:
                 links[new] = links[(*model, *below[:depth])]
             gpus[new] = machine_gpus
             types[new] = types[(*model, *below)]
-    return _Tree(gpus, links, types)
+            capacities[new] = capacities[(*model, *below)]
+    return _Tree(gpus, links, types, capacities)
 
 
 class _Names:
@@ -178,14 +184,15 @@ class _Names:
                 return result
 
 
-def pool_topology(topology: Topology, types: set[str], partition: Partition | None = None) -> Topology:
-    """The same tree with the same machines, of which those of other types or outside the partition have no GPUs.
+def pool_topology(topology: Topology, types: set[str]) -> Topology:
+    """The same tree with the same machines, of which those of other types have no GPUs.
 
     So machines and domains have the same numbers in every pool, and what is placed in one is placed in the cluster.
     """
     machines: list[Machine] = []
     rows = zip(machine_paths(topology), topology.gpus[0], topology.gpu_types, strict=True)
-    for number, (path, gpus, kind) in enumerate(rows):
-        inside = kind in types and (partition is None or number in partition.machines)
-        machines.append(Machine(path[:-1], path[-1], int(gpus) if inside else 0, kind))
-    return Topology(topology.tiers, machines)
+    for path, gpus, kind in rows:
+        machines.append(Machine(path[:-1], path[-1], int(gpus) if kind in types else 0, kind))
+    result = Topology(topology.tiers, machines)
+    result.capacities = topology.capacities  # the same list: what becomes known of machines is known in all pools
+    return result

@@ -3,7 +3,7 @@
 The fit is `python -m benchmarks.network --fit` on nccl-tests results published by NVIDIA (deepops, nccl-tests
 issues 178, 290 and 309), AWS, Oracle, Microsoft (superbenchmark), ABCI, CoreWeave, AMD and others; the
 benchmark prints each fabric with its error. No run there crosses a loaded rack uplink: `uplink_*` stay nominal.
-The constants of the simulator of arXiv 2401.16492 were not found in a public source: they have no preset.
+Those named `as-published` are the constants of the simulator of arXiv 2401.16492 (docs/as-published.md).
 `SOURCES` says where the figures of each come from: nominal rates first, then the runs that the rest is fitted to.
 """
 
@@ -36,6 +36,9 @@ SOURCES: dict[str, str] = {
     "normal": _OURS,
     "slow": _OURS,
     "congested": f"{_OURS}; others take half of every link",
+    "as-published": "the simulator of arXiv 2401.16492, latest revision",
+    "as-published-older": "the same, an older revision: 50 ms between racks, 1 ms at a NIC",
+    "as-published-oldest": "the same, the revision before that: 5 ms between machines of a rack",
 }
 
 
@@ -80,6 +83,12 @@ _NORMAL = _A100_8X200G._replace(
     name="normal", nic_count=4, nic_gbps=12.5, oversubscription=2.0, algorithms="ring hierarchical tree"
 )
 _SLOW = _NORMAL._replace(name="slow", nic_count=1, oversubscription=4.0)
+# The paper's simulator: ideal links, each GPU its own. A machine of 8 has 8 times 200 GB/s to its rack, and
+# a rack of 64 has 64 times 400 GB/s (10 in older revisions) to the others.
+_AS_PUBLISHED = Links(
+    "as-published", fabric="nvlink-mesh", fabric_gbps=600.0, fabric_latency_s=5e-7, nic_count=8, nic_gbps=200.0,
+    nic_latency_s=5e-6, uplink_gbps=25600.0, uplink_latency_s=5e-5, ideal=True,
+)  # fmt: skip
 
 _ALL = (
     _V100_100G,
@@ -142,13 +151,29 @@ _ALL = (
     _NORMAL,
     _SLOW,
     _SLOW._replace(name="congested", background=0.5),
+    _AS_PUBLISHED,
+    _AS_PUBLISHED._replace(
+        name="as-published-older", nic_gbps=100.0, nic_latency_s=1.0005e-3, uplink_gbps=640.0, uplink_latency_s=5e-2
+    ),
+    _AS_PUBLISHED._replace(
+        name="as-published-oldest", nic_gbps=25.0, nic_latency_s=5e-3, uplink_gbps=640.0, uplink_latency_s=5e-2
+    ),
 )  # fmt: skip
 PRESETS: dict[str, Links] = {links.name: links for links in _ALL}
+
+
+NO_NETWORK = "none"  # all places are equally fast, whatever the cluster file states of links
+
+
+def check_network(name: str) -> None:
+    """InputError if that is neither a preset nor `none`."""
+    if name != NO_NETWORK:
+        find_preset(name)
 
 
 def find_preset(name: str) -> Links:
     """The preset of that name, or an InputError that suggests the nearest: by GPU type if that is all it says."""
     if name not in PRESETS:
         alike = [known for known in PRESETS if known.startswith(f"{name.lower()}-")]
-        raise unknown("network", name, alike or PRESETS)
+        raise unknown("network", name, alike or [*PRESETS, NO_NETWORK])
     return PRESETS[name]

@@ -37,6 +37,16 @@ def slot_table(cluster: Cluster, sizes: list[int]) -> vec[i64]:
     return table
 
 
+def next_sample_s(now: float, from_s: float, every_s: float) -> float:
+    """When slots are sampled next: so many seconds apart, counted from the first time."""
+    periods = (now - from_s) // every_s
+    due_s = from_s + periods * every_s
+    while due_s <= now:  # once or twice: the division may have been rounded
+        periods += 1.0
+        due_s = from_s + periods * every_s
+    return due_s
+
+
 def fragmentation(cluster: Cluster) -> float:
     """Share of the free GPUs that cannot serve a gang of a whole largest machine inside one machine.
 

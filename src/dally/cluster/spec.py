@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dally.cluster.links import Links, Network, connect, has_links, override
-from dally.cluster.presets import find_preset
+from dally.cluster.presets import NO_NETWORK, find_preset
 from dally.cluster.topology import Topology, grid
 from dally.errors import InputError
 from dally.input_file import shown
@@ -76,6 +76,10 @@ def connect_topology(
     topology: Topology, preset: str, settings: Mapping[str, str], congestion: str
 ) -> Network | None:
     """The topology with the preset, overrides and background load applied; None if nobody states a link."""
+    if preset == NO_NETWORK and (settings or congestion not in ("", "0")):
+        raise InputError(f"--network {NO_NETWORK}: --set-network and --congestion need a network")
+    if preset == NO_NETWORK:
+        return None
     if not preset and not settings and not has_links(topology):
         if congestion:
             raise InputError(f"--congestion {congestion}: the cluster states no links; give --network too")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -62,16 +64,31 @@ class Link:
 picklable(Link)
 
 
+class Capacity(NamedTuple):
+    """What a machine has for jobs beside its GPUs; None: not known, so no limit."""
+
+    cpus: float | None = None
+    memory_mb: float | None = None
+    resources: dict[str, float] | None = None  # other ones by name; one that is missing: none
+    features: frozenset[str] = frozenset()
+
+
+UNSTATED: Final = Capacity()
+
+
 class Machine:
     """One machine as a topology file states it: the domains above it from the top down, then its own name."""
 
-    __slots__ = ("gpu_type", "gpus", "name", "path")
+    __slots__ = ("capacity", "gpu_type", "gpus", "name", "path")
 
-    def __init__(self, path: tuple[str, ...], name: str, gpus: int, gpu_type: str = "") -> None:
+    def __init__(
+        self, path: tuple[str, ...], name: str, gpus: int, gpu_type: str = "", capacity: Capacity = UNSTATED
+    ) -> None:
         self.path = path
         self.name = name
         self.gpus = gpus
         self.gpu_type = gpu_type  # empty: not stated
+        self.capacity = capacity
 
 
 picklable(Machine, (), "", 1)
@@ -85,6 +102,7 @@ class Topology:
 
     __slots__ = (
         "_by_group",
+        "capacities",
         "child_counts",
         "first_children",
         "gpu_types",
@@ -113,6 +131,8 @@ class Topology:
         self.links: list[list[Link]] = []
         type_of = {(*machine.path, machine.name): machine.gpu_type for machine in machines}
         self.gpu_types: list[str] = [type_of[path] for path in paths]  # by machine
+        capacity_of = {(*machine.path, machine.name): machine.capacity for machine in machines}
+        self.capacities: list[Capacity] = [capacity_of[path] for path in paths]  # the same
         sizes = [gpus_of[path] for path in paths]
         first: list[int] = [0] * len(paths)
         counts: list[int] = [0] * len(paths)

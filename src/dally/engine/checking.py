@@ -11,6 +11,7 @@ from dally.errors import PolicyError
 from dally.model import RUNNING, WAITING, Action, Allocation, Job, Migrate, Start
 
 NON_PREEMPTIBLE: Final = "it cannot be stopped"
+NON_MIGRATABLE: Final = "it is not to be moved"
 
 
 def check(cluster: Cluster, action: Action) -> str:
@@ -25,6 +26,8 @@ def check(cluster: Cluster, action: Action) -> str:
         raise PolicyError(f"{job!r} was preempted or migrated but does not run")
     if isinstance(action, Migrate):
         _check_place(cluster, job, action.allocation, job.allocation)
+        if job.non_migratable:
+            return NON_MIGRATABLE
     return NON_PREEMPTIBLE if job.non_preemptible else ""
 
 
@@ -32,7 +35,8 @@ def _check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Alloc
     """Raise PolicyError unless these GPUs are as many as the job asks for, and free or its own."""
     if allocation.total() != job.gpus:
         raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
-    free = cluster.free[0]
+    fit = cluster.feasibility
+    free = cluster.free[0] if fit is None else fit.free
     for part in range(len(allocation.machines)):
         machine = allocation.machines[part]
         gpus = allocation.gpus[part]
@@ -41,6 +45,10 @@ def _check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Alloc
             gpus -= _held_on(held, machine)
         if not known or allocation.gpus[part] < 1 or free[machine] < gpus:
             raise PolicyError(f"job {job.job_id}: {allocation!r} takes GPUs that are not free")
+    if fit is not None:
+        reason = fit.refusal(job.signature, allocation, held)
+        if reason:
+            raise PolicyError(f"job {job.job_id}: {allocation!r}: {reason}")
 
 
 def _held_on(allocation: Allocation, machine: i64) -> i64:

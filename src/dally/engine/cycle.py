@@ -7,12 +7,14 @@ from typing import Final
 from mypy_extensions import i64
 
 from dally.engine.checking import check
+from dally.engine.cycle_notes import note_cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.errors import PolicyError
 from dally.model import CANCEL, EVICT, NETWORK, START_FAILED, SUBMIT, Event
 
 ACTIONS_PER_JOB: Final = 8  # in one pass: enough to start, preempt and move each; two that swap for ever do more
+LATEST: Final = 16  # actions of an endless pass whose jobs are named
 
 
 def cycle(state: State, events: list[Event], now: float, executor: Executor) -> float:
@@ -29,9 +31,13 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
         state.happen(event, now)
 
     executor.before_pass(now)
+    state.review_consent(now)
 
     # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
-    left = most_actions(state)
+    state.cluster.focus(None)
+    most = most_actions(state)
+    left = most
+    latest: list[str] = []
     for action in state.policy.schedule(now, state.queue, state.cluster):
         reason = check(state.cluster, action) or executor.apply(action, now)
         if reason:
@@ -39,14 +45,16 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
         else:
             state.apply(action, now)
         left -= 1
-        if left < 0:
-            raise PolicyError(f"{type(state.policy).__name__} goes on without end in one pass, at {now} s")
+        if left < LATEST:
+            latest.append(action.job.job_id)
+            if left < 0:
+                raise endless(state, now, most, latest)
+
+    state.cluster.focus(None)
 
     # 6. Whoever was not displaced goes on, whoever was passed over waits on; set the next wake-up.
     state.renew(now)
-    state.note_links(now)
-    state.note_decisions(now)
-    state.note_slots(now)
+    note_cycle(state, now)
     state.end_pass(now)
     return state.next_wakeup(now)
 
@@ -77,6 +85,16 @@ def place_of(event: Event) -> i64:
     if kind == CANCEL:
         return 2
     return 3 if kind == NETWORK else 4 * SUBMIT + 1
+
+
+def endless(state: State, now: float, actions: i64, latest: list[str]) -> PolicyError:
+    """What to say of a policy whose pass has not ended after so many actions, the latest on these jobs."""
+    name = state.policy.registered_name or type(state.policy).__name__
+    jobs = ", ".join(dict.fromkeys(latest))
+    return PolicyError(
+        f"{name} goes on without end in one pass at {now:.9g} s: after {int(actions)} actions it still "
+        f"starts, preempts or moves the same jobs ({jobs}); does starting a job change its rank?"
+    )
 
 
 def most_actions(state: State) -> i64:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.statement import is_constrained
 from dally.engine.cycle import cycle
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures, Outages
 from dally.engine.handover import handed_over
+from dally.engine.signing import constrain
 from dally.engine.state import SAMPLE_EVERY_S, State
 from dally.heap import IndexedHeap
 from dally.model import FINISH, INFINITY, NETWORK, SUBMIT, Costs, Event, Job
@@ -43,6 +45,8 @@ class Simulation:
         """`shares`: from which moments on links have what share of their bandwidth, in order."""
         self.jobs: list[Job] = jobs
         self.state: State = State(cluster, policy, speed, costs, sample_every_s)
+        if any_constrained(jobs) or (cluster.topology.partitions and any(job.partition for job in jobs)):
+            constrain(self.state)
         self.now: float = jobs[0].submit_s if jobs else 0.0
         self.cycles: i64 = 0
         self.stuck: bool = False  # stopped with jobs that the policy would never start
@@ -152,3 +156,15 @@ class Simulation:
             self.now = max(self.now, until_s)
         self.stuck = unfinished and self.now < until_s
         self.state.catch_up(self.now)
+
+
+def any_constrained(jobs: list[Job]) -> bool:
+    """Whether a job asks for anything that free GPUs alone do not answer."""
+    seen: set[int] = set()  # jobs that ask for the same often share a spec
+    for job in jobs:
+        spec = job.spec
+        if id(spec) not in seen:
+            if is_constrained(spec):
+                return True
+            seen.add(id(spec))
+    return False

@@ -7,10 +7,12 @@ from typing import Any, Final
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.cluster.slots import fragmentation, gang_sizes, slot_table
+from dally.cluster.slots import gang_sizes
+from dally.engine.consent import Consent
 from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
+from dally.engine.signing import hold_unschedulable, sign
 from dally.heap import IndexedHeap
 from dally.model import (
     ADOPT,
@@ -31,7 +33,6 @@ from dally.model import (
     PENDING,
     PREEMPT,
     PREEMPT_FAILED,
-    RANK,
     RELEASE,
     RENEW,
     REPAIR,
@@ -73,9 +74,10 @@ class State:
     """
 
     __slots__ = (
-        "_event", "_order", "_placement", "_predictor", "_suspend_s", "changed", "checkpoint_every_s", "cluster",
-        "costs", "ended", "finished", "lease_s", "leases", "log", "policy", "queue", "refused", "sample_due_s",
-        "sample_every_s", "sample_from_s", "sample_sizes", "speed", "view", "wakeup_s",
+        "_event", "_order", "_placement", "_predictor", "_suspend_s", "changed", "checkpoint_every_s",
+        "cluster", "consent", "costs", "ended", "finished", "lease_s", "leases", "log", "policy", "queue",
+        "refused", "sample_due_s", "sample_every_s", "sample_from_s", "sample_sizes", "speed", "view",
+        "wakeup_s",
     )  # fmt: skip
 
     def __init__(
@@ -103,10 +105,12 @@ class State:
         self.sample_from_s: float = 0.0  # the first cycle
         self.sample_due_s: float = -INFINITY
         self.sample_sizes: list[int] = gang_sizes(cluster)
+        self.consent: Consent | None = None  # who may be preempted or moved; None: everybody
         self.view: View = View(speed, costs)
         policy.begin(self.view)
         own: Any = policy  # a class in plain Python may state these in its body, which only plain Python sees
         self.queue: Queue = own.queue if own.queue is not None else Queue()
+        self.queue.cluster = cluster
         self.lease_s: float = own.lease_s
         self._suspend_s: float = own.suspend_s
         self._order: Order = own.order
@@ -119,6 +123,7 @@ class State:
     def begin_cycle(self, events: list[Event], now: float) -> list[Event]:
         """The events and those we know of ourselves: leases that end, and the call the policy asked for."""
         self.changed.clear()
+        self.cluster.advance(now)
         own: list[Event] = []
         due = self.leases
         while len(due) > 0 and due.key(due.first()) <= now:
@@ -208,7 +213,7 @@ class State:
         self._release(job, now)
         if reason:
             self.log.reasons[len(self.log)] = reason
-        if job.checkpoints_s(self.checkpoint_every_s) > 0.0:
+        if job.unsaved or job.checkpoints_s(self.checkpoint_every_s) > 0.0:
             roll_back(job)
         self._lose(job, EVICT, self._restart_s(job), now)
 
@@ -245,7 +250,19 @@ class State:
             self._tell(events.OVERRIDDEN, job, now)
 
     def set_non_preemptible(self, job: Job, non_preemptible: bool, now: float) -> None:
-        """Whether the job can be preempted while it runs, as far as is known from now on."""
+        """Whether the backend can preempt the job while it runs, as far as is known from now on."""
+        if self.consent is not None:
+            non_preemptible = self.consent.refused_by_backend(job, non_preemptible)
+        self._set_preemptibility(job, non_preemptible, now)
+
+    def review_consent(self, now: float) -> None:
+        """Have the policy know whose users and operators let them be preempted, as things are."""
+        consent = self.consent
+        if consent is not None:
+            for job in consent.review(now, self.queue, self.cluster, self.view):
+                self._set_preemptibility(job, consent.spares(job), now)
+
+    def _set_preemptibility(self, job: Job, non_preemptible: bool, now: float) -> None:
         if non_preemptible != job.non_preemptible:
             job.non_preemptible = non_preemptible
             if job.status == RUNNING:
@@ -273,6 +290,7 @@ class State:
         job.tenant = 0
         job.number = job.index
         job.slot = -1
+        sign(job, self.cluster, self.queue)
         job.kind = self._placement.kind(job)
         job.predicted_s = self._predictor.predict_s(job, now)
         job.status = WAITING
@@ -291,19 +309,12 @@ class State:
             job.start_s = job.placed_s
         self._grant(job, now)
 
-    def restore_lease(self, job: Job, end_s: float) -> None:
-        """An adopted job's lease ends when it would have."""
-        job.lease_end_s = end_s
-        self.leases.put(job.index, end_s, 0.0)
-
     def _observed_at(self, job: Job, allocation: Allocation, now: float) -> None:
         """A job that waits in our books turns out to run on these GPUs, which are free."""
         if job.status == HELD:
-            self._enqueue(job, RELEASE, now)
+            self._enqueue(job, RELEASE, now, observed=True)
         self.queue.remove(job)
         self._place(job, allocation, ADOPT, now)
-        if job.start_s < 0.0:
-            job.start_s = now
 
     # What the policy asks for.
 
@@ -313,10 +324,12 @@ class State:
         if isinstance(action, Start):
             self.queue.remove(job)
             self._place(job, action.allocation, START, now)
-            if job.start_s < 0.0:
-                job.start_s = now
             return
+        if self.consent is not None:
+            self.consent.preempted(job, now)
         self._release(job, now)
+        if job.unsaved:
+            roll_back(job)
         save(job)
         if isinstance(action, Migrate):
             job.migrations += 1
@@ -366,37 +379,12 @@ class State:
         if self.refused:
             self.wakeup_s = min(self.wakeup_s, now + RETRY_S)
             self.refused.clear()
+        self.wakeup_s = min(self.wakeup_s, self.cluster.next_edge_s())
+        if self.consent is not None and self.consent.next_s > now:
+            self.wakeup_s = min(self.wakeup_s, self.consent.next_s)
         if len(self.leases) == 0:
             return self.wakeup_s
         return min(self.wakeup_s, self.leases.key(self.leases.first()))
-
-    def note_links(self, now: float) -> None:
-        """Log the links whose load changed."""
-        for change in self.speed.link_loads():
-            self.log.add_load(now, change.link, change.load)
-
-    def note_decisions(self, now: float) -> None:
-        """Log the policy's reasons."""
-        for job in self.queue.reranked():
-            self.log.decisions.add_rank(now, RANK, job, self.queue.key(job), self.queue.tie(job))
-        for decision in self.policy.reasons.collect():
-            self.log.decisions.add(now, decision)
-
-    def note_slots(self, now: float) -> None:
-        """Log what could start now: at the first cycle, then at the first one in each full hour since."""
-        if now < self.sample_due_s:
-            return
-        if len(self.log.slot_times) == 0:
-            self.sample_from_s = now
-        periods = (now - self.sample_from_s) // self.sample_every_s
-        due_s = self.sample_from_s + periods * self.sample_every_s
-        while due_s <= now:  # once or twice: the division may have been rounded
-            periods += 1.0
-            due_s = self.sample_from_s + periods * self.sample_every_s
-        self.sample_due_s = due_s
-        cluster = self.cluster
-        counts = slot_table(cluster, self.sample_sizes)
-        self.log.add_slots(now, cluster.free_gpus, fragmentation(cluster), counts)
 
     def catch_up(self, now: float) -> None:
         """Bring the progress of all running jobs up to `now`."""
@@ -423,11 +411,16 @@ class State:
         event.gpus = gpus
         self.policy.on(event)
 
-    def _enqueue(self, job: Job, kind: i64, now: float) -> None:
+    def _enqueue(self, job: Job, kind: i64, now: float, observed: bool = False) -> None:
+        """The job waits. One that no machines could hold is held instead, unless it is `observed` to run."""
         job.status = WAITING
+        sign(job, self.cluster, self.queue)
         self.log.add(now, kind, job.index, -1, None)
-        key = self._order.key(job, now)
-        tie = self._order.tie(job)
+        if not observed and hold_unschedulable(job, self.cluster, self.log, now):
+            if kind in (EVICT, PREEMPT):  # the policy knows it
+                self._tell(events.WITHDRAWN, job, now)
+            return
+        key, tie = self._order.key(job, now), self._order.tie(job)
         self.queue.add(job, key, tie)
         if job.prioritized:
             key, tie = self.queue.key(job), self.queue.tie(job)
@@ -446,8 +439,7 @@ class State:
         self.refused.append(job)
 
     def _restart_s(self, job: Job) -> float:
-        costs = self.costs
-        restart_s = self.view.restart_s(job)
+        costs, restart_s = self.costs, self.view.restart_s(job)
         if costs.jitter == 0:
             return restart_s
         return max(0.0, restart_s + jitter_s(costs.seed, costs.jitter, job.index))
@@ -457,6 +449,8 @@ class State:
         save(job)  # what it falls back to if the start turns out to have failed
         begin(job, now)
         self._grant(job, now)
+        if job.start_s < 0.0:
+            job.start_s = now
 
     def _seat(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
         self.cluster.take(job, allocation)
@@ -473,6 +467,8 @@ class State:
         if job.lease_end_s < INFINITY:
             self.leases.put(job.index, job.lease_end_s, 0.0)
         self.changed.append(job)
+        if self.consent is not None:
+            self.consent.started(job, now)
         self._rerate(self.speed.placed(job), now)
         self._tell(events.STARTED, job, now)
 
@@ -486,6 +482,8 @@ class State:
         self.changed.append(job)
         self._rerate(self.speed.removed(job), now)
         self._tell(events.STOPPED, job, now)
+        if self.consent is not None:
+            self.consent.stopped(job)
         job.allocation = None
         job.lease_end_s = INFINITY
 

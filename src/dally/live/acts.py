@@ -14,9 +14,8 @@ from dally.live.backends import base
 from dally.live.backends.base import BackendError, Drains, Submission, Submits
 from dally.live.cycle import Scheduler
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
-from dally.live.store.action_rows import DONE, PENDING, add_action, note_outcome
 from dally.live.store.database import StoreError
-from dally.live.store.log_rows import act_row
+from dally.live.store.log_rows import DONE, PENDING, act_row, add_action, note_outcome
 from dally.model import NEVER
 from dally.report.time_text import span
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.live.backends.base import Backend, BackendError, BackendOptions, Claim, Elects
+from dally.live.backends.base import Backend, BackendError, BackendOptions, ClusterClaim, Elects, Leases
 from dally.live.backends.registry import open_backend
 from dally.live.config import Config
 from dally.live.cycle import LATEST, Scheduler
@@ -20,7 +20,8 @@ from dally.live.forecast.job_forecast import start_text
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.history.trend_sampler import TrendSampler
-from dally.live.lock import OF_ALL, ClusterLock
+from dally.live.lock import ClusterLock, lock_folder
+from dally.live.private_folder import LOCK
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
 
@@ -96,7 +97,7 @@ def _options(config: Config) -> BackendOptions:
     settings = config.kubernetes if config.backend == "kubernetes" else config.backend_settings
     if config.partitions:
         settings = {**settings, "partitions": ",".join(config.partitions)}
-    return BackendOptions(config.folder, config.cluster, config.speed, settings)
+    return BackendOptions(config.folder, config.cluster, config.speed, settings, config.dry_run)
 
 
 def _topology(config: Config, backend: Backend) -> Topology:
@@ -108,27 +109,31 @@ def _topology(config: Config, backend: Backend) -> Topology:
         raise InputError(f"--backend {config.backend}: {error}") from None
 
 
-def _claims(config: Config, backend: Backend) -> list[Claim]:
+def _claims(config: Config, backend: Backend) -> list[ClusterClaim]:
     """The cluster for us alone. A dry run only looks: it may run beside a daemon, in another folder."""
     try:
         if isinstance(backend, Elects) and not config.dry_run:
             return [backend.claim()]
-        path = _lock_path(backend, config.dry_run)
+        path = _lock_path(config, backend)
     except BackendError as error:
         raise InputError(f"--backend {config.backend}: {error}") from None
     what = "watches" if config.dry_run else "schedules"
-    cluster = ClusterLock(path, f"{what} this {config.backend} cluster", OF_ALL)
+    claims: list[ClusterClaim] = [ClusterLock(path, f"{what} this {config.backend} cluster")]
     try:
-        return [cluster, ClusterLock(config.folder / "serve.lock", "keeps its state in this folder")]
-    except InputError:
-        cluster.release()
-        raise
+        claims.append(ClusterLock(config.folder / LOCK, "keeps its state in this folder"))
+        if isinstance(backend, Leases) and not (config.dry_run or config.i_am_alone):
+            claims.append(backend.take_lease(path.with_suffix(".term")))
+    except (InputError, BackendError) as error:
+        for claim in claims:
+            claim.release()
+        raise InputError(str(error)) from None
+    return claims
 
 
-def _lock_path(backend: Backend, dry_run: bool) -> Path:
-    """One file per cluster on this host, whoever starts the daemon and wherever its store is."""
+def _lock_path(config: Config, backend: Backend) -> Path:
+    """One file per cluster for all daemons of this user on this host, wherever their stores are."""
     digest = hashlib.sha256(backend.identity().encode()).hexdigest()[:16]
-    return Path("/tmp") / f"dally-{backend.name}-{digest}{'-dry-run' if dry_run else ''}.lock"
+    return lock_folder(config.folder) / f"{backend.name}-{digest}{'-dry-run' if config.dry_run else ''}.lock"
 
 
 def _clock(store: Store, speed: float) -> WallClock:

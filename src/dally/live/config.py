@@ -10,10 +10,13 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.input_file import read_text
 from dally.live.backends.registry import check_name
+from dally.live.private_folder import STORE, own_folder
 from dally.runs.world import World, WorldConfig
 from dally.toml import TomlFile
 
 USUAL_LISTEN = "127.0.0.1:8642"
+READING = ("auto", "always", "never")
+USUAL_CONSENT = {"usual": "priced", "after": "15m"}  # docs/consent.md
 
 
 @dataclass
@@ -21,6 +24,10 @@ class Setup(WorldConfig):
     """How a daemon's cluster is scheduled."""
 
     usual_model: str = "resnet50"  # stands in where a job names no model: the commonest and a mild one
+
+    def __post_init__(self) -> None:
+        """Jobs of real users: what is not stated of their consent is the careful way."""
+        self.preempt = USUAL_CONSENT | self.preempt
 
     def world(self, topology: Topology) -> World:
         """What it schedules with; InputError if the model that stands in is none: no job could do without."""
@@ -42,11 +49,17 @@ class Config:
     folder: Path = field(default_factory=lambda: usual_folder())
     store: str = ""  # an address of a database; empty: SQLite in `folder`
     listen: str = USUAL_LISTEN
+    socket: str = ""  # for users of this machine; empty: see web/unix_socket.py
+    operators: tuple[str, ...] = ()  # users, and @groups, who may do everything by the socket; root always may
+    open_reading: str = "auto"  # without a token, on this machine: until the first is made, always, never
+    allow_root_jobs: bool = False  # submit jobs that run as root
+    plain_http: bool = False  # listen beyond this machine without TLS: a proxy adds it
     tls_certificate: str = ""
     tls_key: str = ""
     requests_per_s: float = 200.0  # of one client, or one token
     speed: float = 1.0  # of the clock: 60 makes a minute of a second
     dry_run: bool = False
+    i_am_alone: bool = False  # no daemon of another host schedules this cluster: there need be no lease
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
     kubernetes: dict[str, str] = field(default_factory=dict)  # options of that backend
     backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
@@ -63,6 +76,8 @@ class Config:
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
         self.setup.check_costs(lambda name: f"{name}:")
+        if self.open_reading not in READING:
+            raise InputError(f"open_reading: {self.open_reading!r}: must be one of {', '.join(READING)}")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise InputError("--tls-certificate and --tls-key: give both, or none")
         return self
@@ -75,15 +90,16 @@ class Config:
         return host.strip("[]"), int(port)
 
     def make_folder(self) -> None:
-        """Where state is kept is there, from now on."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--folder {self.folder}: cannot be made: {error.strerror}") from None
+        """Where state is kept is there, from now on, and other users can neither write nor read it."""
+        own_folder(self.folder, f"--folder {self.folder}")
+
+    def has_store(self) -> bool:
+        """Whether a daemon has kept its store in the folder."""
+        return (self.folder / STORE).exists()
 
     def store_address(self) -> str:
         """The database."""
-        return self.store or f"sqlite:///{self.folder / 'dally.db'}"
+        return self.store or f"sqlite:///{self.folder / STORE}"
 
 
 def usual_folder() -> Path:

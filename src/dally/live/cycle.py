@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,24 @@ from dally.live.config import Setup
 from dally.live.facts import placement_of
 from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
 from dally.live.reconcile import recovery
+from dally.live.reconcile.consent_text import note_consent
+from dally.live.reconcile.constraints import LiveConstraints
 from dally.live.reconcile.orders import DRY_RUN, Orders, requests_due, send
 from dally.live.reconcile.pending import PendingOrder
 from dally.live.reconcile.reconciler import Reconciler
 from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import UnschedulableGpus, note_non_preemptible
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, job_row
-from dally.live.store.log_rows import decision_rows, event_rows, would_row
-from dally.live.store.share_rows import share_rows
+from dally.live.store.log_rows import (
+    REPLACED,
+    UNKNOWN,
+    decision_rows,
+    ended_row,
+    event_rows,
+    job_row,
+    share_rows,
+    would_row,
+)
 from dally.live.wall_clock import WallClock
 from dally.model import FINISH, NEVER, Job
 from dally.report.explanation import BY_ACTION, HOLDS
@@ -68,6 +78,8 @@ class Scheduler:
         self.store = store
         self.roster = Roster(topology, setup.usual_model, clock.moment_s)
         self.state = setup.world(topology).state()
+        self.constraints = LiveConstraints(self.state, self.roster, clock.engine_s)
+        self.roster.fits_nowhere = self.constraints.why_unschedulable
         self.unschedulable = UnschedulableGpus(self.state, self.roster)
         self.orders = Orders(self.roster, self.unschedulable, dry_run)
         self.overrides = read_overrides(store)
@@ -86,31 +98,44 @@ class Scheduler:
         self.overrides = overrides or self.overrides
         self._entries.append(entry)
 
-    def run_cycle(self) -> CycleResult:
-        """Look at the backend, decide, write down what will be sent, send it, and write down the answers."""
-        result = self.decide(self.backend.snapshot())
+    def run_cycle(self, unlocked: Callable[[], AbstractContextManager[None]] = nullcontext) -> CycleResult:
+        """Look at the backend, decide, write down what will be sent, send it, and write down the answers.
+
+        `unlocked`: others may look at the scheduler while it waits for the backend.
+        """
+        with unlocked():
+            observed = self.backend.snapshot()
+        result = self.decide(observed)
         if not self.orders.dry_run:
-            try:
-                if isinstance(self.backend, Completes):
-                    result.problems += self.backend.complete()
-            except BackendError as error:
-                result.failed = str(error)
-            refused, failed = send(self.backend, self._due, self.roster.snapshot.term)
-            result.failed = result.failed or failed
+            with unlocked():
+                refused = self._send(result)
             result.problems += refused
             result.refused = len(refused)
             with self.store.transaction() as connection:
                 self._write_orders(connection)
         return result
 
+    def _send(self, result: CycleResult) -> list[str]:
+        """The orders that are due; what was refused, a line each."""
+        try:
+            if isinstance(self.backend, Completes):
+                result.problems += self.backend.complete()
+        except BackendError as error:
+            result.failed = str(error)
+        refused, failed = send(self.backend, self._due, self.roster.snapshot.term)
+        result.failed = result.failed or failed
+        return refused
+
     def decide(self, observed: Observed) -> CycleResult:
         """The engine's cycle on what the backend reports; everything is on the disk when this returns."""
         now = self.clock.now()
         self.unschedulable.put_back()
+        self.constraints.update(observed, now)
         seen = Reconciler(self.state, self.roster, self.overrides.apply_to(observed), now, self.clock.speed)
         self._apply_overrides(now)
         note_non_preemptible(self.state, self.roster, now)
         result = CycleResult(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        note_consent(self.state, self.roster, now)
         self._due = []
         if not self.orders.dry_run:
             seen.apply_holds(self.overrides.of(HOLD))
@@ -141,13 +166,18 @@ class Scheduler:
 
     def _write(self, result: CycleResult, seen: Reconciler) -> None:
         topology, log = self.roster.topology, self.state.log
-        result.log = [row for row in event_rows(log, topology, self._name) if row["reason"] != DRY_RUN]
+        replaced = {int(job.index): job.job_id for job, _ in seen.replaced}  # which the roster no longer has
+
+        def name_of(number: int) -> str | None:
+            return replaced.get(number) or self._name(number)
+
+        result.log = [row for row in event_rows(log, topology, name_of) if row["reason"] != DRY_RUN]
         result.log += [would_row(result.now, job_id, what) for job_id, what in self.orders.would()]
         by_override = self._held | set(self.overrides.of(HOLD))
         for row in result.log:
             if row["kind"] in HOLDS and row["job_id"] in by_override:
                 row["reason"] = BY_ACTION
-        result.decisions = [*decision_rows(log, topology, self._name), *share_rows(self.state.policy)]
+        result.decisions = [*decision_rows(log, topology, name_of), *share_rows(self.state.policy)]
         result.loads = {
             self.state.speed.link_name(int(link)): load
             for link, load in zip(log.link_numbers, log.link_loads, strict=True)
@@ -163,6 +193,8 @@ class Scheduler:
             self._write_orders(connection, seen.ended)
             self.store.write_log(connection, result.log, result.decisions)
             self.store.keep(connection, LATEST, result.now)
+            if self.state.consent is not None:
+                self.store.keep(connection, recovery.CONSENT, self.state.consent.waits_from_s)
             if overrides is not self.overrides:
                 self.store.keep(connection, FACT, overrides.plain())
             ended = any(event.kind == FINISH for event in seen.events)

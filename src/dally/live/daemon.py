@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -43,7 +44,7 @@ class Daemon:
         self.failing_part = ""  # whose fault that is: a key of `failures`
         self.failures = {"backend": 0, "store": 0, "policy": 0, "daemon": 0}  # cycles that did not come about
         self.watchers: list[Callable[[CycleResult, float], None]] = []  # told of each cycle, and its CPU seconds
-        self.lock = threading.Lock()  # held during a cycle: whoever asks the backend for something takes it too
+        self.lock = threading.Lock()  # held during a cycle, but while a concurrent backend answers
         self.expected_start: Callable[[str], str] = lambda _: ""  # of a job that waits, in words
         self._begin = begin
         self._pause_s = pause_s
@@ -94,7 +95,7 @@ class Daemon:
                 self._reasons = WaitRecords(self._scheduler.roster.topology.tiers)
             scheduler = self._scheduler
             assert self._reasons is not None
-            result = scheduler.run_cycle()
+            result = scheduler.run_cycle(self._unlocked)
             self.cycles += 1
             self._reasons.learn(result.decisions)
             for row in result.log:
@@ -111,6 +112,18 @@ class Daemon:
         self._note(result)
         self._notify(result, cpu_s)
         return result
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        """Let people's commands in while a backend answers that can be asked for several things at once."""
+        if not self.backend.concurrent:
+            yield
+            return
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
 
     def stop(self) -> None:
         """After the present cycle. Jobs run on."""

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dally.errors import InputError
-
-OF_ALL = 0o666  # a lock in /tmp is for whoever comes next, also as another user
+from dally.live.private_folder import check_file, make_file, own_folder
 
 
 class ClusterLock:
     """Held as long as the process lives, however it ends."""
 
-    def __init__(self, path: Path, what: str, mode: int = 0o600) -> None:
+    def __init__(self, path: Path, what: str) -> None:
         """InputError if another process holds it, and does `what`, or if it cannot be had."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.fdopen(_opened(path, mode), "r+b")
+            self._file = os.fdopen(_opened(path), "r+b")
         except OSError as error:
-            raise InputError(
-                f"{path}: cannot be locked: {error.strerror}; is it another user's? "
-                "Remove it, unless a daemon of theirs runs"
-            ) from None
+            raise InputError(f"{path}: cannot be locked: {error.strerror}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -39,12 +35,32 @@ class ClusterLock:
         self._file.close()
 
 
-def _opened(path: Path, mode: int) -> int:
-    """The file, with that mode if it is new; the kernel may refuse to create what is another user's in /tmp."""
-    how = os.O_RDWR | os.O_NOFOLLOW
-    try:
-        return os.open(path, how)
-    except FileNotFoundError:
-        made = os.open(path, how | os.O_CREAT | os.O_EXCL, mode)
-        os.fchmod(made, mode)  # whatever the umask
-        return made
+def _opened(path: Path) -> int:
+    """The file, for us alone: a lock that another user can open is one that another user can hold."""
+    with suppress(FileExistsError):
+        make_file(path)
+    check_file(path)
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+
+
+def lock_folder(own: Path) -> Path:
+    """Where daemons of this user lock the clusters that they schedule on this host; `own`: the daemon's folder.
+
+    Users do not share it: what every user can lock, any of them can keep from the others.
+    """
+    for place in _places():
+        try:
+            own_folder(place, str(place))
+        except InputError:
+            continue
+        return place
+    result = own / "locks"
+    own_folder(result, str(result))
+    return result
+
+
+def _places() -> list[Path]:
+    if os.geteuid() == 0:
+        return [Path("/run/dally/locks")]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return [Path(runtime) / "dally" / "locks"] if runtime else []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dally.live.backends.base import PreemptionNotice, Publication, StartNotice, WaitingNotice
-from dally.live.status import ClusterStatus
+from dally.live.status import NOT_OFFERED, ClusterStatus
 
 
 def publication_of(
@@ -22,7 +22,7 @@ def publication_of(
     waiting = tuple(
         WaitingNotice(line.job_id, line.state, line.reason, line.why, line.next_s)
         for line in status.jobs
-        if line.managed and line.state in ("waiting", "held")
+        if line.managed and line.state in ("waiting", *NOT_OFFERED)
     )
     return Publication(frozenset(status.by_id), waiting, tuple(changes), expected_start)
 

@@ -28,7 +28,11 @@ class WallClock:
 
     def moment_s(self, wall_s: float) -> float:
         """A time in seconds since 1970 on this clock; not after the present, whoever measured it."""
-        return min((wall_s - self.origin_s) * self.speed, self.now())
+        return min(self.engine_s(wall_s), self.now())
+
+    def engine_s(self, wall_s: float) -> float:
+        """The same of a time that may lie ahead."""
+        return (wall_s - self.origin_s) * self.speed
 
     def pause_s(self, until_s: float) -> float:
         """Seconds of the wall clock until a moment."""

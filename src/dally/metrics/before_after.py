@@ -20,7 +20,7 @@ COMPARED = ("gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_gpu_h", "wait_s", "jct
 
 
 @dataclass(frozen=True)
-class Side:
+class PolicySide:
     """What jobs took under one policy: GPU-hours they held, and of these lost; seconds they waited."""
 
     gpu_h: float
@@ -41,8 +41,8 @@ class Group:
     jobs: int
     worse: int
     better: int
-    current: Side
-    new: Side
+    current: PolicySide
+    new: PolicySide
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def saved_gpu_h(self) -> float:
@@ -217,8 +217,8 @@ def _shown(row: Mapping[str, Any]) -> dict[str, float]:
     return result | saved
 
 
-def _side(row: Mapping[str, Any], side: str) -> Side:
+def _side(row: Mapping[str, Any], side: str) -> PolicySide:
     names = (
         "gpu_h", "comm_gpu_h", "restart_gpu_h", "wait_s_mean", "wait_s_0.5", "wait_s_0.95", "jct_s", "wait_gpu_h",
     )  # fmt: skip
-    return Side(*(row[f"{side}_{name}"] for name in names))
+    return PolicySide(*(row[f"{side}_{name}"] for name in names))

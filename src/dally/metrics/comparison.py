@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dally.errors import unknown
-from dally.metrics.metric_list import JCT_MEAN, LOST_TO_NETWORK, METRICS, SPAN, Metric
-from dally.metrics.spread import Spread, paired_ratios, spread
+from dally.metrics.metric_list import (
+    JCT_MEAN,
+    LOST_TO_NETWORK,
+    METRICS,
+    SPAN,
+    Metric,
+    Spread,
+    paired_ratios,
+    spread,
+)
 from dally.metrics.summary import Row
 
 Groups = dict[str, list[Row]]  # the runs of each entry, by its label

@@ -10,15 +10,7 @@ from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.engine.simulate import Simulation
 from dally.metrics.record import Inputs, Record
-from dally.metrics.tables import (
-    decisions_frame,
-    events_frame,
-    jobs_frame,
-    reclaims_frame,
-    shares_frame,
-    slots_frame,
-    stalls_frame,
-)
+from dally.metrics.tables import QUEUE_TABLES, decisions_frame, events_frame, jobs_frame, of_queues, slots_frame
 from dally.model import Job
 from dally.perf.base import SpeedModel
 from dally.policies.gate.gate import Gate
@@ -77,8 +69,8 @@ class Simulated(Record):
 
     def table(self, name: str) -> pl.DataFrame:
         """One of TABLES, made from the engine's own log."""
-        makers = {
-            "jobs": jobs_frame, "events": events_frame, "decisions": decisions_frame, "slots": slots_frame,
-            "shares": shares_frame, "reclaims": reclaims_frame, "stalls": stalls_frame,
-        }  # fmt: skip
+        if name in QUEUE_TABLES:
+            column = {"shares": "samples", "reclaims": "reclaimed", "stalls": "stalls"}[name]
+            return of_queues(name, list(getattr(self.sharing, column, [])))
+        makers = {"jobs": jobs_frame, "events": events_frame, "decisions": decisions_frame, "slots": slots_frame}
         return makers[name](self)

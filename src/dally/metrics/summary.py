@@ -7,12 +7,16 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
+from dally.metrics.metric_list import SHORT_SLOWDOWN
 from dally.metrics.tables import fragmentation_mean
 from dally.model import FINISHED, MIGRATE, START, Job
 from dally.perf.base import SpeedModel
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
+
+LEAST_S = 10.0  # a job that takes less alone counts as if it took this (bounded slowdown, Feitelson et al. 1997)
+SHORT_S = 600.0  # a short job takes at most this alone
 
 
 def summarize(record: Simulated) -> dict[str, Any]:
@@ -21,33 +25,34 @@ def summarize(record: Simulated) -> dict[str, Any]:
     now = record.end_s
     gpus = record.topology.total_gpus()
     done = [job for job in jobs if job.status == FINISHED]
-    slowdowns = [record.speed.least_slowdown(job) for job in done]
+    speed: SpeedModel = record.speed
+    slowdowns = [speed.least_slowdown(job) for job in done]
     first_s = jobs[0].submit_s if jobs else 0.0
-    jct = sorted(job.finish_s - job.submit_s for job in done)
-    queued = sorted(max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done)
-    compute_gpu_s = sum(job.compute_s * int(job.gpus) for job in jobs)
-    held_gpu_s = sum(job.run_s(now) * int(job.gpus) for job in jobs)
+    jct = sorted([job.finish_s - job.submit_s for job in done])
+    queued = sorted([max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done])
+    compute_gpu_s = sum([job.compute_s * float(job.gpus) for job in jobs])
+    held_gpu_s = sum([job.run_s(now) * float(job.gpus) for job in jobs])
     offered_gpu_s = gpus * (now - first_s)
     return {
         "jobs": len(jobs),
         "finished": len(done),
-        "makespan_s": max((job.finish_s for job in done), default=first_s) - first_s,
+        "makespan_s": max([job.finish_s for job in done], default=first_s) - first_s,
         "jct_mean_s": mean(jct),
         "jct_p50_s": quantile(jct, 0.50),
         "jct_p95_s": quantile(jct, 0.95),
         "jct_p99_s": quantile(jct, 0.99),
         "queue_mean_s": mean(queued),
         "queue_p99_s": quantile(queued, 0.99),
-        "comm_s": sum(job.comm_s for job in jobs),
-        "comm_gpu_s": sum(job.comm_s * int(job.gpus) for job in jobs),
+        "comm_s": sum([job.comm_s for job in jobs]),
+        "comm_gpu_s": sum([job.comm_s * float(job.gpus) for job in jobs]),
         "comm_floor_s": _comm_floors_s(record),
         "compute_gpu_s": compute_gpu_s,
         "utilization": held_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
         "goodput": compute_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
-        "preemptions": sum(int(job.preemptions) for job in jobs),
-        "renewals": sum(int(job.renewals) for job in jobs),
-        "migrations": sum(int(job.migrations) for job in jobs),
-        "overhead_gpu_s": sum(job.overhead_so_far_s(now) * int(job.gpus) for job in jobs),
+        "preemptions": sum([int(job.preemptions) for job in jobs]),
+        "renewals": sum([int(job.renewals) for job in jobs]),
+        "migrations": sum([int(job.migrations) for job in jobs]),
+        "overhead_gpu_s": sum([job.overhead_so_far_s(now) * float(job.gpus) for job in jobs]),
         "tier_starts": tier_starts(record),
         **prediction_errors(done),
         "fragmentation_mean": fragmentation_mean(record),
@@ -77,9 +82,10 @@ def tier_starts(record: Simulated) -> dict[str, int]:
     """Placements by tier name: starts, restarts and migrations."""
     log = record.log
     counts = [0] * len(record.tiers)
-    for kind, tier in zip(log.kinds, log.tiers, strict=True):
+    for row in range(len(log)):
+        kind = log.kinds[row]
         if kind in (START, MIGRATE):
-            counts[tier] += 1
+            counts[log.tiers[row]] += 1
     return dict(zip(record.tiers, counts, strict=True))
 
 
@@ -88,7 +94,7 @@ def prediction_errors(done: Sequence[Job]) -> dict[str, Any]:
     pairs = [(max(job.predicted_s, 1.0), max(job.duration_s, 1.0)) for job in done if job.predicted_s >= 0.0]
     return {
         "predicted": len(pairs),
-        "prediction_error_p50": quantile(sorted(abs(predicted - real) / real for predicted, real in pairs), 0.5),
+        "prediction_error_p50": quantile(sorted([abs(predicted - real) / real for predicted, real in pairs]), 0.5),
         "prediction_log_error": mean([abs(log(predicted / real)) for predicted, real in pairs]),
     }
 
@@ -108,9 +114,24 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
+def slowdown(speed: SpeedModel, job: Job) -> float:
+    """A finished job's completion time ÷ its time alone at its closest placement; 1 or more."""
+    alone_s = max(LEAST_S, job.duration_s * speed.least_slowdown(job))
+    return max(1.0, (job.finish_s - job.submit_s) / alone_s)
+
+
+def _short_slowdown_p99(record: Simulated) -> float | None:
+    """The slowdown that one in a hundred short jobs exceeds; None without finished short jobs."""
+    short = [job for job in record.outcomes if job.status == FINISHED and job.duration_s <= SHORT_S]
+    return quantile(sorted([slowdown(record.speed, job) for job in short]), 0.99) if short else None
+
+
 Row = dict[str, Any]
 SIZES = {"jct_1_gpu_s": (1, 1), "jct_2_to_8_gpus_s": (2, 8), "jct_over_8_gpus_s": (9, 1 << 60)}
-NOT_IN_ROWS = ("tier_starts", "queues", "rho", "gpu_types", "unused", "notes", "wall_s", "peak_rss_mb", "compiled")
+NOT_IN_ROWS = (
+    "tier_starts", "queues", "rho", "user_slowdown_worst", "gpu_types", "unused", "notes", "wall_s", "peak_rss_mb",
+    "compiled",
+)  # fmt: skip
 BY_QUEUE = ("queue_mean_s", "jct_mean_s", "gpu_h")  # figures that rows hold for every queue
 
 
@@ -119,6 +140,7 @@ def row_of(record: Simulated) -> Row:
     summary = record.summary
     row: Row = {name: value for name, value in summary.items() if name not in NOT_IN_ROWS}
     row["unused"] = sum(record.unused.values())
+    row["notes"] = "; ".join(f"{count:,} jobs {what}" for what, count in record.notes.items())
     for name, (least, most) in SIZES.items():
         jct = [
             job.finish_s - job.submit_s
@@ -126,6 +148,7 @@ def row_of(record: Simulated) -> Row:
             if job.status == FINISHED and least <= int(job.gpus) <= most
         ]
         row[name] = mean(jct) if jct else None
+    row[SHORT_SLOWDOWN.key] = _short_slowdown_p99(record)
     for queue, figures in summary.get("queues", {}).items():
         row |= {by_queue(name, queue): figures[name] if figures["finished"] else None for name in BY_QUEUE}
     if summary.get("rho"):

@@ -1,26 +1,21 @@
-"""A run as rows: jobs.csv, and events, decisions, slots, shares, reclaims and stalls.parquet."""
+"""A run as tables: jobs, events, decisions, slots, shares, reclaims and stalls.parquet."""
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
-from dally.metrics.usage import queue_of, type_use
+from dally.metrics.jobs_csv import SHARED, USER, jobs_csv
 from dally.model import (
     ACCEPT,
     DECISION_NAMES,
-    FINISHED,
     KIND_NAMES,
     OFFER,
     RANK,
     RESERVE,
     ROUND,
-    STATUS_NAMES,
     WAITS,
-    Job,
 )
 
 if TYPE_CHECKING:
@@ -31,12 +26,6 @@ if TYPE_CHECKING:
 
     from dally.metrics.simulated import Simulated
 
-JOB_COLUMNS = (
-    "job_id", "submit_s", "start_s", "finish_s", "gpus", "model", "jct_s", "queue_s", "run_s",
-    "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
-)  # fmt: skip
-USER = "user"  # a column of jobs.csv where the trace says whose jobs they are,
-SHARED = ("queue", "gpu_type", "account")  # and behind it, in runs with queues or types of GPU
 SHARES = {
     "time_s": float, "queue": str, "gpu_type": str, "held": int, "asked": int, "due": float, "guaranteed": float,
     "used_gpu_s": float,
@@ -60,74 +49,6 @@ COLUMNS = {
     **{name: tuple(columns) for name, columns in QUEUE_TABLES.items()},
 }  # fmt: skip
 SECONDS = ("submit_s", "start_s", "finish_s", "jct_s", "queue_s", "run_s", "compute_s", "comm_s", "slowdown")
-ROWS_PER_PIECE = 10_000
-
-
-def seconds(value: float) -> str:
-    """A time to the microsecond, without trailing zeros; empty for a time that never came."""
-    if value < 0.0:
-        return ""
-    if 0.0 < value < 1e15 and int(value) == value:
-        return str(int(value))  # the same text in a third of the time, and most times are whole seconds
-    return f"{value:.6f}".rstrip("0").rstrip(".")
-
-
-def jobs_csv(record: Simulated) -> Iterator[str]:
-    """The text of jobs.csv, piece by piece."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    more = _more_columns(record)
-    writer.writerow((*JOB_COLUMNS, *more))
-    for place, job in enumerate(record.outcomes, start=1):
-        writer.writerow((*_job_row(job, record), *(column(job) for column in more.values())))
-        if place % ROWS_PER_PIECE == 0:
-            yield buffer.getvalue()
-            buffer.seek(0)
-            buffer.truncate()
-    yield buffer.getvalue()
-
-
-def _more_columns(record: Simulated) -> dict[str, Callable[[Job], str]]:
-    """Columns that not every run has: whose job it is, its queue, and the type of GPU that it ran on last."""
-    result: dict[str, Callable[[Job], str]] = {}
-    if any(job.user for job in record.outcomes):
-        result[USER] = lambda job: job.user
-    if record.sharing is not None:
-        tree, last = record.sharing.tree, type_use(record).last
-        cells: tuple[Callable[[Job], str], ...] = (
-            lambda job: queue_of(tree, job), lambda job: last.get(int(job.index), ""), lambda job: job.account,
-        )  # fmt: skip
-        result |= dict(zip(SHARED, cells, strict=True))
-    return result
-
-
-def _job_row(job: Job, record: Simulated) -> tuple[object, ...]:
-    now = record.end_s
-    run_s = job.run_s(now)
-    done = job.status == FINISHED
-    end_s = job.finish_s if done else max(now, job.submit_s)
-    return (
-        job.job_id,
-        seconds(job.submit_s),
-        seconds(job.start_s),
-        seconds(job.finish_s),
-        int(job.gpus),
-        job.model,
-        seconds(job.finish_s - job.submit_s) if done else "",
-        seconds(max(0.0, end_s - job.submit_s - run_s)),
-        seconds(run_s),
-        seconds(job.compute_s),
-        seconds(job.comm_s),
-        int(job.preemptions),
-        record.tiers[job.tier] if job.tier >= 0 else "",
-        STATUS_NAMES[job.status],
-        _slowdown(job),
-    )
-
-
-def _slowdown(job: Job) -> str:
-    """Time its work has taken, restarts aside, against the same work at the closest placement alone."""
-    return f"{(job.compute_s + job.comm_s) / job.work_s:.4f}" if job.work_s > 0.0 else ""
 
 
 def jobs_frame(record: Simulated) -> pl.DataFrame:
@@ -157,7 +78,7 @@ def events_frame(record: Simulated) -> pl.DataFrame:
     placed = (
         pl.DataFrame(
             {
-                "row": rows.repeat_by(counts).explode(empty_as_null=False),
+                "row": _repeated(rows, counts),
                 "machines": _named(topology.names[0], log.part_machines),
                 "machine_gpus": pl.Series(memoryview(log.part_gpus)),
             }
@@ -229,12 +150,18 @@ def _runs(ends: Buffer, values: Buffer) -> pl.Series:
     counts = stops.diff().fill_null(stops.head(1))
     rows = pl.int_range(len(stops), eager=True)
     lists = (
-        pl.DataFrame({"row": rows.repeat_by(counts).explode(empty_as_null=False), "values": known})
-        .group_by("row", maintain_order=True)
-        .all()
+        pl.DataFrame({"row": _repeated(rows, counts), "values": known}).group_by("row", maintain_order=True).all()
     )
     whole = pl.DataFrame({"row": rows}).join(lists, on="row", how="left", maintain_order="left")
     return whole.select(pl.col("values").fill_null(pl.lit([], dtype=pl.List(pl.Float64))))["values"]
+
+
+def _repeated(rows: pl.Series, counts: pl.Series) -> pl.Series:
+    """Each row as often as its count says."""
+    import polars as pl
+
+    often = pl.DataFrame({"row": rows, "times": counts}).filter(pl.col("times") > 0)
+    return often.select(pl.col("row").repeat_by("times").explode()).to_series()
 
 
 def _loads(record: Simulated) -> pl.DataFrame:
@@ -296,27 +223,12 @@ def slots_frame(record: Simulated) -> pl.DataFrame:
     )
 
 
-def shares_frame(record: Simulated) -> pl.DataFrame:
-    """A row for each hour, queue and type of GPU: held, asked for, due, guaranteed, and past use, decayed."""
-    return _frame(list(record.sharing.samples) if record.sharing else [], SHARES)
-
-
-def reclaims_frame(record: Simulated) -> pl.DataFrame:
-    """A row for each job that stopped for another queue's share, with what its own held and was due."""
-    return _frame(list(record.sharing.reclaimed) if record.sharing else [], RECLAIMS)
-
-
-def stalls_frame(record: Simulated) -> pl.DataFrame:
-    """A row for each change of what the first job of a queue waits for: its limit, budget or share."""
-    return _frame(list(record.sharing.stalls) if record.sharing else [], STALLS)
-
-
 def of_queues(name: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
-    """One of QUEUE_TABLES by name, from rows; [] in runs without queues."""
-    return _frame(rows, QUEUE_TABLES[name])
+    """One of QUEUE_TABLES by name, from rows; [] in runs without queues.
 
-
-def _frame(rows: list[tuple[object, ...]], columns: dict[str, type]) -> pl.DataFrame:
+    Shares: a row for each hour, queue and type of GPU. Reclaims: one for each job that stopped for another queue's
+    share, with what its own held and was due. Stalls: one for each change of what a queue's first job waits for.
+    """
     import polars as pl
 
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    return pl.DataFrame(rows, schema=QUEUE_TABLES[name], orient="row")

@@ -38,7 +38,7 @@ TOPICS: Final = (
 
 
 @dataclass(frozen=True)
-class Series:
+class TrendLine:
     """One line of a chart, in the unit of its topic; None: not known at that time."""
 
     name: str
@@ -54,9 +54,9 @@ class Trends:
     at_s: list[float]  # of the engine's clock
     wall_s: list[float]  # the same in seconds since 1970, or where a simulation has no dates, since its start
     every_s: float  # of the wall clock, as `wall_s`
-    series: list[Series] = field(default_factory=list)
+    series: list[TrendLine] = field(default_factory=list)
 
-    def of(self, topic: str) -> list[Series]:
+    def of(self, topic: str) -> list[TrendLine]:
         """The lines of one chart."""
         return [one for one in self.series if one.topic == topic]
 
@@ -109,21 +109,21 @@ def trends_of(
 ) -> Trends:
     """The points as columns; series that no point has are left out."""
     result = [
-        Series(name, topic, label, [point.values.get(name) for point in points])
+        TrendLine(name, topic, label, [point.values.get(name) for point in points])
         for name, topic, label in GAUGES
         if any(name in point.values for point in points)
     ]
     return Trends(at_s, wall_s, every_s, [*result, *_timers(points, tiers)])
 
 
-def _timers(points: Sequence[Point], tiers: Sequence[str]) -> list[Series]:
+def _timers(points: Sequence[Point], tiers: Sequence[str]) -> list[TrendLine]:
     """A line per size and tier above the machine, if it ever holds out for closer than that."""
     result = []
     for gpus in sorted({size for point in points for size in point.timers_s}):
         for place, tier in enumerate(tiers[1:]):
             values = [_minutes(point.timers_s.get(gpus, ()), place) for point in points]
             if any(values):
-                result.append(Series(f"timer_{gpus}_{tier}", "timers", f"{gpus} GPUs, {tier}", values))
+                result.append(TrendLine(f"timer_{gpus}_{tier}", "timers", f"{gpus} GPUs, {tier}", values))
     return result
 
 

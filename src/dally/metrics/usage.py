@@ -52,14 +52,16 @@ class _Clocks:
     """
 
     def __init__(self, gpus: int, uses: dict[str, QueueUse]) -> None:
-        self.uses = uses
         self.now = 0.0
         self.lent = 0.0
         self.vied = 0.0
-        self._unsure = max(0.0, gpus - sum(use.guarantee for use in uses.values()))  # guaranteed to nobody
+        guaranteed = 0.0
+        for use in uses.values():
+            guaranteed += use.guarantee
+        self._unsure = max(0.0, float(gpus) - guaranteed)  # guaranteed to nobody
         self._borrowed = 0.0
-        self._unused = sum(use.guarantee for use in uses.values())
-        self._waiting = 0
+        self._unused = guaranteed
+        self._waiting: int = 0
 
     def go_on(self, now: float) -> None:
         passed_s = now - self.now
@@ -85,12 +87,12 @@ class _Clocks:
         self.settle(use)
         self._borrowed -= use.borrowed()
         self._unused -= use.unused()
-        self._waiting -= use.waiting > 0
+        self._waiting -= int(use.waiting > 0)
         use.held += held
         use.waiting += waiting
         self._borrowed += use.borrowed()
         self._unused += use.unused()
-        self._waiting += use.waiting > 0
+        self._waiting += int(use.waiting > 0)
 
 
 def queue_of(tree: QueueTree, job: Job) -> str:
@@ -98,24 +100,37 @@ def queue_of(tree: QueueTree, job: Job) -> str:
     return tree.queue_of(job) or OTHER
 
 
-def queue_use(record: Simulated, tree: QueueTree) -> dict[str, QueueUse]:
-    """The uses of all queues that hold jobs, as of the run's end, in the order written."""
-    homes = [queue_of(tree, job) for job in record.outcomes]
+def queues_by_job(tree: QueueTree, jobs: list[Job]) -> list[str]:
+    """The same of all: jobs that ask for the same often share a spec, and its queue."""
+    by_spec: dict[int, str] = {}
+    result: list[str] = []
+    for job in jobs:
+        spec = id(job.spec)
+        path = by_spec.get(spec)
+        if path is None:
+            path = by_spec[spec] = queue_of(tree, job)
+        result.append(path)
+    return result
+
+
+def queue_use(record: Simulated, tree: QueueTree, homes: list[str]) -> dict[str, QueueUse]:
+    """The uses of all queues that hold jobs, as of the run's end, in the order written; `homes`: queues by job."""
     paths = [*tree.leaves(), *([OTHER] if OTHER in homes else [])]
     uses = {path: QueueUse(_guarantee(tree, path), _part(tree, path)) for path in dict.fromkeys(paths)}
     clocks = _Clocks(record.topology.total_gpus(), uses)
     standing = [AWAY] * len(homes)
+    jobs = record.outcomes
     log = record.log
-    for time_s, kind, number in zip(log.times, log.kinds, log.jobs, strict=True):
-        becomes = BECOMES.get(int(kind))
+    for row in range(len(log)):
+        becomes = BECOMES.get(int(log.kinds[row]))
+        number = int(log.jobs[row])
         if becomes is None or number < 0:
             continue
         was = standing[number]
         standing[number] = becomes
-        clocks.go_on(time_s)
-        gpus = int(record.outcomes[number].gpus)
-        held = gpus * ((becomes == RUNS) - (was == RUNS))
-        clocks.change(uses[homes[number]], held, (becomes == WAITS) - (was == WAITS))
+        clocks.go_on(log.times[row])
+        held = int(jobs[number].gpus) * (int(becomes == RUNS) - int(was == RUNS))
+        clocks.change(uses[homes[number]], held, int(becomes == WAITS) - int(was == WAITS))
     clocks.go_on(record.end_s)
     for use in uses.values():
         clocks.settle(use)
@@ -123,14 +138,15 @@ def queue_use(record: Simulated, tree: QueueTree) -> dict[str, QueueUse]:
 
 
 def _guarantee(tree: QueueTree, path: str) -> float:
-    return sum(quota.guarantee for quota in tree.nodes[path].quotas.values()) if path in tree.nodes else 0.0
+    quotas = tree.nodes[path].quotas.values() if path in tree.nodes else ()
+    return sum([quota.guarantee for quota in quotas], 0.0)
 
 
 def _part(tree: QueueTree, path: str) -> float:
     """Its weight over its siblings', times that of every queue above it."""
     part = 1.0
     for node in tree.above(path) if path in tree.nodes else ():
-        part *= node.weight / sum(tree.nodes[other].weight for other in tree.children[node.parent])
+        part *= node.weight / sum([tree.nodes[other].weight for other in tree.children[node.parent]], 0.0)
     return part
 
 
@@ -186,6 +202,30 @@ def type_use(record: Simulated) -> TypeUse:
         _close(stay, record.end_s, gpu_s)
     first_s = record.outcomes[0].submit_s if record.outcomes else 0.0
     return TypeUse(gpus, gpu_s, record.end_s - first_s, last)
+
+
+def crowding(record: Simulated) -> dict[int, tuple[float, float]]:
+    """By finished job: the integral over time of demands ÷ GPUs, at least 1, at its submission and at its end."""
+    gpus = float(record.topology.total_gpus())
+    begun: dict[int, float] = {}
+    result: dict[int, tuple[float, float]] = {}
+    integral = demand = now = 0.0
+    jobs = record.outcomes
+    log = record.log
+    for row in range(len(log)):
+        kind, number = int(log.kinds[row]), int(log.jobs[row])
+        if number < 0 or kind not in (SUBMIT, FINISH, CANCEL):
+            continue
+        time_s = log.times[row]
+        integral += (time_s - now) * max(1.0, demand / gpus)
+        now = time_s
+        if kind == SUBMIT:
+            begun[number] = integral
+            demand += float(jobs[number].gpus)
+        elif number in begun:
+            demand -= float(jobs[number].gpus)
+            result[number] = (begun.pop(number), integral)
+    return result
 
 
 def _close(stay: tuple[float, dict[str, int]], end_s: float, gpu_s: dict[str, float]) -> None:

@@ -80,6 +80,10 @@ class SpeedModel:
         """The slowdown alone at the closest placement, beside the background load."""
         return 1.0
 
+    def alone(self, job: Job, allocation: Allocation) -> float:
+        """The slowdown alone at that placement, beside the background load."""
+        return 1.0
+
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         """(own, inflicted) if the job sat there; nothing changes by asking."""
         return 1.0, 0.0

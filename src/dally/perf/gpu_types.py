@@ -128,6 +128,9 @@ class TypedSpeed(SpeedModel):
     def best(self, job: Job) -> float:
         return self.inner.best(job)
 
+    def alone(self, job: Job, allocation: Allocation) -> float:
+        return self.inner.alone(job, allocation)
+
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         own, inflicted = self.inner.slowdown(job, allocation)
         return own / self.speeds.factor(job, self.type_of(allocation)), inflicted
@@ -155,6 +158,9 @@ class OnOneType(SpeedModel):
 
     def best(self, job: Job) -> float:
         return self._typed.best(job) / self._typed.speeds.factor(job, self._gpu_type)
+
+    def alone(self, job: Job, allocation: Allocation) -> float:
+        return self._typed.alone(job, allocation) / self._typed.speeds.factor(job, self._gpu_type)
 
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         return self._typed.slowdown(job, allocation)

@@ -13,16 +13,76 @@ from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
 from dally.perf.adadual import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
-from dally.perf.candidates import Candidates
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
 from dally.perf.filling import Asks
-from dally.perf.gang import closest_placement
+from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.least import Least
+from dally.perf.no_contention import NO_CONTENTION, NoContention
 from dally.pickles import picklable
 
-SHARINGS = ("fair", "adadual")
+MOST_CACHED = 10_000  # flows; then all are forgotten
+MOST_LINKS = 400_000  # of all demands on places that gangs got; then all are forgotten
+
+
+class Candidates:
+    """Flows and demands by model and place, worked out when first asked for.
+
+    Working one out costs far more than rating it among those who run. Policies ask about the same domains at
+    every pass, and gangs that take turns come back to the same places every minute.
+    """
+
+    __slots__ = ("_demands", "_flows", "_links", "_network")
+
+    def __init__(self, network: Network) -> None:
+        self._network: Network = network
+        self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
+        self._demands: dict[tuple[str, tuple[int, ...]], Demand] = {}
+        self._links: i64 = 0  # of these
+
+    def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
+        """The flow that the job would be on that place; the caller sets whose it is and its times."""
+        key = _key(job, allocation)
+        result = self._flows.get(key)
+        if result is None:
+            if len(self._flows) >= MOST_CACHED:
+                self._flows.clear()
+            result = Flow(job.index, self._work_out(allocation, profile))
+            self._flows[key] = result
+        return result
+
+    def demand(self, job: Job, allocation: Allocation, profile: Profile) -> Demand:
+        """What the job asks for on the place it got."""
+        key = _key(job, allocation)
+        flow = self._flows.get(key)
+        if flow is not None:
+            return flow.demand
+        result = self._demands.get(key)
+        if result is None:
+            if self._links >= MOST_LINKS:
+                self._links = 0
+                self._demands.clear()
+            result = self._work_out(allocation, profile)
+            self._links += 1 + len(result.cost.links)
+            self._demands[key] = result
+        return result
+
+    def _work_out(self, allocation: Allocation, profile: Profile) -> Demand:
+        gang = gang_on(self._network, allocation.machines, allocation.gpus)
+        return demand_of(self._network, gang, profile)
+
+
+def _key(job: Job, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
+    """The model, and machines and GPUs in turn: with these the job's size is known."""
+    numbers: list[int] = []
+    for part in range(len(allocation.machines)):
+        numbers.append(int(allocation.machines[part]))
+        numbers.append(int(allocation.gpus[part]))
+    return job.model, tuple(numbers)
+
+
+SHARINGS = ("fair", "adadual", NO_CONTENTION)
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
 
 
@@ -33,6 +93,8 @@ def contention_of(sharing: str, network: Network) -> Contention:
         return AdaDualContention(network.link_count(), kappa)
     if sharing == "fair":
         return Contention(network.link_count(), kappa)
+    if sharing == NO_CONTENTION:
+        return NoContention(network.link_count(), kappa)
     raise unknown("way of sharing links", sharing, SHARINGS)
 
 
@@ -72,7 +134,8 @@ class NetworkModel(SpeedModel):
     ) -> None:
         """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile.
 
-        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`. `share`: of the
+        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`; or, as the run
+        says, not at all (`none`): each is as fast as alone. `share`: of the
         links' bandwidth that is there now. What no placement beats, and what durations mean, is with all of it.
         """
         self._whole: Network = network
@@ -102,6 +165,8 @@ class NetworkModel(SpeedModel):
 
     def anew(self, sharing: str) -> SpeedModel:
         assert self.profiles is not None
+        if self._contention.sharing() == NO_CONTENTION:  # the run's, whatever the policy is
+            sharing = NO_CONTENTION
         return NetworkModel(self._whole, self._quiet, self.profiles, sharing, self._share)
 
     def kind(self, job: Job) -> Kind:
@@ -176,6 +241,12 @@ class NetworkModel(SpeedModel):
             result = kind.slowdown(closest.iteration_s(closest.alone_s))
             self._best[key] = result
         return result
+
+    def alone(self, job: Job, allocation: Allocation) -> float:
+        kind = self.kind(job)
+        gang = gang_on(self._network, allocation.machines, allocation.gpus)
+        there = demand_of(self._network, gang, kind.profile)
+        return kind.slowdown(there.iteration_s(there.alone_s))
 
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         if job.gpus == 1:

@@ -23,6 +23,7 @@ from dally.perf.catalogue import (
 )
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
+
 MEASURED = Path(__file__).with_name("measured.toml")
 
 
@@ -118,9 +119,10 @@ def shipped() -> Catalogue:
 def load_profiles(path: Path) -> Catalogue:
     """The user's catalogue over the shipped one: its models and GPU types come first.
 
-    `measured` stands for the second one that ships: profiles measured on an H200 (docs/profiles.md).
+    `measured` and `as-published` stand for others that ship: profiles measured on an H200 (docs/profiles.md), and
+    those of the paper's simulator (docs/results.md).
     """
-    own, base = read_catalogue(path if names_file(str(path)) else MEASURED), shipped()
+    own, base = read_catalogue(path if names_file(str(path)) else SHIPPED.with_name(f"{path}.toml")), shipped()
     remaining = {name: model for name, model in base.models.items() if plain(name) not in own.names}
     names = {spelling: name for spelling, name in base.names.items() if name in remaining}
     return Catalogue(remaining | own.models, base.gpus | own.gpus, names | own.names)

@@ -120,18 +120,20 @@ class VirtualOrder(Order):
 class AdaptiveSrpt(Policy):
     """Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling (arXiv 2501.05563).
 
-    A virtual machine as fast as all GPUs together serves jobs of GPUs x predicted duration by preemptive SRPT,
-    which is optimal there. Jobs that it is done with are offered GPUs in the order in which it was; whoever does
-    not fit is passed over, and nobody is preempted. With `early`, GPUs that are left go to jobs it is not done
-    with, least work left first; without it these wait, as the cluster can be no faster than that machine.
+    A virtual machine as fast as all GPUs together serves jobs of GPUs × predicted duration by preemptive SRPT,
+    which is optimal there. Jobs that have left the virtual machine are offered GPUs in the order in which they
+    left it. A job that does not fit is passed over, and no job is preempted. With `early`, the GPUs that are
+    left go to jobs that are still in the virtual machine, least remaining work first; without it these jobs
+    wait, because the cluster cannot be faster than that machine.
 
-    The paper lets gangs that communicate much wait for a place on fewer machines, up to a limit; here each
-    declines a place until it has waited `patience` times as long as it would lose there. Its forest knows past
-    jobs when the run begins: `--past` hands ours an earlier trace, and it goes on learning in the run. Departures:
-    whole durations are predicted where the paper predicts iterations of known length, and the limit of waiting is
-    ours. We could not do its graphs of jobs with mixed parallelism: our gangs are data-parallel, with groups of
-    GPUs that stay on a machine. With true durations it is near `srtf` (tests/policies/test_claims.py); public
-    traces name few jobs that recur, so its forest does less here than there ([predictions](prediction.md)).
+    In the paper, gangs that communicate much wait for a place on fewer machines, up to a limit. Here each gang
+    declines a place until it has waited `patience` times as long as it would lose there. The paper's forest
+    knows past jobs when the run begins: `--past` gives ours an earlier trace, and it continues to learn during
+    the run. Departures: whole durations are predicted, where the paper predicts iterations of known length, and
+    the limit of the wait is ours. The paper's job graphs with mixed parallelism are left out: our gangs are
+    data-parallel, with groups of GPUs that stay on a machine. With true durations the policy is near `srtf`
+    (tests/policies/test_claims.py). Public traces name few recurring jobs, so the forest gains less here than
+    in the paper ([predictions](prediction.md)).
     """
 
     def __init__(self, predictor: Predictor, placement: Placement, early: bool) -> None:
@@ -190,7 +192,7 @@ class AdaptiveSrpt(Policy):
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         while True:
-            job = queue.best(float(cluster.free_gpus))
+            job = queue.best(float(cluster.all_free()))
             if job is None or (not self._early and queue.key(job) == SERVED):
                 return
             allocation = self.placement.place(job, now, cluster)

@@ -10,7 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
-from dally.model import CANCELLED, INFINITY, Action, Job, Start
+from dally.model import CANCELLED, INFINITY, Action, Allocation, Job, Start
 from dally.pickles import picklable
 from dally.policies import events
 from dally.policies.base import Policy
@@ -25,6 +25,7 @@ from dally.policies.prediction.guesses import Guesses
 from dally.policies.prediction.named import PREDICTOR, make_predictor
 from dally.policies.queue import DemandClass, Queue, demand
 from dally.policies.settings import Settings
+from dally.policies.victims import Weighing
 from dally.policies.view import View
 
 
@@ -43,7 +44,7 @@ class Reservation:
 
     def leaves(self, group: DemandClass) -> bool:
         """Whether jobs that ask for so much may outlast it; told for sure only when one is placed."""
-        return group.gpus <= self.spare or not (self.whole or group.demand in self.guarded)
+        return group.demand not in self.guarded and (group.gpus <= self.spare or not self.whole)
 
 
 def emptied_into(job: Job, cluster: Cluster, tier: i64, room: vec[i64], gpus: i64) -> i64:
@@ -109,11 +110,11 @@ picklable(LengthTree)
 class EasyBackfill(Policy):
     """First come, first served; the first job that does not fit gets a reservation.
 
-    Later jobs start only where that reservation stands: they end before it, or need GPUs the head will not. It is
-    for the domain that will first have room for the head, of the farthest tier that the head would take: so held at
-    their closest tier, gangs do not starve behind smaller ones. Ends are foreseen by a predictor: an oracle in
-    simulation, the time limit on a live cluster, or the past. Where a job without a prediction must end first,
-    there is no reservation.
+    Later jobs start only if they do not delay that reservation: they end before it, or use GPUs that the head
+    will not need. The reservation is for the domain that will first have room for the head, at the farthest
+    tier that the head would accept, so that gangs held at their closest tier do not starve behind smaller ones.
+    A predictor estimates when jobs end: an oracle in simulation, the time limit on a live cluster, or the past.
+    There is no reservation if a job without a prediction would have to end first.
     """
 
     def __init__(self, placement: Placement, predictor: Predictor | None = None) -> None:
@@ -156,7 +157,8 @@ class EasyBackfill(Policy):
         elif kind == events.FINISHED:
             self._guesses.finished(job, now)
         elif kind == events.WITHDRAWN:
-            self._lengths[int(job.slot_class)].set(job.slot, INFINITY)
+            if job.slot >= 0:  # else it was put on hold as it came, or as it lost its GPUs
+                self._lengths[int(job.slot_class)].set(job.slot, INFINITY)
             if job.status == CANCELLED:
                 self._guesses.forget(job)
         elif kind == events.PREEMPTION_FAILED:
@@ -185,7 +187,7 @@ class EasyBackfill(Policy):
         stands = self._reserve(head, cluster)
         self.reasons.reserved(head, stands.at_s)
         while True:
-            job = self._candidate(queue, head, cluster.free_gpus, stands, now)
+            job = self._candidate(queue, head, cluster.all_free(), stands, now)
             if job is None:
                 return
             allocation = self.placement.place(job, now, cluster)
@@ -193,12 +195,25 @@ class EasyBackfill(Policy):
                 queue.close(job)
                 continue
             if now + self._length_s(job) > stands.at_s:
-                taken = gpus_in(cluster.topology, allocation, stands.tier, stands.domain)
+                taken = self._taken(job, allocation, stands, head, cluster)
                 if taken > stands.spare:
+                    if demand(job) in stands.guarded:
+                        queue.close(job)  # short enough by one sum, too long by the other: a float's last bit
                     stands.guarded[demand(job)] = True
                     continue
                 stands.spare -= taken
             yield Start(job, allocation)
+
+    def _taken(self, job: Job, allocation: Allocation, stands: Reservation, head: Job, cluster: Cluster) -> i64:
+        """GPUs of the reserved domain that the job would have; where jobs have constraints, those of the head."""
+        if cluster.feasibility is None:
+            return gpus_in(cluster.topology, allocation, stands.tier, stands.domain)
+        gpus: i64 = 0
+        for part in range(len(allocation.machines)):
+            machine = allocation.machines[part]
+            if cluster.topology.domain_of(stands.tier, machine) == stands.domain:
+                gpus += cluster.most_on(head, machine)  # what else it takes there may be missing too
+        return gpus
 
     def _revise(self, now: float) -> None:
         """Running jobs that were to have ended will take longer."""
@@ -209,7 +224,9 @@ class EasyBackfill(Policy):
 
     def _reserve(self, head: Job, cluster: Cluster) -> Reservation:
         """For the domain that will first have enough GPUs for the head."""
-        reservation = Reservation(self.placement.widest(head, cluster), cluster)
+        reservation = Reservation(max(0, self.placement.widest(head, cluster)), cluster)
+        if cluster.feasibility is not None:
+            return self._reserve_tried(head, reservation, cluster)
         room = vec[i64]([0] * len(cluster.free[reservation.tier]))
         for domain in range(len(room)):
             room[domain] = cluster.free[reservation.tier][domain]
@@ -229,6 +246,23 @@ class EasyBackfill(Policy):
             self._ends.put(job.index, self._ends.key(job.index), 0.0)
         if reservation.domain >= 0:
             reservation.spare = room[reservation.domain] - head.gpus
+        return reservation
+
+    def _reserve_tried(self, head: Job, reservation: Reservation, cluster: Cluster) -> Reservation:
+        """The same where jobs have constraints: running jobs end, as if, until the head has a place."""
+        rows = [(self._ends.key(job.index), int(job.index)) for job in self._running.values()]
+        rows.sort()
+        weighing = Weighing(head, reservation.tier, cluster)
+        for end_s, index in rows:
+            if weighing.domain >= 0 and end_s > reservation.at_s:
+                break
+            weighing.add(self._running[index])
+            if reservation.domain < 0 and weighing.domain >= 0:
+                reservation.domain = weighing.domain
+                reservation.at_s = end_s
+        if reservation.domain >= 0:
+            reservation.spare = cluster.free[reservation.tier][reservation.domain] - head.gpus
+        weighing.end()
         return reservation
 
     def _candidate(self, queue: Queue, head: Job, free: i64, stands: Reservation, now: float) -> Job | None:

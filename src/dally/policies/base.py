@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.signatures import Signatures
 from dally.errors import PolicyError
 from dally.model import INFINITY, Action, Job
 from dally.policies.delay_timers import DelayOverrides
@@ -40,6 +41,7 @@ class Policy(Part):
     runs in the simulator and on a live cluster.
     """
 
+    registered_name: str = ""  # in the registry, in a user's file or of an entry point; empty: built by hand
     # What the engine reads: at `begin`, but for the last two.
     order: Order = SubmitOrder()  # the rank under which jobs wait
     placement: Placement = Placement()  # which jobs of one size are not equally easy to place: its `kind`
@@ -57,6 +59,9 @@ class Policy(Part):
         """A run begins. Called once, before anything else."""
         super().begin(view)
         self.reasons = Reasons()
+
+    def constrain(self, signatures: Signatures) -> None:
+        """Jobs of this run have constraints: a policy with clusters of its own has them know."""
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         """Yield actions. Each is carried out before the next is asked for, so queue and cluster stay true."""

@@ -16,12 +16,13 @@ from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.preemption.base import Preemption
 from dally.policies.queue import Queue
+from dally.policies.victims import Weighing
 from dally.policies.view import View
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ComposedPolicy(Policy):
-    """Offers GPUs down the order; later jobs may start where earlier ones do not fit, unless told to block."""
+    """Offers GPUs in order; later jobs may start where earlier ones do not fit, unless the head blocks them."""
 
     def __init__(
         self, order: Order, placement: Placement, preemption: Preemption, head_blocks: bool = False
@@ -96,12 +97,14 @@ class ComposedPolicy(Policy):
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         if self.preemption.worst(self.order, now) is None:
             return self._offer_free(now, queue, cluster)
+        if cluster.feasibility is not None:
+            return self._offer_each(now, queue, cluster)
         return self._offer_all(now, queue, cluster)
 
     def _offer_free(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Nobody can be preempted: start whoever fits, in order."""
         while True:
-            job = queue.best(INFINITY if self.head_blocks else float(cluster.free_gpus))
+            job = queue.best(INFINITY if self.head_blocks else float(cluster.all_free()))
             if job is None:
                 return
             allocation = self.placement.place(job, now, cluster)
@@ -122,6 +125,7 @@ class ComposedPolicy(Policy):
 
     def _record_declined(self, job: Job, now: float, queue: Queue, cluster: Cluster) -> None:
         """There are enough free GPUs, but not where the job takes them."""
+        cluster.focus(job)
         if cluster.free_gpus < job.gpus:
             return
         timers_s: vec[float] = vec[float]()
@@ -132,6 +136,49 @@ class ComposedPolicy(Policy):
             self.reasons.offered_to(job, queue.class_of(job), tier, timers_s)
         else:
             self.reasons.offered(queue.class_of(job), job.kind, tier, timers_s)
+
+    def _offer_each(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Offer free GPUs in order; for a job that they do not fit, preempt jobs ranked below it, if that helps."""
+        while True:
+            job = queue.best()
+            if job is None:
+                break
+            allocation = self.placement.place(job, now, cluster)
+            if allocation is None:
+                losers = self._losers(job, queue.key(job), now, cluster)
+                for loser in losers:
+                    self.reasons.lost(loser, job)
+                    yield Preempt(loser)
+                if losers:
+                    allocation = self.placement.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+            elif self.head_blocks:
+                self.reasons.blocks(job)
+                break
+            else:
+                self._record_declined(job, now, queue, cluster)
+                queue.close(job)
+        self._end_preemption(now)
+
+    def _losers(self, job: Job, key: float, now: float, cluster: Cluster) -> list[Job]:
+        """The jobs to preempt for the job where jobs have constraints; none if that would not help."""
+        tier = self.placement.widest(job, cluster)
+        if tier < 0:
+            return []
+        weighing = Weighing(job, tier, cluster)
+        weighed: list[Job] = []
+        while weighing.domain < 0:
+            worst = self._worst(now)
+            if worst is None or self.order.key(worst, now) <= key:
+                break
+            self.preemption.set_aside(worst)
+            weighed.append(worst)
+            weighing.add(worst)
+        losers = weighing.losers()
+        for other in reversed(weighed):
+            self.preemption.keep(other, self.order, now)
+        return losers
 
     def _offer_all(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Share out free and preemptible GPUs as if all were free, but leave winners where they are.

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import Topology
-from dally.model import Action, Allocation, Job, Preempt, Start
+from dally.model import Action, Allocation, Job
 from dally.policies.composed import ComposedPolicy
 from dally.policies.queue import Queue
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConsolidatingPolicy(ComposedPolicy):
-    """Offers free GPUs down the order; for whom none will do, it empties a domain of worse-ranked jobs.
+    """Offers free GPUs in order; for a job that finds none, it empties a domain of worse-ranked jobs.
 
-    Nobody is preempted in vain: only for a gang that can then be placed, and only whose GPUs it needs.
+    It preempts a job only if the waiting gang can then be placed and needs those GPUs.
     """
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
         return self._offer_each(now, queue, cluster)
 
-    def _offer_each(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        while True:
-            job = queue.best()
-            if job is None:
-                break
-            allocation = self.placement.place(job, now, cluster)
-            if allocation is None:
-                losers = self._losers(job, queue.key(job), now, cluster)
-                for loser in losers:
-                    self.reasons.lost(loser, job)
-                    yield Preempt(loser)
-                if losers:
-                    allocation = self.placement.place(job, now, cluster)
-            if allocation is not None:
-                yield Start(job, allocation)
-            else:
-                self._record_declined(job, now, queue, cluster)
-                queue.close(job)
-        self._end_preemption(now)
-
     def _losers(self, job: Job, key: float, now: float, cluster: Cluster) -> list[Job]:
         """Whom to preempt for the job; nobody if that would not help, or if its GPUs come in groups."""
+        if cluster.feasibility is not None:
+            return super()._losers(job, key, now, cluster)
         if job.group > 1:
             return []  # enough GPUs need not mean a place
         tier = self.placement.widest(job, cluster)

@@ -36,6 +36,7 @@ class NamedPolicy(NamedTuple):
     source: str = ""  # the distribution that brings it; empty: Dally itself
     files: tuple[str, ...] = ()  # parameters that name a file
     over_types: OverTypes | None = None  # builds it for a cluster of several types of GPU that it sees at once
+    in_all: bool = True  # whether `--policies all` stands for it too
 
 
 def declared(name: str, what: object) -> NamedPolicy:

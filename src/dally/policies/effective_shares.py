@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 LEAST_PIVOT: Final = 1e-10
 
 
-class Column(NamedTuple):
+class ShareColumn(NamedTuple):
     """A way to share out: how far it gets, the GPUs it takes by type, and the fractions of time."""
 
     part: float
@@ -23,10 +23,10 @@ class Column(NamedTuple):
 class Basis:
     """Columns mixed so that they get as far as can be with the GPUs there are; idle GPUs are columns too."""
 
-    def __init__(self, gpus: list[float], first: Column) -> None:
+    def __init__(self, gpus: list[float], first: ShareColumn) -> None:
         """`first` must do with the GPUs."""
         size = len(gpus) + 1
-        self._columns: list[Column | None] = [None] * len(gpus) + [first]  # None: idle GPUs
+        self._columns: list[ShareColumn | None] = [None] * len(gpus) + [first]  # None: idle GPUs
         self._inverse = [[1.0 if row == place else 0.0 for place in range(size)] for row in range(size)]
         for kind, used in enumerate(first.used):
             self._inverse[kind][size - 1] = -used
@@ -54,7 +54,7 @@ class Basis:
             return False
         return self._pivot(None, [row[kind] for row in self._inverse])
 
-    def enter(self, column: Column, prices: list[float], worth: float) -> bool:
+    def enter(self, column: ShareColumn, prices: list[float], worth: float) -> bool:
         """Take a column in if that gets farther."""
         gain = column.part - worth - sum([price * used for price, used in zip(prices, column.used, strict=True)])
         if gain <= LEAST_PIVOT:
@@ -62,7 +62,7 @@ class Basis:
         whole = [*column.used, 1.0]
         return self._pivot(column, [sum([a * b for a, b in zip(row, whole, strict=True)]) for row in self._inverse])
 
-    def _pivot(self, column: Column | None, change: list[float]) -> bool:
+    def _pivot(self, column: ShareColumn | None, change: list[float]) -> bool:
         """Exchange the column that is used up first; False if none is."""
         leaves = -1
         least = 0.0
@@ -94,7 +94,7 @@ class Basis:
         ]
 
 
-def _part(column: Column | None) -> float:
+def _part(column: ShareColumn | None) -> float:
     return 0.0 if column is None else column.part
 
 
@@ -176,7 +176,7 @@ def _reach(
     jobs: list[Alike], pools: Pools, low: list[float], high: list[float], fractions: list[list[float]]
 ) -> _Reached:
     """The farthest point between two lists of levels that the GPUs suffice for; `fractions` reach the first."""
-    basis = Basis(pools.gpus, Column(0.0, _used(jobs, pools, fractions), fractions))
+    basis = Basis(pools.gpus, ShareColumn(0.0, _used(jobs, pools, fractions), fractions))
     slopes: list[float] = []
     for _ in range(MOST_PIVOTS):
         prices, worth = basis.prices()
@@ -188,7 +188,7 @@ def _reach(
             _at(walk, start + part * (end - start), len(pools.parts))
             for walk, start, end in zip(walks, low, high, strict=True)
         ]
-        column = Column(part, _used(jobs, pools, points), points)
+        column = ShareColumn(part, _used(jobs, pools, points), points)
         if not basis.enter(column, prices, worth):
             break
     return _Reached(basis.value(), basis.mixed(), slopes)

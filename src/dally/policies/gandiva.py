@@ -34,9 +34,10 @@ class AffinityPlacement(Placement):
     """
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
-        return 0 if cluster.topology.closest_tier(job.gpus, job.group) == 0 else cluster.root
+        return 0 if cluster.closest_tier(job) == 0 else cluster.root
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         if self.widest(job, cluster) == 0:
             return self._on_one(job, cluster)
         if job.group > 1:
@@ -119,29 +120,36 @@ class GandivaPolicy(ConsolidatingPolicy):
                 self._spread[int(job.index)] = job
 
     def schedule(self, now: float, queue: Queue, cluster: Cluster) -> Iterable[Action]:
-        return self._offer_then_move(super().schedule(now, queue, cluster), cluster)
+        return self._offer_then_move(super().schedule(now, queue, cluster), now, queue, cluster)
 
-    def _offer_then_move(self, offers: Iterable[Action], cluster: Cluster) -> Iterator[Action]:
+    def _offer_then_move(
+        self, offers: Iterable[Action], now: float, queue: Queue, cluster: Cluster
+    ) -> Iterator[Action]:
         yield from offers
-        if not self._freed or cluster.free_gpus == 0:
+        if not self._freed or cluster.all_free() == 0:
             self._freed = False
             return
-        self._freed = False
+        moved = False
         for job in list(self._spread.values()):
-            closest = cluster.topology.closest_tier(job.gpus, job.group)
+            closest = cluster.closest_tier(job)
             if job.tier <= closest:
                 del self._spread[int(job.index)]
                 continue
-            if job.non_preemptible:
+            if job.non_preemptible or job.non_migratable:
                 continue
             allocation = closer_place(job, cluster, closest)
             if allocation is not None:
+                moved = True
                 yield Migrate(job, allocation)
-        self._freed = False  # what moving jobs left behind is for the next pass
+        self._freed = False  # more moves, into what these left behind, are for the next pass
+        if moved and len(queue) > 0:
+            queue.reopen()  # but waiting jobs have it at once: nothing else may happen for long
+            yield from self._offer_free(now, queue, cluster)
 
 
 def closer_place(job: Job, cluster: Cluster, closest: i64) -> Allocation | None:
     """Free GPUs in one domain of a tier closer than the job's, the closest there are; its own do not count."""
+    cluster.focus(job)
     for tier in range(closest, job.tier):
         allocation = best_fit(cluster, tier, job.gpus, job.group)
         if allocation is not None:

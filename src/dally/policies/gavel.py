@@ -22,6 +22,7 @@ from dally.policies.placement.best_fit import BestFit
 from dally.policies.placement.closest_tier import TIER, ClosestTier, at_tier
 from dally.policies.queue import Queue
 from dally.policies.settings import Settings
+from dally.policies.victims import Weighing
 from dally.policies.view import View
 
 
@@ -47,23 +48,24 @@ def max_min_fractions(jobs: Mapping[int, int], gpus: float) -> dict[int, float]:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GavelPolicy(Policy):
-    """Max-min fairness over GPU shares: in each round run those who lack most of the time due to them.
+    """Max-min fairness over GPU shares: each round runs the jobs that lack most of the time they are due.
 
-    Narayanan et al., Gavel, OSDI 2020. The paper works out by a linear program what fraction of time each job
-    should have on each type of GPU, so that the worst off has as much throughput as can be, and realises these
-    fractions in rounds: a job's priority is the fraction it is due over the fraction it has had. So do we. Where
-    the cluster has several types (and no queues share it), fractions are by job and type: the program is solved
-    exactly (policies/effective_shares.py; the tests solve it with another solver), throughput counts against an
-    equal share of all GPUs and by the gang's size, priorities are by job and type, and jobs change type between
-    rounds at the price of a restart; `aware=false` tells it who accepts which type, and no speeds. With one type
-    the optimum needs no solver (policies/gavel.py). Its throughputs for consolidated and for scattered places
-    come out alike: a scattered place takes as much GPU time for less throughput, so the program gives it no time.
-    With one type, what a gang has had counts by the work it got done, not by the clock; in a round the largest
-    gangs are placed first, each at its closest tier, and smaller ones of the same round make way and are placed
-    anew. Only then GPUs that are left go to gangs that fit them, at any tier unless told otherwise; GPUs that
-    become free in a round stand idle until the next. We depart from the paper: fractions had are counted from the
-    job's submission, and a gang keeps its GPUs until it has worked for half a round. We could not do packing of two
-    jobs on one GPU: no throughputs of pairs are known.
+    Narayanan et al., Gavel, OSDI 2020. The paper computes with a linear program which fraction of time each job
+    should have on each type of GPU, so that the job that is worst off gets the highest possible throughput.
+    Rounds realise these fractions: a job's priority is the fraction that it is due ÷ the fraction that it has
+    had. This policy does the same. If the cluster has several types (and no queues share it), fractions are by
+    job and type: the program is solved exactly (policies/effective_shares.py; the tests solve it with another
+    solver), throughput counts against an equal share of all GPUs and by the gang's size, priorities are by job
+    and type, and jobs change type between rounds at the price of a restart. With `aware=false` the policy knows
+    which types each job accepts, and no speeds. With one type the optimum needs no solver (policies/gavel.py).
+    The paper's separate throughputs for consolidated and scattered places make no difference: a scattered place
+    takes as much GPU time for less throughput, so the program gives it no time. With one type, a gang's past
+    share counts the work done, not the time. In a round the largest gangs are placed first, each at its closest
+    tier, and smaller gangs of the same round make way and are placed again. Then the GPUs that are left go to
+    gangs that fit them, at any tier by default. GPUs that become free during a round stay idle until the next.
+    Departures from the paper: past fractions count from the job's submission, and a gang keeps its GPUs until
+    it has worked for half a round. Packing two jobs on one GPU is left out, because no throughputs of pairs are
+    known.
     """
 
     def __init__(self, placement: Placement, round_s: float) -> None:
@@ -129,6 +131,9 @@ class GavelPolicy(Policy):
         return self._round(now, queue, cluster)
 
     def _round(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        if cluster.feasibility is not None:
+            yield from self._fitting_round(now, queue, cluster)
+            return
         chosen, others = self._chosen(now, queue, cluster)
         for job in others:
             if job.status == RUNNING:
@@ -144,6 +149,41 @@ class GavelPolicy(Policy):
                 yield Start(job, allocation)
         if not self._running:
             self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
+
+    def _fitting_round(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """The same where jobs have constraints: each in turn gets a free place, or that of jobs behind it."""
+        ranked = self._ranked(now, queue, cluster)
+        for place, job in enumerate(ranked):
+            if job.status == RUNNING:
+                continue
+            allocation = self._closest.place(job, now, cluster) or self.placement.place(job, now, cluster)
+            if allocation is None:
+                for loser in self._behind(job, ranked[place + 1 :], now, cluster):
+                    self.reasons.lost(loser, job)
+                    yield Preempt(loser)
+                allocation = self._closest.place(job, now, cluster)
+            if allocation is not None:
+                yield Start(job, allocation)
+        for job in ranked:  # those that were preempted, and those that did not fit before; none whose start failed
+            if job.status != RUNNING and int(job.index) in self._present:
+                allocation = self.placement.place(job, now, cluster)
+                if allocation is not None:
+                    yield Start(job, allocation)
+        if not self._running:
+            self._next_s = now  # as in any other round
+
+    def _behind(self, job: Job, behind: list[Job], now: float, cluster: Cluster) -> list[Job]:
+        """Of those ranked behind the job, the last first, those that must go for a place at its closest tier."""
+        tier = self._closest.widest(job, cluster)
+        if tier < 0:
+            return []
+        weighing = Weighing(job, tier, cluster)
+        for other in reversed(behind):
+            if weighing.domain >= 0:
+                break
+            if other.status == RUNNING and other.tenant == job.tenant and self._may_stop(other, now):
+                weighing.add(other)
+        return weighing.losers()
 
     def _chosen(self, now: float, queue: Queue, cluster: Cluster) -> tuple[list[Job], list[Job]]:
         """Who has GPUs in this round, going by their number, and who has not; who must keep them is in neither."""
@@ -176,7 +216,7 @@ class GavelPolicy(Policy):
         while place < len(order):
             job = order[place]
             place += 1
-            if job.status == RUNNING:
+            if job.status == RUNNING or int(job.index) not in self._present:
                 continue
             allocation = self._closest.place(job, now, cluster)
             if allocation is None:

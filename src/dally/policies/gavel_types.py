@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.signatures import Signatures
 from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.model import INFINITY, RUNNING, Action, Job, Preempt, Start
@@ -20,7 +21,7 @@ from dally.policies.queue import Queue
 from dally.policies.view import View
 
 
-class Kind(NamedTuple):
+class ThroughputKind(NamedTuple):
     """What makes jobs alike to the program: gang size, and throughput in each pool; 0: it cannot run there."""
 
     gpus: int
@@ -62,10 +63,14 @@ class GavelOfTypes(GavelPolicy):
         self._types = types
         self._program = Pools([sizes[kind] for kind in types], parts)
         self._views: list[View] = []
-        self._kinds: dict[int, Kind] = {}  # by job
-        self._counts: dict[Kind, int] = {}
-        self._due: dict[Kind, list[float]] = {}  # what the program gave; empty: to be solved anew
+        self._kinds: dict[int, ThroughputKind] = {}  # by job
+        self._counts: dict[ThroughputKind, int] = {}
+        self._due: dict[ThroughputKind, list[float]] = {}  # what the program gave; empty: to be solved anew
         self._had_s: dict[int, list[float]] = {}  # by job: at work in each pool, but for where it runs now
+
+    def constrain(self, signatures: Signatures) -> None:
+        for pool in self._pools:
+            pool.cluster.constrain(signatures)
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -127,13 +132,13 @@ class GavelOfTypes(GavelPolicy):
             del self._had_s[int(job.index)]
             self._due = {}
 
-    def _kind(self, job: Job) -> Kind:
+    def _kind(self, job: Job) -> ThroughputKind:
         names = accepted(job, self._types)
         throughputs: list[float] = []
         for pool, view in zip(self._pools, self._views, strict=True):
             fits = pool.name in names and pool.cluster.topology.total_gpus() >= job.gpus
             throughputs.append((1.0 / view.best(job) if self._aware else 1.0) if fits else 0.0)
-        return Kind(int(job.gpus), tuple(throughputs))
+        return ThroughputKind(int(job.gpus), tuple(throughputs))
 
     def _pool(self, job: Job) -> Pool:
         """Where a running job runs."""
@@ -164,7 +169,7 @@ class GavelOfTypes(GavelPolicy):
         for pool, jobs in zip(self._pools, chosen, strict=True):
             yield from self._seat(jobs, left, now, pool.cluster)
         for job in [*left, *others]:
-            if job.status != RUNNING:
+            if job.status != RUNNING and int(job.index) in self._present:
                 yield from self._fill(job, now)
         if not self._running:
             self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
@@ -213,13 +218,14 @@ class GavelOfTypes(GavelPolicy):
 
     def _may_take(self, room: list[int], pool: Pool, job: Job) -> bool:
         """Take the job's GPUs of a pool if there are enough; a gang in groups waits for what is left to the end."""
-        if job.group > 1 and not (job.status == RUNNING and self._pool(job) is pool):
+        unsure = job.group > 1 or job.signature > 0  # enough GPUs need not mean a place for it
+        if unsure and not (job.status == RUNNING and self._pool(job) is pool):
             return False
         return self._take(room, pool, int(job.gpus))
 
     def _room(self, now: float) -> list[int]:
         """GPUs of each type that are free, or held by jobs that may be stopped."""
-        room = [int(pool.cluster.free_gpus) for pool in self._pools if len(pool.types) == 1]
+        room = [int(pool.cluster.all_free()) for pool in self._pools if len(pool.types) == 1]
         for job in self._running.values():
             if self._may_stop(job, now):
                 assert job.allocation is not None
@@ -262,7 +268,7 @@ class GavelOfTypes(GavelPolicy):
                 queue.rerank(phase.job, lack, 0.0)
         return [row[4] for row in rows]
 
-    def _solved(self) -> dict[Kind, list[float]]:
+    def _solved(self) -> dict[ThroughputKind, list[float]]:
         """The program's answer for the jobs that are there."""
         if not self._due:
             kinds = list(self._counts)
@@ -270,7 +276,7 @@ class GavelOfTypes(GavelPolicy):
             self._due = dict(zip(kinds, effective_shares(jobs, self._program), strict=True))
         return self._due
 
-    def _levels(self, kind: Kind) -> tuple[float, ...]:
+    def _levels(self, kind: ThroughputKind) -> tuple[float, ...]:
         """How well off such a job is in each pool: throughput against an equal share of all types, by its size."""
         sizes = self._program.gpus
         equal = sum(size * speed for size, speed in zip(sizes, kind.throughputs, strict=False)) / sum(sizes)

@@ -10,7 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.trial import Trial
-from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Preempt, Start
+from dally.model import INFINITY, WAITING, Action, Allocation, Job, Preempt, Start
 from dally.policies import events
 from dally.policies.base import Policy, ranks_before
 from dally.policies.delay_timers import Timers
@@ -48,9 +48,12 @@ class PaperDally(Policy):
     Sharma et al., arXiv 2401.16492, as its authors' code does it. At the end of its lease a gang gives its GPUs
     back and its wait begins at 0: it declines all that it would decline after no wait, even where it just sat.
 
-    Where we depart from it: a gang that would take its own GPUs back holds them until its turn comes, and those
-    ahead of it are given free GPUs first if they are as close, then those of the worst-ranked; such a gang comes
-    after one of the same score that waits; and no tier is refused by a job that would take a farther one.
+    The GPUs of all leases that end at one instant are dealt out anew with the free ones, best fit down the order:
+    a gang that gets its own back renews, and one that fits better elsewhere moves, at the price of a restart. That
+    packing is worth about 5 % of the mean JCT (8 synthetic streams on each of two networks: −4 % and −6 %).
+
+    Where we depart from it: a gang whose lease ended comes after one of the same score that waits, and no tier is
+    refused by a job that would take a farther one.
     """
 
     def __init__(self, order: Order, placement: DelayPlacement, lease_s: float) -> None:
@@ -62,7 +65,7 @@ class PaperDally(Policy):
         self.timers: Timers = placement.timers
         self._delay: DelayPlacement = placement
         self._root: i64 = 0  # the last tier, known from the first pass on
-        self._ended: dict[int, Job] = {}  # whose leases ended now and whose fate is open, of the pass's tenant
+        self._ended: dict[int, Job] = {}  # jobs whose leases ended now, of the pass's tenant
         self._ended_of: dict[int, dict[int, Job]] = {}  # the same by tenant (policies/gate)
         self._wakeups: Wakeups = Wakeups()
 
@@ -103,58 +106,89 @@ class PaperDally(Policy):
         self._wakeups.begin_pass(queue.tenant)
         self._ended = self._ended_of.setdefault(int(queue.tenant), {})
         self._root = cluster.root
-        if len(queue) == 0 and self._all_at_closest(cluster):
-            self._ended.clear()
+        if len(queue) == 0 and not self._ended:
             return []
         return self._offers(now, queue, cluster)
 
-    def _all_at_closest(self, cluster: Cluster) -> bool:
-        """Whether every gang whose lease ended is as close as it can be."""
-        return all(job.tier <= cluster.topology.closest_tier(job.gpus, job.group) for job in self._ended.values())
-
     def _offers(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        for leaver in self._leavers(now, cluster):
-            self.reasons.gave_up(leaver)
-            yield Preempt(leaver)
-        contenders = self._ranked_ended(now)  # best rank last
+        if self._ended:
+            yield from self._deal(now, queue, cluster)
         while True:
-            job, tier = self._winner(now, queue, cluster, contenders)
+            job, tier = self._next(now, queue, cluster)
             if job is None:
                 break
-            if job.status == RUNNING:  # something closer than its own place is on offer to it
-                self.reasons.gave_up(job)
-                yield Preempt(job)
-                continue
-            if self._delay.offered(cluster, job.gpus, job.group) == tier:
-                allocation = best_fit(cluster, tier, job.gpus, job.group)
-            else:
-                allocation = self._disturbing_least(cluster, tier, job, contenders)
+            cluster.focus(job)
+            allocation = best_fit(cluster, tier, job.gpus, job.group)
             assert allocation is not None
-            for machine, gpus in allocation.parts():
-                while cluster.free_on(machine) < gpus:
-                    loser = self._worst_on(machine, contenders)
-                    if loser is None:
-                        break  # somebody could not be preempted
-                    self.reasons.lost(loser, job)
-                    yield Preempt(loser)
-            if not _is_free(cluster, allocation):
-                continue
             self.reasons.accepted(job, tier, self._patience_s(job, tier, now, cluster))
             yield Start(job, allocation)
         self._close(now, queue, cluster)
 
-    def _leavers(self, now: float, cluster: Cluster) -> list[Job]:
-        """The gangs whose lease ended where they would not go after no wait, by number."""
-        leavers: list[Job] = []
+    def _deal(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Deal the GPUs of ended leases out anew: gangs that keep none of theirs stop, then all starts follow."""
+        placings = self._placings(now, queue, cluster)
+        own = {int(job.index): allocation for job, allocation in placings}
         for index in sorted(self._ended):
             job = self._ended[index]
-            if self._patience_s(job, job.tier, now, cluster) > 0.0:
-                leavers.append(job)
-        return leavers
+            held = job.allocation
+            if held is None or (index in own and sorted(held.parts()) == sorted(own[index].parts())):
+                continue
+            self._tell_loss(job, placings, now, cluster)
+            yield Preempt(job)
+        self._ended.clear()
+        for job, allocation in placings:
+            cluster.focus(job)
+            if job.status != WAITING or not _is_free(cluster, allocation):
+                continue  # it renews, or some gang could not be preempted
+            tier = allocation.tier
+            self.reasons.accepted(job, tier, self._patience_s(job, tier, now, cluster))
+            yield Start(job, allocation)
+
+    def _placings(self, now: float, queue: Queue, cluster: Cluster) -> list[tuple[Job, Allocation]]:
+        """Which jobs take what, best rank first, if all ended leases are released.
+
+        Waiting jobs among them are set aside, so that none is dealt to twice.
+        """
+        placings: list[tuple[Job, Allocation]] = []
+        contenders = self._ranked_ended(now)  # best rank last
+        trial = self._without_ended(cluster)
+        waiting, tier = self._next(now, queue, cluster)
+        while waiting is not None or contenders:
+            if waiting is None or (contenders and self._key(contenders[-1], now) < queue.key(waiting)):
+                job = contenders.pop()
+                cluster.focus(job)
+                own_tier = self._delay.offered(cluster, job.gpus, job.group)
+                if own_tier < 0 or self._patience_s(job, own_tier, now, cluster) > 0.0:
+                    continue  # it declines: its wait begins now
+            else:
+                job, own_tier = waiting, tier
+                queue.take(job)
+            cluster.focus(job)
+            allocation = best_fit(cluster, own_tier, job.gpus, job.group)
+            assert allocation is not None
+            trial.take(allocation, job)
+            placings.append((job, allocation))
+            waiting, tier = self._next(now, queue, cluster)
+        trial.undo()
+        return placings
+
+    def _tell_loss(self, loser: Job, placings: list[tuple[Job, Allocation]], now: float, cluster: Cluster) -> None:
+        """Record why it stops: too far apart, another job, or a better fit elsewhere."""
+        if self._patience_s(loser, loser.tier, now, cluster) > 0.0:
+            self.reasons.gave_up(loser)
+            return
+        for job, allocation in placings:
+            if job is loser:
+                break  # those after it took what it left
+            for machine, gpus in allocation.parts():
+                if _gpus_on(loser, machine) > 0 and gpus > _gpus_on(job, machine):
+                    self.reasons.lost(loser, job)
+                    return
+        self.reasons.placed_anew(loser)
 
     def _patience_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         """How long the job must have waited to take that tier, as an operator or its timers have it."""
-        patience_s = self._delay.patience_s(cluster, tier, job.gpus, job.group, now)
+        patience_s = self._delay.patience_s(cluster, tier, job.gpus, job.group, now, job.signature)
         if patience_s > 0.0 and job.delay_until_s >= 0.0:
             return max(0.0, job.delay_until_s - job.lost_s) if job.delay_until_s > now else 0.0
         return patience_s
@@ -163,36 +197,8 @@ class PaperDally(Policy):
         """The rank of one who runs."""
         return -INFINITY if job.prioritized else self.ranks.key(job, now)
 
-    def _winner(self, now: float, queue: Queue, cluster: Cluster, contenders: list[Job]) -> tuple[Job | None, i64]:
-        """The next job to start and its tier; those who defend their ended leases against it keep them.
-
-        A running job: one that was to defend its lease and can get closer instead.
-        """
-        trial = self._without_ended(cluster)
-        job, tier = self._next(now, queue, cluster)
-        while contenders and (job is None or self._key(contenders[-1], now) < queue.key(job)):
-            defender = contenders.pop()
-            held = defender.allocation
-            if int(defender.index) in self._ended and held is not None and trial is not None:
-                if self._can_get_closer(defender, cluster):
-                    job = defender
-                    break
-                del self._ended[int(defender.index)]
-                trial.take(held)
-                job, tier = self._next(now, queue, cluster)
-        if trial is not None:
-            trial.undo()
-        return job, tier
-
-    def _can_get_closer(self, job: Job, cluster: Cluster) -> bool:
-        if job.tier <= cluster.topology.closest_tier(job.gpus, job.group):
-            return False
-        return self._delay.offered(cluster, job.gpus, job.group) < job.tier
-
-    def _without_ended(self, cluster: Cluster) -> Trial | None:
+    def _without_ended(self, cluster: Cluster) -> Trial:
         """As if all ended leases were released."""
-        if not self._ended:
-            return None
         trial = cluster.trial()
         for job in self._ended.values():
             held = job.allocation
@@ -200,35 +206,20 @@ class PaperDally(Policy):
             trial.release(held)
         return trial
 
-    def _disturbing_least(self, cluster: Cluster, tier: i64, job: Job, contenders: list[Job]) -> Allocation | None:
-        """A place for the job at that tier that leaves the best-ranked ended leases alone if it can."""
-        trial = self._without_ended(cluster)
-        assert trial is not None
-        for place in range(len(contenders) - 1, -1, -1):
-            other = contenders[place]
-            held = other.allocation
-            if int(other.index) not in self._ended or held is None:
-                continue
-            trial.take(held)
-            if self._delay.offered(cluster, job.gpus, job.group) != tier:
-                trial.release(held)
-        allocation = best_fit(cluster, tier, job.gpus, job.group)
-        trial.undo()
-        return allocation
-
     def _next(self, now: float, queue: Queue, cluster: Cluster) -> tuple[Job | None, i64]:
         """The best-ranked job that takes what it is offered, and the tier of that."""
         best: Job | None = None
         best_tier: i64 = -1
         for group in queue.classes:
-            if group.gpus > cluster.free_gpus:
+            if group.gpus > cluster.all_free():
                 break
             if len(group.heap) == 0:
                 continue
+            cluster.focus_on(group.signature)
             tier = self._delay.offered(cluster, group.gpus, group.group)
             if tier < 0:
                 continue
-            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now)
+            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now, group.signature)
             job = queue.ripeness_of(group).first(patience_s, now)
             if job is None:
                 continue
@@ -240,28 +231,22 @@ class PaperDally(Policy):
         return best, best_tier
 
     def _ranked_ended(self, now: float) -> list[Job]:
-        """Those whose fate is open, best rank last; they all began to wait now."""
+        """The gangs whose leases ended, best rank last; they all began to wait now."""
         rows = [(self._key(job, now), int(job.gpus), int(job.index)) for job in self._ended.values()]
         rows.sort(reverse=True)
         return [self._ended[row[2]] for row in rows]
-
-    def _worst_on(self, machine: int, contenders: list[Job]) -> Job | None:
-        """The worst-ranked gang on that machine whose lease ended, if there is any."""
-        for job in contenders:
-            if int(job.index) in self._ended and _sits_on(job, machine):
-                return job
-        return None
 
     def _close(self, now: float, queue: Queue, cluster: Cluster) -> None:
         """Record what is on offer to those left waiting, and set the moment the first of them takes it."""
         for group in queue.classes:
             if len(group.heap) == 0:
                 continue
+            cluster.focus_on(group.signature)
             tier = self._delay.offered(cluster, group.gpus, group.group)
             self._tell(group, tier, now, cluster)
-            if tier <= cluster.topology.closest_tier(group.gpus, group.group):
+            if tier <= cluster.closest_tier_of(group.gpus, group.group, group.signature):
                 continue
-            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now)
+            patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now, group.signature)
             for moment_s in (
                 queue.ripeness_of(group).oldest_s() + patience_s,
                 queue.ripeness_of(group).next_apart_s(now),
@@ -273,7 +258,8 @@ class PaperDally(Policy):
     def _tell(self, group: DemandClass, tier: i64, now: float, cluster: Cluster) -> None:
         timers_s: vec[float] = vec[float]()
         for above in range(1, cluster.root + 1):
-            timers_s = append(timers_s, self._delay.patience_s(cluster, above, group.gpus, group.group, now))
+            patience_s = self._delay.patience_s(cluster, above, group.gpus, group.group, now, group.signature)
+            timers_s = append(timers_s, patience_s)
         self.reasons.offered(group, 0, tier, timers_s)
 
 
@@ -281,8 +267,7 @@ def _is_free(cluster: Cluster, allocation: Allocation) -> bool:
     return all(cluster.free_on(machine) >= gpus for machine, gpus in allocation.parts())
 
 
-def _sits_on(job: Job, machine: i64) -> bool:
-    allocation: Allocation | None = job.allocation
-    assert allocation is not None
-    machines: vec[i64] = allocation.machines
-    return machine in machines
+def _gpus_on(job: Job, machine: int) -> int:
+    """How many GPUs of that machine the job holds."""
+    held = job.allocation
+    return 0 if held is None else sum(gpus for at, gpus in held.parts() if at == machine)

@@ -8,6 +8,7 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from dally.cluster.capacity import Cluster
 from dally.errors import PolicyError
 from dally.heap import IndexedHeap
 from dally.model import INFINITY, WAITING, Job
@@ -18,11 +19,13 @@ MOST_KINDS: Final = 1048576  # a policy tells apart among jobs of one size: 20 b
 
 
 TENANT: Final = 1152921504606846976  # above all demands of one tenant
+SIGNATURE: Final = TENANT * TENANT  # above all of one signature, whichever tenant's
 
 
 def demand(job: Job) -> int:
-    """What the job asks for as one number that rises with its GPUs: those, how they are grouped, its kind."""
-    return int(job.gpus * 68719476736 + job.group * MOST_KINDS + job.kind)  # groups share a machine: below 2^16
+    """What the job asks for as one number: its GPUs, how they are grouped, its kind, and its constraints."""
+    result = int(job.gpus * 68719476736 + job.group * MOST_KINDS + job.kind)  # groups share a machine: below 2^16
+    return result if job.signature == 0 else result + int(job.signature) * SIGNATURE
 
 
 class DemandClass:
@@ -33,15 +36,18 @@ class DemandClass:
 
     __slots__ = (
         "closed", "demand", "gpus", "group", "heap", "jobs", "number", "offered_job", "offered_tier",
-        "offered_timers_s", "ripeness", "tenant",
+        "offered_timers_s", "ripeness", "signature", "tenant",
     )  # fmt: skip
 
-    def __init__(self, gpus: i64, group: i64, demand: int, number: i64, tenant: i64 = 0) -> None:
+    def __init__(
+        self, gpus: i64, group: i64, demand: int, number: i64, tenant: i64 = 0, signature: i64 = 0
+    ) -> None:
         self.gpus: i64 = gpus
         self.group: i64 = group  # GPUs that must share a machine
         self.demand: int = demand  # as `demand` puts it
         self.number: i64 = number  # of the queue's classes, in the order in which they were made
         self.tenant: i64 = tenant  # whose jobs they are
+        self.signature: i64 = signature  # what else they need (cluster/feasibility)
         self.jobs: list[Job | None] = []  # by slot; None once a job is gone for good
         self.heap: IndexedHeap = IndexedHeap()
         self.closed: i64 = 0  # the pass in which nobody here is to be offered anything more
@@ -69,7 +75,7 @@ class Queue:
 
     __slots__ = (
         "_all", "_by_demand", "_made", "_of", "_pass", "_recorded", "_reranked", "_size", "_taken", "classes",
-        "shown", "tenant", "waiting",
+        "cluster", "shown", "tenant", "waiting",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -85,6 +91,7 @@ class Queue:
         self._pass: i64 = 1
         self._taken: list[Job] = []
         self._recorded: dict[int, tuple[float, float]] = {}  # ranks as last recorded, of jobs whose ranks move
+        self.cluster: Cluster | None = None  # whose counts are those of the job handed out last, by its constraints
         self._reranked: list[Job] = []  # whose ranks have moved far since
 
     def __len__(self) -> int:
@@ -92,7 +99,14 @@ class Queue:
 
     def __iter__(self) -> Iterator[Job]:
         """All waiting jobs that it is open for by rank. A sort: fine for a first policy, not for a fast one."""
-        return iter(_in_order(self.classes))
+        for job in _in_order(self.classes):
+            self._focus(job)
+            yield job
+
+    def _focus(self, job: Job | None) -> None:
+        cluster = self.cluster
+        if cluster is not None and cluster.feasibility is not None:
+            cluster.focus(job)
 
     def everybody(self) -> list[Job]:
         """The same of all tenants, whoever it is open for."""
@@ -106,7 +120,7 @@ class Queue:
         key = own_demand + int(job.tenant) * TENANT if job.tenant > 0 else own_demand
         group = self._by_demand.get(key)
         if group is None:
-            group = DemandClass(job.gpus, job.group, own_demand, len(self._made), job.tenant)
+            group = DemandClass(job.gpus, job.group, own_demand, len(self._made), job.tenant, job.signature)
             self._by_demand[key] = group
             self._made.append(group)
             own = self._own(job.tenant)
@@ -223,7 +237,9 @@ class Queue:
 
     def best(self, most_gpus: float = INFINITY) -> Job | None:
         """The best-ranked job that asks for at most that many GPUs, of the classes not closed."""
-        return self._best(self.classes, most_gpus)
+        job = self._best(self.classes, most_gpus)
+        self._focus(job)
+        return job
 
     def best_of(self, tenant: i64, most_gpus: float = INFINITY) -> Job | None:
         """The same of one tenant's, whoever it is open for."""

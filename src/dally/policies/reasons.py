@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from librt.vecs import vec
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.model import (
@@ -81,12 +81,24 @@ class Reasons:
         self._rows.append(row)
 
     def lost_at(
-        self, loser: Job, winner: Job, winner_rank: float, loser_rank: float, restart_s: float, at_risk_s: float
+        self,
+        loser: Job,
+        winner: Job,
+        winner_rank: float,
+        loser_rank: float,
+        restart_s: float,
+        at_risk_s: float,
+        idle_gpu_s: float = 0.0,
     ) -> None:
-        """The same, with both ranks and what the loser pays: its restart, and its work since its checkpoint."""
+        """The same, with both ranks and what the loser pays: its restart, and its work since its checkpoint.
+
+        `idle_gpu_s`: where a domain is drained whatever the ranks, what stood idle beside the winner.
+        """
         row = Decision(LOSE, loser)
         row.other = winner.index
         row.timers_s = vec[float]([winner_rank, loser_rank, restart_s, at_risk_s])
+        if idle_gpu_s > 0.0:
+            row.timers_s = append(row.timers_s, idle_gpu_s)
         self._rows.append(row)
 
     def moved(self, job: Job, for_whom: Job | None, cost_s: float, saved_s: float) -> None:
@@ -100,6 +112,10 @@ class Reasons:
     def gave_up(self, job: Job) -> None:
         """The job's lease ended, and it wants its GPUs back no more: they are farther apart than it takes now."""
         self._rows.append(Decision(LOSE, job))
+
+    def placed_anew(self, job: Job) -> None:
+        """The job's lease ended, and it goes where it fits better: it makes way for itself."""
+        self.lost(job, job)
 
     def offered(self, group: DemandClass, demand_kind: i64, tier: i64, timers_s: vec[float]) -> None:
         """The closest tier with room for such gangs, or -1; how long they decline each tier above the machine."""

@@ -13,6 +13,7 @@ from dally.errors import InputError, unknown
 from dally.policies import combinations, paper_dally_variants, tiresias
 from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
+from dally.policies.as_coded import GANDIVA_AS_CODED, TIRESIAS_AS_CODED
 from dally.policies.backfill import EASY
 from dally.policies.base import Policy
 from dally.policies.dally.declared import DALLY
@@ -53,6 +54,8 @@ DECLARED: Final = (
     paper_dally_variants.DALLY_PAPER_MANUAL,
     paper_dally_variants.DALLY_PAPER_NOWAIT,
     paper_dally_variants.DALLY_PAPER_CONSOLIDATED,
+    TIRESIAS_AS_CODED,
+    GANDIVA_AS_CODED,
 )
 POLICIES: Final[dict[str, NamedPolicy]] = {policy.name: policy for policy in DECLARED}
 
@@ -105,7 +108,9 @@ def build_over_types(
     named = find(name)
     if named.over_types is None:
         return None
-    return named.over_types(settings_for(named.name, named.params, settings), topology, network, mixed)
+    policy = named.over_types(settings_for(named.name, named.params, settings), topology, network, mixed)
+    policy.registered_name = named.name
+    return policy
 
 
 def policy_of(policy: str | type[Policy] | Policy, settings: Mapping[str, object] | None = None) -> Policy:
@@ -119,7 +124,9 @@ def policy_of(policy: str | type[Policy] | Policy, settings: Mapping[str, object
 
 
 def _build(named: NamedPolicy, settings: Mapping[str, str]) -> Policy:
-    return named.build(settings_for(named.name, named.params, settings))
+    policy = named.build(settings_for(named.name, named.params, settings))
+    policy.registered_name = named.name
+    return policy
 
 
 def periods_s(name: str, settings: Mapping[str, str]) -> dict[str, float]:

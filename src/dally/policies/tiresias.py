@@ -52,10 +52,11 @@ class SkewPlacement(Placement):
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
         if self.must_consolidate(job):
-            return cluster.topology.closest_tier(job.gpus, job.group)
+            return cluster.closest_tier(job)
         return cluster.root
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         for tier in range(self.widest(job, cluster) + 1):
             allocation = best_fit(cluster, tier, job.gpus, job.group)
             if allocation is not None:

@@ -6,6 +6,8 @@ from math import floor
 
 from mypy_extensions import mypyc_attr
 
+from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.signatures import Signatures
 from dally.model import Allocation, Costs, Job, Profile
 from dally.perf.base import SpeedModel
 from dally.pickles import picklable
@@ -18,22 +20,46 @@ class View:
     Slowdowns are against the job alone at its closest placement on a quiet network: `1 / rate`.
     """
 
-    __slots__ = ("_checkpoint_every_s", "_restart_per_gpu_s", "_restart_s", "_speed")
+    __slots__ = ("_best", "_checkpoint_every_s", "_empty", "_restart_per_gpu_s", "_restart_s", "_speed")
 
     def __init__(self, speed: SpeedModel, costs: Costs) -> None:
         self._speed: SpeedModel = speed
         self._restart_s: float = costs.restart_s
         self._restart_per_gpu_s: float = costs.restart_per_gpu_s
         self._checkpoint_every_s: float = costs.checkpoint_every_s
+        self._empty: list[Cluster] = []  # where jobs have constraints, the cluster with no job on it
+        self._best: dict[tuple[int, int, str], float] = {}  # there, by signature, GPUs and model
+
+    def constrain(self, cluster: Cluster, signatures: Signatures) -> None:
+        """Jobs have constraints: the closest placement is another one for each signature."""
+        empty = Cluster(cluster.topology, cluster.network)
+        empty.constrain(signatures)
+        self._empty.append(empty)
 
     def for_type(self, gpu_type: str) -> View:
         """The same for a policy that has GPUs of that type alone."""
         costs = Costs(self._restart_s, self._restart_per_gpu_s, self._checkpoint_every_s)
-        return View(self._speed.for_type(gpu_type), costs)
+        view = View(self._speed.for_type(gpu_type), costs)
+        view._empty = self._empty
+        return view
 
     def best(self, job: Job) -> float:
         """The least slowdown to hope for: alone at its closest placement, beside the background load."""
+        if job.signature > 0 and len(self._empty) > 0:
+            return self._best_of(job)
         return self._speed.best(job)
+
+    def _best_of(self, job: Job) -> float:
+        """The same for a job with constraints: where it may be, in its shape."""
+        key = (int(job.signature), int(job.gpus), job.model)
+        best = self._best.get(key)
+        if best is None:
+            from dally.policies.placement.best_fit import closest_place  # which imports this module
+
+            place = closest_place(job, self._empty[0])
+            best = self._speed.best(job) if place is None else self._speed.alone(job, place)
+            self._best[key] = best
+        return best
 
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         """(own, inflicted): the job's slowdown there under today's loads, and what it adds to others' slowdowns.
@@ -49,6 +75,8 @@ class View:
 
     def at_risk_s(self, job: Job, now: float) -> float:
         """Seconds of work that a failure would undo now; 0 where failures undo nothing."""
+        if job.unsaved:
+            return job.done_s(now) - job.saved_work_s
         every_s = job.checkpoints_s(self._checkpoint_every_s)
         if every_s <= 0.0:
             return 0.0

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from dally.profiling.stopwatch import Mark, settle
+from dally.profiling.training_step import Mark, settle
 
 SIZES: Final = tuple(1 << power for power in range(10, 29, 3))  # 1 KiB to 256 MiB
 CPU_SIZES: Final = SIZES[:-1]

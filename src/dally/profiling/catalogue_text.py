@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from dally.profiling.buckets import Bucket, stages_of
-from dally.profiling.records import Record
+from dally.profiling.measuring import Record
 from dally.toml import toml_text, toml_value
 
 LAUNCH_BOUND: Final = 0.10  # spread of a pass above which the host was late, and a CUDA graph's time counts

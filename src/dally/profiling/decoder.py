@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from dally.profiling.builtin import Task
 
 
 @dataclass(frozen=True)
-class Shape:
+class DecoderShape:
     """The sizes of a decoder."""
 
     layers: int
@@ -32,7 +33,7 @@ class Shape:
 class Attention(nn.Module):  # type: ignore[misc]
     """Causal attention with fewer key and value heads than query heads."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.head = shape.width // shape.heads
         self.query = nn.Linear(shape.width, shape.width, bias=False)
@@ -78,7 +79,7 @@ class Experts(nn.Module):  # type: ignore[misc]
     So shapes do not depend on data: it can be captured in a graph, and no step waits for the host.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.taken = shape.experts_per_token
         self.router = nn.Linear(shape.width, shape.experts, bias=False)
@@ -102,7 +103,7 @@ class Experts(nn.Module):  # type: ignore[misc]
 class Block(nn.Module):  # type: ignore[misc]
     """Attention and feed-forward, each behind a norm."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.before_attention = nn.RMSNorm(shape.width)
         self.attention = Attention(shape)
@@ -117,7 +118,7 @@ class Block(nn.Module):  # type: ignore[misc]
 class Decoder(nn.Module):  # type: ignore[misc]
     """A language model that predicts the next token."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.recompute = shape.recompute
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
@@ -144,22 +145,15 @@ def _loss(model: Any, tokens: Any) -> Any:
     return cross_entropy(guesses.flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
-def task_of(shape: Shape, batch: int) -> Task:
+def task_of(shape: DecoderShape, batch: int) -> Task:
     """A decoder of that shape with a batch of random tokens."""
     tokens = torch.randint(shape.vocabulary, (batch, shape.tokens + 1))
     return Task(Decoder(shape), tokens, _loss)
 
 
-def llama_1b(batch: int) -> Task:
-    """1.1 B parameters, in the shape of TinyLlama."""
-    return task_of(Shape(22, 2048, 32, 4, 5632), batch)
-
-
-def llama_7b(batch: int) -> Task:
-    """6.7 B parameters, in the shape of Llama 2 7B; activations are computed again in the backward pass."""
-    return task_of(Shape(32, 4096, 32, 32, 11_008, recompute=True), batch)
-
-
-def mixture(batch: int) -> Task:
-    """16 layers of 8 experts, 2 a token: 1.5 B parameters, of which a token uses 0.5 B."""
-    return task_of(Shape(16, 1024, 16, 16, 3584, experts=8), batch)
+# Each builds the model for a batch size.
+llama_1b = partial(task_of, DecoderShape(22, 2048, 32, 4, 5632))  # 1.1 B parameters, in the shape of TinyLlama
+# 6.7 B parameters, in the shape of Llama 2 7B; activations are computed again in the backward pass.
+llama_7b = partial(task_of, DecoderShape(32, 4096, 32, 32, 11_008, recompute=True))
+# 16 layers of 8 experts, 2 a token: 1.5 B parameters, of which a token uses 0.5 B.
+mixture = partial(task_of, DecoderShape(16, 1024, 16, 16, 3584, experts=8))

@@ -1,9 +1,13 @@
-"""Measures one model at one batch and precision: a record of plain values, ready for JSON."""
+"""Measures one model at one batch and precision: a record of plain values, with where it was made."""
 
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -12,11 +16,62 @@ import torch
 from dally.errors import InputError
 from dally.profiling.buckets import Gradient, buckets_of
 from dally.profiling.builtin import Task
-from dally.profiling.floors import step_bytes, step_flops
-from dally.profiling.graph_step import graph_steps_s
-from dally.profiling.hardware import where
-from dally.profiling.stopwatch import spread
-from dally.profiling.training_step import Timing, Training, optimizer_s, passes_s, ready_gradients
+from dally.profiling.measuring import MAX_ISA, short_name
+from dally.profiling.training_step import (
+    Timing,
+    Training,
+    graph_steps_s,
+    optimizer_s,
+    passes_s,
+    ready_gradients,
+    spread,
+)
+
+
+def where(device: str) -> dict[str, str]:
+    """What stands beside every figure; of a CPU also to which instructions it was limited."""
+    import torch
+
+    limit = os.environ.get(MAX_ISA, "") if device == "cpu" else ""
+    return {
+        "gpu": short_name(torch.cuda.get_device_name()) if device == "cuda" else "cpu",
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
+        "driver": _driver() if device == "cuda" else "none",
+        "torch": str(torch.__version__),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    } | ({"max_isa": limit} if limit else {})
+
+
+def _driver() -> str:
+    request = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(request, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return said.strip().splitlines()[0]
+
+
+def step_flops(training: Training) -> int:
+    """Floating-point operations of the products and convolutions of one forward and backward pass."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter: Any = FlopCounterMode(display=False)
+    with counter:
+        training.step()
+    return int(counter.get_total_flops())
+
+
+def step_bytes(training: Training) -> int:
+    """Bytes of weights read in both passes and gradients written; activations are left out, so it is a floor.
+
+    Of a table that is looked up, nothing is counted: how many rows a batch touches depends on the batch.
+    """
+    total = 0
+    for _, weight in training.parameters():
+        if weight.grad is not None and not weight.grad.is_sparse:
+            total += 3 * weight.numel() * weight.element_size()
+    return total
+
 
 DIGITS = 6  # of a second or a share: microseconds
 

@@ -8,14 +8,32 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dally.errors import InputError
-from dally.profiling.records import Record
+
+Record = dict[str, Any]
+KNOWN = re.compile(r"(?:^|[^a-z0-9])((?:gh|gb|rtx|gtx|mi|[abhlptv])\s?\d{1,4}(?:s|x|ti)?)(?:[^a-z0-9]|$)")
+
+
+def short_name(device_name: str) -> str:
+    """The GPU type as catalogues call it: `h200` of `NVIDIA H200`, `a100` of `NVIDIA A100-SXM4-80GB`."""
+    result = KNOWN.search(device_name.lower())
+    return result[1].replace(" ", "") if result else re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Add a line to the file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
 
 CHILD: Final = (sys.executable, "-P", "-m", "dally.profiling.child")
 MAX_ISA: Final = "ONEDNN_MAX_CPU_ISA"  # read once, when torch is imported

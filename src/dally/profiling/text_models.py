@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,16 +22,6 @@ def _bert(batch: int, tokens: int, **sizes: int) -> Task:
     return Task(BertForMaskedLM(config), {"input_ids": parts, "labels": parts.clone()}, _loss)
 
 
-def bert_base(batch: int) -> Task:
-    """BERT-base on sequences of 384 tokens."""
-    return _bert(batch, 384)
-
-
-def bert_large(batch: int) -> Task:
-    """BERT-large on sequences of 512 tokens."""
-    return _bert(batch, 512, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
-
-
 def _gpt2(batch: int, **sizes: int) -> Task:
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -39,19 +30,14 @@ def _gpt2(batch: int, **sizes: int) -> Task:
     return Task(GPT2LMHeadModel(config), {"input_ids": parts, "labels": parts.clone()}, _loss)
 
 
-def gpt2(batch: int) -> Task:
-    """GPT-2 of 124 M parameters."""
-    return _gpt2(batch)
-
-
-def gpt2_medium(batch: int) -> Task:
-    """GPT-2 of 355 M parameters."""
-    return _gpt2(batch, n_embd=1024, n_layer=24, n_head=16)
-
-
-def gpt2_xl(batch: int) -> Task:
-    """GPT-2 of 1.5 B parameters."""
-    return _gpt2(batch, n_embd=1600, n_layer=48, n_head=25)
+# Each builds the model for a batch size.
+bert_base = partial(_bert, tokens=384)
+bert_large = partial(
+    _bert, tokens=512, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
+)
+gpt2 = _gpt2  # of 124 M parameters
+gpt2_medium = partial(_gpt2, n_embd=1024, n_layer=24, n_head=16)  # of 355 M
+gpt2_xl = partial(_gpt2, n_embd=1600, n_layer=48, n_head=25)  # of 1.5 B
 
 
 def t5_base(batch: int) -> Task:

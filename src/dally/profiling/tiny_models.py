@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,14 +23,9 @@ def mlp(batch: int) -> Task:
     return Task(model, (torch.randn(batch, 1024), torch.randint(10, (batch,))), _loss)
 
 
-def decoder(batch: int) -> Task:
-    """Two layers of 64."""
-    return decoders.task_of(decoders.Shape(2, 64, 4, 2, 128, 256, 64, recompute=True), batch)
-
-
-def mixture(batch: int) -> Task:
-    """Two layers of 64 with four experts."""
-    return decoders.task_of(decoders.Shape(2, 64, 4, 4, 128, 256, 64, experts=4), batch)
+# Two layers of 64, and the same with four experts.
+decoder = partial(decoders.task_of, decoders.DecoderShape(2, 64, 4, 2, 128, 256, 64, recompute=True))
+mixture = partial(decoders.task_of, decoders.DecoderShape(2, 64, 4, 4, 128, 256, 64, experts=4))
 
 
 def dlrm(batch: int) -> Task:

@@ -1,4 +1,7 @@
-"""One training step, timed part by part: forward, backward, optimiser, and each gradient as it becomes ready."""
+"""One training step, timed part by part: forward, backward, optimiser, and each gradient as it becomes ready.
+
+As one CUDA graph it takes what the GPU needs when the host never makes it wait.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,38 @@ from torch.utils._pytree import tree_map
 
 from dally.profiling.buckets import Gradient
 from dally.profiling.builtin import Task
-from dally.profiling.stopwatch import Mark, settle
+
+
+class Mark:
+    """A point in time. On a GPU it is reached when the work queued before it is done."""
+
+    def __init__(self, device: str) -> None:
+        self._event: Any = None
+        self._clock_s = 0.0
+        if device == "cuda":
+            self._event = torch.cuda.Event(enable_timing=True)
+            self._event.record()
+        else:
+            self._clock_s = perf_counter()
+
+    def until_s(self, later: Mark) -> float:
+        """Seconds from here to there; on a GPU, call `settle` first."""
+        if self._event is None:
+            return later._clock_s - self._clock_s
+        return float(self._event.elapsed_time(later._event)) / 1e3
+
+
+def settle(device: str) -> None:
+    """Wait until all that was queued is done."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def spread(seconds: list[float]) -> float:
+    """The middle half of the measurements, against their median: (p75 - p25) ÷ p50."""
+    ordered = sorted(seconds)
+    low, high = ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
+    return (high - low) / median(ordered)
 
 
 class Timing(NamedTuple):
@@ -139,3 +173,36 @@ def optimizer_s(training: Training, name: str, timing: Timing) -> list[float]:
         if number >= 3:
             seconds.append(start.until_s(end))
     return seconds
+
+
+def graph_steps_s(training: Training, timing: Timing) -> list[float]:
+    """Seconds of forward and backward replayed from a graph."""
+    training.model.zero_grad(set_to_none=True)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            _once(training)
+    torch.cuda.current_stream().wait_stream(side)
+    training.model.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _once(training)
+    seconds: list[float] = []
+    for number in range(timing.warmup + timing.steps):
+        start = Mark("cuda")
+        graph.replay()
+        end = Mark("cuda")
+        settle("cuda")
+        if number >= timing.warmup:
+            seconds.append(start.until_s(end))
+    return seconds
+
+
+def _once(training: Training) -> None:
+    if training.precision == "amp":  # the cache of cast weights outlives a capture and must not
+        with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
+            loss: Any = training.loss(training.model, training.batch)
+    else:
+        loss = training.forward()
+    loss.backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,51 +29,14 @@ def _loss(model: Any, batch: Any) -> Any:
     return cross_entropy(made, labels)
 
 
-def alexnet(batch: int) -> Task:
-    """AlexNet."""
-    return _task("alexnet", batch)
-
-
-def vgg16(batch: int) -> Task:
-    """VGG-16."""
-    return _task("vgg16", batch)
-
-
-def vgg19(batch: int) -> Task:
-    """VGG-19."""
-    return _task("vgg19", batch)
-
-
-def resnet18(batch: int) -> Task:
-    """ResNet-18."""
-    return _task("resnet18", batch)
-
-
-def resnet50(batch: int) -> Task:
-    """ResNet-50."""
-    return _task("resnet50", batch)
-
-
-def resnet152(batch: int) -> Task:
-    """ResNet-152."""
-    return _task("resnet152", batch)
-
-
-def mobilenet_v3_large(batch: int) -> Task:
-    """MobileNetV3, the large one."""
-    return _task("mobilenet_v3_large", batch)
-
-
-def inception_v3(batch: int) -> Task:
-    """Inception-v3 with its second head, on larger images."""
-    return _task("inception_v3", batch, 299, init_weights=False)
-
-
-def vit_b_16(batch: int) -> Task:
-    """ViT-B/16."""
-    return _task("vit_b_16", batch)
-
-
-def vit_l_16(batch: int) -> Task:
-    """ViT-L/16."""
-    return _task("vit_l_16", batch)
+# Each builds the model for a batch size.
+alexnet = partial(_task, "alexnet")
+vgg16 = partial(_task, "vgg16")
+vgg19 = partial(_task, "vgg19")
+resnet18 = partial(_task, "resnet18")
+resnet50 = partial(_task, "resnet50")
+resnet152 = partial(_task, "resnet152")
+mobilenet_v3_large = partial(_task, "mobilenet_v3_large")
+inception_v3 = partial(_task, "inception_v3", side=299, init_weights=False)  # larger images, two heads
+vit_b_16 = partial(_task, "vit_b_16")
+vit_l_16 = partial(_task, "vit_l_16")

@@ -7,9 +7,8 @@ from typing import Final
 
 from dally.errors import at
 from dally.model import INFINITY
-from dally.quotas.checks import checked
 from dally.quotas.kube_yaml import KubeThing, chain, things_of
-from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, with_parents
+from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, checked, with_parents
 
 USUAL_PRIORITY: Final = 100.0  # of a queue that states none, beside others that do
 

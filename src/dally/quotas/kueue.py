@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 from dally.errors import at
 from dally.model import INFINITY
-from dally.quotas.checks import checked
 from dally.quotas.kube_yaml import KubeFields, KubeThing, chain, things_of
-from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, with_parents
+from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, checked, with_parents
 from dally.traces.readers.kube_objects import GPU, PRODUCT_LABEL
 
 HELD: Final = ("Hold", "HoldAndDrain")
@@ -32,10 +31,10 @@ class _Amounts(NamedTuple):
 def read_kueue(path: Path, text: str) -> QueueTree:
     """The tree of the file's objects."""
     things = [thing for thing in things_of(path, text) if thing.kind in KINDS]
-    return _Reader(path, things).tree()
+    return _KueueReader(path, things).tree()
 
 
-class _Reader:
+class _KueueReader:
     """Puts the objects of one file together."""
 
     def __init__(self, path: Path, things: list[KubeThing]) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dally.errors import InputError, unknown
-from dally.quotas.checks import checked
 from dally.quotas.toml_file import OF_ALL, QUOTAS
-from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
+from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, checked
 
 PLAIN = ("weight", "priority")
 FORM = "QUEUE.KEY=VALUE or QUEUE.KEY:TYPE=VALUE, as research.guarantee=+64"

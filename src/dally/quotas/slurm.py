@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from dally.errors import at
 from dally.input_file import lines_of, shown
-from dally.quotas.checks import checked
-from dally.quotas.tree import ANY_TYPE, Budget, QueueNode, QueueTree, Quota, with_parents
+from dally.quotas.tree import ANY_TYPE, Budget, QueueNode, QueueTree, Quota, checked, with_parents
 from dally.traces.readers.sacct import ELAPSED
 
 ROOT: Final = "root"

@@ -1,4 +1,4 @@
-"""queues.toml: a table for every queue, named by its path; what is not written has its default."""
+"""queues.toml, read and written: a table for every queue, by its path; what is not written has its default."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dally.errors import InputError, at
-from dally.input_file import read_text
 from dally.model import INFINITY
-from dally.quotas.checks import checked, valid_path
-from dally.quotas.tree import ANY_TYPE, DEFAULT, FACTS, Budget, Makes, QueueNode, QueueTree, Quota, with_parents
-from dally.toml import TomlFile
+from dally.quotas.tree import (
+    ANY_TYPE,
+    DEFAULT,
+    FACTS,
+    Budget,
+    Makes,
+    QueueNode,
+    QueueTree,
+    Quota,
+    checked,
+    valid_path,
+    with_parents,
+)
+from dally.toml import TomlFile, toml_key, toml_text, toml_value
 from dally.traces.times import UNITS_S, span_s
 
 QUOTAS: Final = ("guarantee", "limit", "lend_limit")
@@ -19,17 +29,12 @@ TABLES: Final = ("queues", "accounts", "priority_classes")
 OF_ALL: Final = "*"  # among types of GPU: all of them together
 
 
-def read_queues(path: Path) -> QueueTree:
-    """The tree that the file describes, or an InputError that names file, line, field and value."""
-    return parse_queues(path, read_text(path))
-
-
 def parse_queues(path: Path, text: str) -> QueueTree:
     """The tree that the file of this text describes."""
-    return _Reader(path, text).tree()
+    return _QuotaReader(path, text).tree()
 
 
-class _Reader:
+class _QuotaReader:
     """Walks the tables of one file and says where it stumbles."""
 
     def __init__(self, path: Path, text: str) -> None:
@@ -178,3 +183,66 @@ class _Reader:
     def _fail(self, keys: tuple[str, ...], value: object, problem: str) -> NoReturn:
         field = f"{keys[1]}: {'.'.join(keys[2:])}" if keys[0] == "queues" and len(keys) > 2 else ".".join(keys)
         self._file.fail(keys, field, value, problem)
+
+
+def to_toml(tree: QueueTree) -> str:
+    """The text of the file; defaults are left out."""
+    lines: list[str] = []
+    if tree.makes is not None:
+        under = [f"under = {toml_text(tree.makes.template.path)}"] if tree.makes.template.path else []
+        lines += ["[accounts]", f"make = {toml_text(tree.makes.fact)}", *under, *_facts(tree.makes.template), ""]
+    if tree.classes:
+        classes = (f"{toml_key(name)} = {_number(least)}" for name, least in tree.classes.items())
+        lines += ["[priority_classes]", *classes, ""]
+    for node in tree.nodes.values():
+        lines += [f"[queues.{toml_key(node.path)}]", *_facts(node), ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _facts(node: QueueNode) -> list[str]:
+    """The lines that turn a queue of defaults into this one."""
+    usual = QueueNode("")
+    lines = [f"{key} = {text}" for key in QUOTAS if (text := _amounts(node, key))]
+    lines += [f"weight = {_number(node.weight)}"] if node.weight != usual.weight else []
+    lines += [f"priority = {_number(node.priority)}"] if node.priority != usual.priority else []
+    lines += [f"half_life = {_span(node.half_life_s)}"] if node.half_life_s != usual.half_life_s else []
+    lines += [f"min_runtime = {_span(node.min_runtime_s)}"] if node.min_runtime_s != usual.min_runtime_s else []
+    if node.budget is not None:
+        hours, window = _number(node.budget.gpu_hours), _span(node.budget.window_s)
+        lines.append(f"budget = {{gpu_hours = {hours}, window = {window}}}")
+    lines += ["hold = true"] if node.hold else []
+    stated = {fact: values for fact, values in node.matches.items() if fact not in DEFAULT}
+    lines += [f"match = {toml_value(stated)}"] if stated else []
+    return lines + (["default = true"] if len(stated) < len(node.matches) else [])
+
+
+def _amounts(node: QueueNode, key: str) -> str:
+    """A number for all types together, or a table by type; empty if nothing is stated."""
+    stated = {
+        gpu_type: getattr(quota, key)
+        for gpu_type, quota in node.quotas.items()
+        if getattr(quota, key) != getattr(Quota(), key)
+    }
+    if stated.keys() == {ANY_TYPE}:
+        return _number(stated[ANY_TYPE])
+    items = [f"{toml_key(gpu_type or OF_ALL)} = {_number(gpus)}" for gpu_type, gpus in stated.items()]
+    return f"{{{', '.join(items)}}}" if items else ""
+
+
+def span_text(seconds: float) -> str:
+    """`7d`, or seconds where no unit goes in."""
+    for unit in ("d", "h", "m"):
+        if 0.0 < seconds < INFINITY and seconds % UNITS_S[unit] == 0.0:
+            return f"{seconds / UNITS_S[unit]:.0f}{unit}"
+    return _number(seconds)
+
+
+def _span(seconds: float) -> str:
+    text = span_text(seconds)
+    return toml_text(text) if text[-1] in UNITS_S else text
+
+
+def _number(value: float) -> str:
+    if value == INFINITY:
+        return "inf"
+    return str(int(value)) if abs(value) < 2**53 and value == int(value) else repr(value)

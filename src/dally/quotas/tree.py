@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
+from dally.errors import at
+from dally.input_file import shown
 from dally.model import INFINITY, Job
 
 ANY_TYPE: Final = ""  # a quota over GPUs of all types together
@@ -77,9 +80,11 @@ class QueueTree:
         self.notes = tuple(notes)  # what the file says that has no place here
         self.nodes: dict[str, QueueNode] = {}
         self.children: dict[str, list[str]] = {"": []}
+        self._by_fact: dict[tuple[str, str], str] = {}
+        self._named: dict[str, str] = {}  # leaves of jobs that name one, and
+        self._claimed: dict[tuple[str, ...], str | None] = {}  # of others that say the same, as far as known
         for node in nodes:
             self._add(node)
-        self._by_fact: dict[tuple[str, str], str] = {}
         for path in self.leaves():
             self._claim(path)
 
@@ -87,8 +92,15 @@ class QueueTree:
         self.nodes[node.path] = node
         self.children[node.path] = []
         self.children[node.parent].append(node.path)
+        self._forget_claims()
+
+    def _forget_claims(self) -> None:
+        """Another queue may claim jobs that one has claimed so far."""
+        self._named.clear()
+        self._claimed.clear()
 
     def _claim(self, leaf: str) -> None:
+        self._forget_claims()
         for fact, values in self.nodes[leaf].matches.items():
             for value in values:
                 self._by_fact.setdefault((fact, value), leaf)
@@ -109,10 +121,20 @@ class QueueTree:
 
     def queue_of(self, job: Job) -> str:
         """The leaf a job belongs to: the one it names, else the first fact of it that a queue claims, else ""."""
-        return self.claimed(job) or self._by_fact.get(("*", "*"), "")
+        return self._named.get(job.spec.queue) or self.claimed(job) or self._by_fact.get(("*", "*"), "")
 
     def claimed(self, job: Job) -> str | None:
         """The leaf that a fact of the job leads to; None: no queue claims it."""
+        spec = job.spec
+        named = self._named.get(spec.queue)
+        if named is not None:
+            return named
+        facts = (spec.queue, spec.account, spec.partition, spec.qos, spec.user)
+        if facts not in self._claimed:
+            self._claimed[facts] = self._claimant(job)
+        return self._claimed[facts]
+
+    def _claimant(self, job: Job) -> str | None:
         for fact in FACTS:
             value = fact_of(job, fact)
             if not value:
@@ -121,13 +143,17 @@ class QueueTree:
             if result is None and fact == "queue" and value in self.nodes and self.is_leaf(value):
                 result = value
             if result is not None:
+                if fact == "queue":
+                    self._named[value] = result
                 return result
         return None
 
     def leaf_for(self, job: Job) -> str:
         """The leaf of a job that comes: as `queue_of` has it, or the one that is made for it now."""
-        value = fact_of(job, self.makes.fact) if self.makes is not None and self.claimed(job) is None else ""
-        return self._made(value, self.makes) if value and self.makes is not None else self.queue_of(job)
+        if self.makes is None or self.claimed(job) is not None:
+            return self.queue_of(job)
+        value = fact_of(job, self.makes.fact)
+        return self._made(value, self.makes) if value else self.queue_of(job)
 
     def _made(self, value: str, makes: Makes) -> str:
         """Another leaf like the template, and those above it that nobody wrote down."""
@@ -162,3 +188,76 @@ def with_parents(nodes: Iterable[QueueNode]) -> list[QueueNode]:
             above = "/".join(parts[:length])
             result.setdefault(above, written.get(above) or QueueNode(above, line=node.line))
     return list(result.values())
+
+
+def checked(path: Path, tree: QueueTree) -> QueueTree:
+    """The tree, or an InputError that names the queue's line, the field and the value that cannot be."""
+    for node in tree.nodes.values():
+        if not valid_path(node.path):
+            raise at(path, node.line, None, f"{shown(node.path)}: cannot be the name of a queue")
+        _limits(path, node)
+        _guarantees(path, node, [tree.nodes[child] for child in tree.children[node.path]])
+        if node.matches and tree.children[node.path]:
+            problem = f"jobs cannot be here: {tree.children[node.path][0]!r} is below; only a leaf holds jobs"
+            raise at(path, node.line, f"{node.path}: match", f"{_matches_text(node.matches)}: {problem}")
+    _claims(path, tree)
+    return tree
+
+
+def valid_path(path: str) -> bool:
+    """Whether it is names with / between them, none empty and none with space at its ends."""
+    return all(part.strip() == part != "" for part in path.split("/"))
+
+
+def _limits(path: Path, node: QueueNode) -> None:
+    """A queue may hold at least what it is guaranteed."""
+    for gpu_type, quota in node.quotas.items():
+        if quota.limit < quota.guarantee:
+            problem = f"{quota.limit:g}: below the guarantee of {quota.guarantee:g}"
+            raise at(path, node.line, f"{node.path}: {_field('limit', gpu_type)}", problem)
+
+
+def _guarantees(path: Path, node: QueueNode, children: list[QueueNode]) -> None:
+    """What children are guaranteed must be their parent's to give, where the parent states anything."""
+    for gpu_type, quota in node.quotas.items():
+        options = sum(_guaranteed(child, gpu_type) for child in children)
+        if quota.guarantee > 0.0 and options > quota.guarantee:
+            raise _too_much(path, node, gpu_type, options, f"the guarantee of {quota.guarantee:g}")
+        if options > quota.limit:
+            raise _too_much(path, node, gpu_type, options, f"the limit of {quota.limit:g}")
+
+
+def _too_much(path: Path, node: QueueNode, gpu_type: str, options: float, above: str) -> Exception:
+    problem = f"its queues are guaranteed {options:g} together, above {above}"
+    return at(path, node.line, f"{node.path}: {_field('guarantee', gpu_type)}", problem)
+
+
+def _guaranteed(node: QueueNode, gpu_type: str) -> float:
+    """GPUs of the type; of all together where only types are stated, their sum."""
+    if gpu_type in node.quotas or gpu_type != ANY_TYPE:
+        quota = node.quotas.get(gpu_type)
+        return quota.guarantee if quota else 0.0
+    return sum(quota.guarantee for quota in node.quotas.values())
+
+
+def _claims(path: Path, tree: QueueTree) -> None:
+    """Every fact leads to one queue."""
+    claimed: dict[tuple[str, str], QueueNode] = {}
+    for node in tree.nodes.values():
+        for fact, values in node.matches.items():
+            for value in values:
+                other = claimed.setdefault((fact, value), node)
+                if other is not node:
+                    field, what = ("default", "true") if fact == "*" else (f"match.{fact}", repr(value))
+                    where = f" (line {other.line})" if other.line else ""
+                    raise at(
+                        path, node.line, f"{node.path}: {field}", f"{what}: {other.path!r}{where} claims that too"
+                    )
+
+
+def _matches_text(matches: dict[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{fact} {value!r}" for fact, values in matches.items() for value in values[:2])
+
+
+def _field(name: str, gpu_type: str) -> str:
+    return f"{name}.{gpu_type}" if gpu_type else name

@@ -1,30 +1,36 @@
-"""A comparison as tables (terminal, Markdown, CSV, LaTeX) and as plain values. Nothing is computed here."""
+"""A comparison, also by queue, as tables (terminal, Markdown, CSV, LaTeX) and as plain values."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dally.errors import at
 from dally.input_file import read_text, shown
 from dally.metrics.comparison import NOISE, Contest, Entry, Standing
-from dally.metrics.metric_list import BRIEF, FULL, JCT_MEAN, REPEATED, SPAN, Metric
-from dally.metrics.spread import MEANING, Spread
+from dally.metrics.metric_list import BRIEF, COMM, FULL, JCT_MEAN, MEANING, REPEATED, SPAN, Metric, Spread, spread
+from dally.metrics.summary import BY_QUEUE, by_queue
 from dally.parsed_text import parse_json
-from dally.report.queue_comparison import by_queue_tables, by_queue_values
-from dally.report.text_table import TextCell, TextTable, latex_text
+from dally.report.run_summary import FIGURES
+from dally.report.text_table import TextCell, TextTable, latex_text, plain_table
+from dally.report.time_text import brief
 from dally.whole_file import write_whole
 
 HOUR_S = 3600.0
 NOTHING = "-"
 BOUND = "at least"
+ALONE = "alone, at the closest"  # in its place for communication, which has none
+BOUNDED = "bound"  # the divisor of figures that have a lower bound
 UNFINISHED = " †"  # behind the label of who left jobs unfinished
 AS_GOOD = f"or as good within noise ({NOISE:.0%})".replace("%", " %")  # where nothing was replicated
 AS_GOOD_MEASURED = "or as good within noise (that of replications)"
+ALONE_NOTE = (
+    "in brackets: communication of the jobs alone at their closest placement, which an even split may stay below"
+)
 UNFINISHED_NOTE = "† left jobs unfinished: its means are over fewer jobs, so it is never best and has no ÷ bound"
 COLUMNS = (
     "workload", "network", "policy", "metric", "mean", "spread", "low", "high", "noise", "replications",
@@ -46,13 +52,22 @@ def absolute(
         headings.append(f"{title}, {unit_name}" if metric.unit == SPAN else title)
         bound = contest.bounds.get(metric.key)
         column = [_absolute(entry.standings.get(metric.key), unit) for entry in entries]
-        columns.append([*column, TextCell(bound.shown(unit) if bound else "")])
+        columns.append([*column, TextCell(_bound_text(bound, metric, unit))])
         if metric.bound and bounded:
-            headings.append("÷ bound")
+            headings.append(f"÷ {metric.divisor}")
             times = [_times(entry.standings.get(metric.key)) for entry in entries]
             columns.append([*times, TextCell("")])
     lines = [list(line) for line in zip(*columns, strict=True)]
     return TextTable(headings, lines if bounded else lines[:-1], last_apart=bounded)
+
+
+def _bound_text(bound: Spread | None, metric: Metric, unit: float) -> str:
+    """In brackets where it is no bound, and without its range: the column would need to be wider for it."""
+    if bound is None:
+        return ""
+    if metric.divisor == BOUNDED:
+        return bound.shown(unit)
+    return f"({Spread(bound.mean, bound.mean, bound.mean).shown(unit)})"
 
 
 def relative(contest: Contest, metrics: Sequence[Metric], short: bool = False) -> TextTable:
@@ -78,7 +93,8 @@ def notes(contests: Iterable[Contest]) -> list[str]:
     contests = list(contests)
     marked = any(entry.unfinished for contest in contests for entry in contest.entries)
     best = f"* best of its column, {as_good(contests)}; ± {MEANING}; {BOUND}: what no scheduler can beat"
-    return [best, UNFINISHED_NOTE] if marked else [best]
+    alone = [ALONE_NOTE] if any(COMM.key in contest.bounds for contest in contests) else []
+    return [best, *alone, *([UNFINISHED_NOTE] if marked else [])]
 
 
 def as_good(contests: Iterable[Contest]) -> str:
@@ -224,3 +240,72 @@ def recorded_baseline(folder: Path) -> str:
     if not isinstance(result, str):
         raise at(path, None, "baseline", f"{shown(result)}: must be a name; `dally compare` writes it again")
     return result
+
+
+MOST_QUEUES = 6  # that a table of policies has columns for
+
+
+def compared_queues(contest: Contest) -> list[str]:
+    """The queues that the runs have, those with most GPU-hours first."""
+    hours: dict[str, float] = {}
+    for row in contest.rows():
+        for queue in queues_of(row):
+            hours[queue] = hours.get(queue, 0.0) + (row[by_queue("gpu_h", queue)] or 0.0)
+    return sorted(hours, key=lambda queue: (-hours[queue], queue)) if len(hours) > 1 else []
+
+
+def queues_of(row: Mapping[str, Any]) -> list[str]:
+    """The queues of which a run's row has figures."""
+    begin = by_queue("gpu_h", "")[:-1]
+    return [name[len(begin) : -1] for name in row if name.startswith(begin)]
+
+
+def by_queue_tables(contest: Contest) -> Iterator[str | TextTable]:
+    """A table of policies by queues for waits and for completion times; the Jain index behind."""
+    queues = compared_queues(contest)
+    if not queues:
+        return
+    shown = queues[:MOST_QUEUES]
+    left = f"; those of {len(queues) - len(shown)} more queues: --json" if len(queues) > len(shown) else ""
+    for figure, title in FIGURES.items():
+        rows = []
+        for entry in contest.entries:
+            cells = [_shown(_spread(entry, by_queue(figure, queue))) for queue in shown]
+            even = _spread(entry, "jain")
+            rows.append([entry.label, *cells, f"{even.mean:.3f}" if even else "-"])
+        yield f"{title[0].upper()}{title[1:]} by queue{left}"
+        yield plain_table(["", *shown, "Jain index"], rows)
+
+
+def by_queue_values(entry: Entry) -> dict[str, Any]:
+    """The same for scripts: empty where there are no queues."""
+    queues = queues_of(entry.rows[0])
+    if not queues:
+        return {}
+    result = {
+        queue: {figure: _spread_values(_spread(entry, by_queue(figure, queue))) for figure in BY_QUEUE}
+        for queue in queues
+    }
+    return {
+        "queues": result,
+        "jain": _spread_values(_spread(entry, "jain")),
+        "rho_max": _spread_values(_spread(entry, "rho_max")),
+    }
+
+
+def _spread(entry: Entry, column: str) -> Spread | None:
+    return spread(row.get(column) for row in entry.replications)
+
+
+def _spread_values(result: Spread | None) -> dict[str, float] | None:
+    return (
+        {"mean": result.mean, "spread": result.half(), "low": result.low, "high": result.high} if result else None
+    )
+
+
+def _shown(result: Spread | None) -> str:
+    if result is None:
+        return "-"
+    half_s = result.half()
+    sure = half_s < 0.05 or half_s < 0.0005 * result.mean
+    return brief(result.mean, in_table=True) + ("" if sure else f" ±{brief(half_s, in_table=True)}")

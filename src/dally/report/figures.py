@@ -1,4 +1,4 @@
-"""The charts of a report as PDF, SVG and PNG files, for papers: drawn by Vega, in print colours."""
+"""Charts as files, drawn by Vega: of a report for papers, of a trace's statistics, of the results page."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dally.errors import InputError, unknown
-from dally.report.html.axes import UNITS, Axis
-from dally.report.html.charts import DOTS, HEAT, STACK, STEPS, Chart
+from dally.metrics.comparison import Contest
+from dally.metrics.metric_list import JCT_MEAN
+from dally.report.html.charts import DOTS, HEAT, STACK, STEPS, UNITS, Axis, Chart
 from dally.whole_file import write_whole
+
+if TYPE_CHECKING:
+    import altair as alt
+
 
 PALETTE = (
     "#0b62c4", "#d9590b", "#198754", "#8a4fd3", "#c2255c", "#0c8599", "#a67c00", "#9aa4b1", "#5c3a21", "#e08bb4",
@@ -19,6 +24,7 @@ PALETTE = (
 )  # fmt: skip
 WIDTH, HEIGHT, ROW, HEAT_ROW = 420, 240, 26, 16  # points
 PPI = 220
+BAR_CHART, PNG_SCALE = (300, 180), 2.0  # of a trace's statistics, in pixels
 GREY, OTHERS = 7, "others"
 POINTS_PER_MM = 72 / 25.4
 FORMATS = ("pdf", "svg", "png")
@@ -290,3 +296,78 @@ def _heat(chart: Chart, look: Look) -> list[Any]:
         base = _chart_of(named).encode(y=_axis(alt.Y, chart.y, "y"), color=z)
         return [base.mark_rect().encode(x=_axis(alt.X, chart.x, "x"))]
     return [base.mark_rect().encode(x=_axis(alt.X, chart.x, "x"), x2="x2:Q")]
+
+
+def draw_trace(figures: dict[str, Any], path: Path, title: str) -> None:
+    """Write the picture as .svg or .png, by its name; `figures` are those of `statistics`."""
+    import vl_convert
+
+    kind = path.suffix.lower()
+    if kind not in (".svg", ".png"):
+        raise InputError(f"--plot {path}: must end in .svg or .png")
+    spec = trace_chart(figures, title).to_dict()
+    if kind == ".svg":
+        drawn = vl_convert.vegalite_to_svg(spec).encode()
+    else:
+        drawn = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE)
+    write_whole(path, drawn)
+
+
+def trace_chart(figures: dict[str, Any], title: str) -> alt.VConcatChart:
+    """Four bar charts."""
+    import altair as alt
+
+    sizes = [(size["gpus"], size["jobs_share"] * 100) for size in figures["sizes"]]
+    work = [(size["gpus"], (size["gpu_hours_share"] or 0.0) * 100) for size in figures["sizes"]]
+    durations = [(row["duration"], row["jobs_share"] * 100) for row in figures["durations"]]
+    hours = [(f"{hour:02d}", count) for hour, count in enumerate(figures["arrivals_by_hour"])]
+    upper = alt.hconcat(_bars(sizes, "GPUs", "% of jobs"), _bars(work, "GPUs", "% of GPU-hours"))
+    lower = alt.hconcat(_bars(durations, "runs", "% of jobs"), _bars(hours, "hour of the day", "jobs submitted"))
+    text = f"{title}: {figures['rows']:,} jobs"
+    return alt.vconcat(upper, lower).properties(title=text)
+
+
+def _bars(rows: list[tuple[str, float]], across: str, up: str) -> alt.Chart:
+    import altair as alt
+
+    data = alt.InlineData(values=[{"x": label, "y": value} for label, value in rows])
+    chart: alt.Chart = alt.Chart(data).mark_bar()
+    return chart.encode(x=alt.X("x:N", title=across, sort=None), y=alt.Y("y:Q", title=up)).properties(
+        width=BAR_CHART[0], height=BAR_CHART[1]
+    )
+
+
+BEST, WORST = 1.0, 30.0  # times the bound; beyond, one is as dark as the other
+
+
+def results_figure(contests: Sequence[Contest]) -> str:
+    """An SVG: a heat map of how many times the lower bound each policy takes, with the figures in it."""
+    import altair as alt
+    import vl_convert
+
+    rows: list[dict[str, Any]] = [
+        {
+            "cell": contest.name(),
+            "policy": entry.label,
+            "times": result.times_bound.mean,
+            "shown": f"{result.times_bound.mean:.{0 if result.times_bound.mean >= 100 else 1}f}",
+        }
+        for contest in contests
+        for entry in contest.entries
+        if (result := entry.standings.get(JCT_MEAN.key)) and result.times_bound
+    ]
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    columns = list(dict.fromkeys(row["cell"] for row in rows))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("cell:N", sort=columns, title="workload, network", axis=alt.Axis(labelAngle=-60, orient="top")),
+        y=alt.Y("policy:N", sort=policies, title="policy (name)"),
+    )
+    scale = alt.Scale(type="log", domain=[BEST, WORST], scheme="yelloworangered", clamp=True)
+    squares = base.mark_rect().encode(
+        color=alt.Color("times:Q", scale=scale, title="mean JCT ÷ lower bound (times)")
+    )
+    figures = base.mark_text(fontSize=8).encode(
+        text="shown:N", color=alt.condition(alt.datum.times > 10.0, alt.value("white"), alt.value("#222"))
+    )
+    chart = (squares + figures).properties(width=26 * len(columns), height=16 * len(policies))
+    return str(vl_convert.vegalite_to_svg(chart.to_json()))

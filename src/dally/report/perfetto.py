@@ -14,10 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from dally.metrics.over_time import held_gpus, waiting_jobs
+from dally.metrics.jobs_csv import USER
+from dally.metrics.over_time import held_gpus, occupancies, outages, waiting_jobs, waits
 from dally.metrics.record import Record
-from dally.metrics.tables import USER
-from dally.report.occupancy import occupancies, outages, waits
 from dally.whole_file import write_whole
 
 Event = dict[str, Any]

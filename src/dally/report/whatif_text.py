@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dally.metrics.spread import MEANING
+from dally.metrics.metric_list import MEANING
 from dally.report.text_table import TextTable, plain_table
 from dally.report.time_text import brief
 
@@ -31,7 +31,7 @@ GROUP_HEADS = (
 NO_LOSERS = "Nobody loses: no job takes more than 5 % and one minute longer."
 
 
-class Cell(NamedTuple):
+class VerdictCell(NamedTuple):
     """A text of a table, whether it is better or worse, and the number to sort by."""
 
     text: str
@@ -77,14 +77,21 @@ def whatif_parts(values: Values, top_users: Sequence[Values], top: int) -> Itera
     yield from assumption_sentences(values)
 
 
-def _plain(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> TextTable:
+def _plain(heads: Sequence[str], rows: Sequence[Sequence[VerdictCell]]) -> TextTable:
     return plain_table(list(heads), [[cell.text for cell in row] for row in rows])
 
 
-def in_a_sentence(both: Values, new: str) -> str:
-    """The answer in a sentence."""
+def in_a_sentence(both: Values, new: str, off: float | None = None) -> str:
+    """The answer in a sentence; of a replay that is `off` by that share and may not be quoted, ranges."""
     before, after, saved = both["current"], both["new"], both["saved_gpu_h"]
     waits_s = after["wait_mean_s"] - before["wait_mean_s"]
+    if off is not None:
+        low, high = _rough(abs(saved), off)
+        hours = f"{'save' if saved >= 0 else 'cost'} {low:,.0f} to {high:,.0f} of {before['gpu_h']:,.0f} GPU-hours"
+        low_s, high_s = _rough(abs(waits_s), off)
+        less = "longer" if waits_s > 0 else "less"
+        waiting = "about as long" if high_s < 60.0 else f"{brief(low_s)} to {brief(high_s)} {less}"
+        return f"Roughly: {new} would {hours}; the mean job would wait {waiting}."
     sure = _plus_minus(saved, _half(both, "saved_gpu_h"), _hours)
     hours = f"{'save' if saved >= 0 else 'cost'} {abs(saved):,.1f}{sure} of {before['gpu_h']:,.1f} GPU-hours"
     half_s = _half(both, "saved_wait_mean_s")
@@ -94,52 +101,58 @@ def in_a_sentence(both: Values, new: str) -> str:
     return f"{new} would {hours}; the mean job would wait {waiting}."
 
 
-def figure_rows(values: Values) -> list[list[Cell]]:
+def _rough(value: float, off: float) -> tuple[float, float]:
+    """From the value over 1 + off to that many times it, each to one digit."""
+    low, high = value / (1.0 + off), value * (1.0 + off)
+    return tuple(float(f"{one:.1g}") for one in (low, high))  # type: ignore[return-value]
+
+
+def figure_rows(values: Values) -> list[list[VerdictCell]]:
     """Each figure on both sides with its range over seeds, and the change."""
     both = values["total"]
     rows = []
     for name, key in FIGURES.items():
         halves = [_half(both, f"{side}_{key}") for side in SIDES]
         shown = _hours if key.endswith("_h") else _time
-        rows.append([Cell(name), *_both(both["current"][key], both["new"][key], halves, shown)])
+        rows.append([VerdictCell(name), *_both(both["current"][key], both["new"][key], halves, shown)])
     halves = [(high - low) / 2 for low, high in values["makespan_ranges"].values()]
     spans = values["makespan_s"]
-    return [*rows, [Cell("makespan"), *_both(spans["current"], spans["new"], halves, _time)]]
+    return [*rows, [VerdictCell("makespan"), *_both(spans["current"], spans["new"], halves, _time)]]
 
 
-def _both(before: float, after: float, halves: Sequence[float], shown: Callable[[float], str]) -> list[Cell]:
+def _both(before: float, after: float, halves: Sequence[float], shown: Callable[[float], str]) -> list[VerdictCell]:
     """Both sides and the change; less is better, unless the change is no larger than its range."""
     change = after - before
     texts = [(shown(before), before), (shown(after), after), (_signed(shown(abs(change)), change), abs(change))]
     ranged = [text + _plus_minus(value, half, shown) for (text, value), half in zip(texts, halves, strict=True)]
     noise = abs(change) <= halves[2] or shown(abs(change)) == shown(0.0)
     look = "" if noise else "better" if change < 0 else "worse"
-    return [Cell(ranged[0]), Cell(ranged[1]), Cell(ranged[2] + _percent(before, after), look)]
+    return [VerdictCell(ranged[0]), VerdictCell(ranged[1]), VerdictCell(ranged[2] + _percent(before, after), look)]
 
 
-def group_rows(groups: Sequence[Values]) -> list[list[Cell]]:
+def group_rows(groups: Sequence[Values]) -> list[list[VerdictCell]]:
     """A row for each user, size, …: the columns of GROUP_HEADS after its name."""
     return [_group(group) for group in groups]
 
 
-def _group(group: Values) -> list[Cell]:
+def _group(group: Values) -> list[VerdictCell]:
     before, after = group["current"], group["new"]
     saved, half = group["saved_gpu_h"], _half(group, "saved_gpu_h")
     look = "" if abs(saved) < 0.05 or abs(saved) <= half else "better" if saved > 0 else "worse"
     share = _share(saved, before["gpu_h"]) if before["gpu_h"] > 0 else "-"
     cells = [
-        Cell(group["name"]),
-        Cell(f"{group['jobs']:,}", value=group["jobs"]),
-        Cell(_hours(before["gpu_h"]), value=before["gpu_h"]),
-        Cell(_signed(_hours(abs(saved)), saved) + _plus_minus(saved, half, _hours), look, saved),
-        Cell(share, look),
+        VerdictCell(group["name"]),
+        VerdictCell(f"{group['jobs']:,}", value=group["jobs"]),
+        VerdictCell(_hours(before["gpu_h"]), value=before["gpu_h"]),
+        VerdictCell(_signed(_hours(abs(saved)), saved) + _plus_minus(saved, half, _hours), look, saved),
+        VerdictCell(share, look),
     ]
     for key in ("wait_mean_s", "jct_mean_s"):
         gain = before[key] - after[key]
         sure = abs(gain) > max(_half(group, f"saved_{key}"), 60.0, 0.05 * before[key])
-        cells.append(Cell(_time(before[key]), value=before[key]))
-        cells.append(Cell(_time(after[key]), ("better" if gain > 0 else "worse") * sure, after[key]))
-    return [*cells, *(Cell(f"{group[key]:,}", value=group[key]) for key in ("better", "worse"))]
+        cells.append(VerdictCell(_time(before[key]), value=before[key]))
+        cells.append(VerdictCell(_time(after[key]), ("better" if gain > 0 else "worse") * sure, after[key]))
+    return [*cells, *(VerdictCell(f"{group[key]:,}", value=group[key]) for key in ("better", "worse"))]
 
 
 def _by_queue(groups: Sequence[Values]) -> tuple[list[str], list[list[str]]]:

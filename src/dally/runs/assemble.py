@@ -1,28 +1,40 @@
-"""From a scenario to a simulation that is ready to go: cluster, network, jobs, speeds, failures, policy."""
+"""From a scenario to a simulation that is ready to go: cluster, network, jobs, speeds, failures, policy.
+
+Durations of recorded jobs are less what their places cost, and a run that cannot come to its end is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from math import ceil, ulp
 from pathlib import Path
+from typing import Final, NamedTuple
 
+from dally.cluster.recorded_place import Places
 from dally.cluster.spec import connect_topology, quiet, read_shares, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
-from dally.model import Job
+from dally.model import INFINITY, NEVER, Job
+from dally.perf.base import SpeedModel
 from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
+from dally.perf.recorded_work import Recorded, recorded_work
+from dally.policies.base import Policy
+from dally.policies.registry import periods_s
+from dally.policies.slurm.slurm_backfill import SlurmBackfill
 from dally.runs.going_on import go_on
-from dally.runs.recorded_durations import take_out
-from dally.runs.run_checks import check_clock, check_end
 from dally.runs.scenario import Scenario
 from dally.runs.team_setup import possible
 from dally.runs.world import Profiles, World, profiles_of
-from dally.traces import Trace, read_outages, read_trace
+from dally.traces import Trace, read_history, read_outages, read_trace
 from dally.traces.mixes import assign_models
+from dally.traces.reading import start_s
+from dally.traces.rows import NOT_KNOWN, TraceRow
 
 
 def assemble(scenario: Scenario) -> tuple[Simulation, Trace]:
@@ -49,7 +61,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     costs = world.costs._replace(jitter=scenario.jitter, seed=scenario.seed)
     trace = possible(
         trace, topology, scenario.skip_impossible, scenario.trace, scenario.queues,
-        lambda job: min(world.sample.suspend_s, costs.gang_restart_s(int(job.gpus))),
+        lambda gpus: min(world.sample.suspend_s, costs.gang_restart_s(gpus)),
     )  # fmt: skip
     if connected or trace.stated:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
@@ -57,11 +69,25 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     if scenario.durations == "recorded" and connected and not trace.stated:
         trace.notes.update(take_out(scenario, trace.jobs, topology, world.speed))
     trace.notes.update(world.on_types(trace.jobs))
+    trace.notes.update(without_limits(world.sample, trace.jobs))
     policy = world.policy(trace.jobs)
     simulation = Simulation(trace.jobs, world.cluster(), policy, world.speed, costs, failures, shares=shares)
+    simulation.state.consent = world.consent()
     if scenario.past:
         policy.predictor.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))
     return simulation, trace
+
+
+MOST_WITHOUT_LIMIT = 0.95  # a share of jobs; from there on plans by time limits say next to nothing
+
+
+def without_limits(policy: Policy, jobs: list[Job]) -> dict[str, int]:
+    """What to tell where a policy plans by time limits and the trace has none; empty: nothing."""
+    bare = sum(job.limit_s <= 0.0 for job in jobs)
+    if not isinstance(policy, SlurmBackfill) or bare < MOST_WITHOUT_LIMIT * len(jobs):
+        return {}
+    what = "state no time limit (limit_s): all have the same, and Slurm's backfill starts them much as fifo does"
+    return {what: bare}
 
 
 def _past_jobs(scenario: Scenario, world: World, first_s: float) -> list[Job]:
@@ -145,3 +171,105 @@ class TierSlowdowns:
     @cached_property
     def _profiles(self) -> Profiles:
         return profiles_of(self._inputs)
+
+
+TAKEN_OUT = "ran at a recorded place: what it cost them is taken out of their durations"
+ELSEWHERE = "ran on machines that the cluster does not have: their durations are taken as they are"
+
+
+class Placed(NamedTuple):
+    """Recorded jobs at the places where they ran, and how many others there are."""
+
+    ran: list[Recorded]
+    elsewhere: int  # jobs on machines that the topology does not have, or that have not enough GPUs
+    missing: list[str]  # names of such machines
+    unused: frozenset[str]  # machines of the topology on which none of them ran
+
+    def notes(self) -> dict[str, int]:
+        """Jobs by what is to be known of them."""
+        counts = {TAKEN_OUT: len(self.ran), ELSEWHERE: self.elsewhere}
+        return {what: count for what, count in counts.items() if count}
+
+
+def places_of(jobs: Sequence[Job], rows: Sequence[TraceRow], topology: Topology) -> Placed:
+    """Where the jobs ran, as far as the trace says: jobs of one id with rows of that id."""
+    places = Places(topology)
+    by_id = {row.job_id: row for row in rows if row.nodes and row.wait_s != NOT_KNOWN}
+    ran: list[Recorded] = []
+    elsewhere = 0
+    for job in jobs:
+        row = by_id.get(job.job_id)
+        if row is None:
+            continue
+        allocation = places.find(row.nodes, row.spec.gpus, row.placement)
+        if allocation is None:
+            elsewhere += 1
+        else:
+            ran.append(Recorded(job, allocation, start_s(row), start_s(row) + row.stated))
+    names = topology.names[0]
+    unused = frozenset(names[number] for number in range(topology.machine_count()) if number not in places.used)
+    return Placed(ran, elsewhere, list(places.missing), unused)
+
+
+def take_out(scenario: Scenario, jobs: Sequence[Job], topology: Topology, speed: SpeedModel) -> dict[str, int]:
+    """Set durations to what the jobs would have needed alone at their closest placement; notes on how many."""
+    history = read_history(Path(scenario.trace), scenario.trace_format, scenario.strict, scenario.zone)
+    placed = places_of(jobs, history.rows, topology)
+    for record, work_s in zip(placed.ran, recorded_work(speed, placed.ran), strict=True):
+        record.job.duration_s = work_s
+    return placed.notes()
+
+
+STEPS: Final = 256  # of the clock, in the shortest period: waiting and slow links put the end off that far at most
+DAY_S: Final = 86400.0
+HOPELESS: Final = 25.0  # failures to expect where none may be: one attempt in e^25 gets through
+
+
+def check_clock(simulation: Simulation, scenario: Scenario) -> None:
+    """InputError for a lease, a slice or a repair so short that `t + lease == t` before the run is over."""
+    step_s = ulp(_end_s(simulation, scenario))
+    periods = {f"--set {key}": value for key, value in periods_s(scenario.policy, scenario.settings).items()}
+    periods.setdefault("--set lease_s", simulation.state.policy.lease_s)  # of a policy that states none
+    if scenario.failure_rate:
+        periods["--repair-s"] = scenario.repair_s
+    for option, value in periods.items():
+        if value < STEPS * step_s:
+            raise InputError(
+                f"{option}={value:g}: too short for the clock of {scenario.trace or scenario.snapshot}: its times "
+                f"may be {step_s:g} s apart; at least {STEPS * step_s:g}, or times that begin at 0"
+            )
+
+
+def _end_s(simulation: Simulation, scenario: Scenario) -> float:
+    """When the run may end, jobs one after the other."""
+    jobs = simulation.jobs
+    busy_s = sum(job.duration_s for job in jobs if job.duration_s != NEVER)
+    return min(max(jobs[-1].submit_s, simulation.now) + busy_s, scenario.until_s) if jobs else 0.0
+
+
+def check_end(simulation: Simulation, scenario: Scenario) -> None:
+    """InputError for a job whose machines fail so often that it never gets on; --until ends any run."""
+    jobs = simulation.jobs
+    if not scenario.failure_rate or scenario.until_s < INFINITY or not jobs:
+        return
+    costs = simulation.state.costs
+    largest = max(simulation.state.cluster.topology.gpus[0])
+    longest_s = max(job.duration_s for job in jobs)
+    most = max(int(job.gpus) for job in jobs)
+    if _expected_failures(scenario, most, largest, longest_s) <= HOPELESS:
+        return
+    for job in jobs:
+        gpus, checkpoint_s = int(job.gpus), min(job.checkpoints_s(costs.checkpoint_every_s), job.duration_s)
+        needed_s = costs.gang_restart_s(gpus) + checkpoint_s
+        if _expected_failures(scenario, gpus, largest, min(needed_s, job.duration_s)) > HOPELESS:
+            often_s = DAY_S / scenario.failure_rate / ceil(gpus / largest)
+            raise InputError(
+                f"--failure-rate {scenario.failure_rate:g}: job {job.job_id!r} would never end: its machines fail "
+                f"every {often_s:.3g} s, and it needs {needed_s:g} s without a failure to restart and to get to "
+                "a checkpoint; fewer failures, --checkpoint-every or --until"
+            )
+
+
+def _expected_failures(scenario: Scenario, gpus: int, largest: int, during_s: float) -> float:
+    """How many failures a gang has to expect in that time."""
+    return scenario.failure_rate * ceil(gpus / largest) * during_s / DAY_S

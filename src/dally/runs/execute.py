@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
+from traceback import extract_tb
 from typing import Any
 
 from dally import is_compiled
 from dally.engine.simulate import Simulation
+from dally.errors import InputError, PolicyError
 from dally.metrics.queue_summary import summarize_sharing
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
+from dally.metrics.user_fairness import rho_by_user, summarize_users
+from dally.policies.registry import policy_file
 from dally.runs.assemble import assemble
 from dally.runs.folder import check_inputs, prepare_folder, write_run
 from dally.runs.going_on import Keep, keep
-from dally.runs.own_policy import blamed
 from dally.runs.scenario import Scenario
 from dally.traces.reading import collector_off
 
@@ -48,11 +53,13 @@ def execute(
                 keep(simulation, scenario, trace, stop)
             simulation.run(scenario.until_s, progress)
         record = Simulated(simulation, scenario, trace.skipped, trace.unused, trace.notes)
+        rho = rho_by_user(record)
         record.summary = {
             "policy": scenario.policy,
             "seed": scenario.seed,
             **summarize(record),
-            **summarize_sharing(record),
+            **summarize_sharing(record, rho),
+            **summarize_users(record, rho),
             "skipped": record.skipped,
             "unused": record.unused,
             "notes": record.notes,
@@ -73,3 +80,34 @@ def cost(began_s: float, cpu_began_s: float = 0.0) -> dict[str, Any]:
         "peak_rss_mb": round(peak_kb / 1024, 1),
         "compiled": is_compiled(),
     }
+
+
+@contextmanager
+def blamed(policy: str) -> Iterator[None]:
+    """PolicyError, with the file and the line, for what a policy named `file.py:Class` raises."""
+    try:
+        yield
+    except (InputError, PolicyError):
+        raise
+    except Exception as error:
+        problem = _problem(policy_file(policy), error)
+        if not problem:
+            raise
+        raise PolicyError(problem) from error
+
+
+RANKS = ("put", "_enqueue", "rerank")  # where the queue takes a rank: compiled code has no frame for `put`
+
+
+def _problem(file: str, error: Exception) -> str:
+    """What the file did wrong; empty if the error is not of its making."""
+    frames = extract_tb(error.__traceback__) if file else []
+    own = [frame for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(file)]
+    what = f"{type(error).__name__}: {error}"
+    if own:
+        return f"{file}:{own[-1].lineno}: in {own[-1].name}: {what}"
+    if frames and frames[-1].name in ("cycle", "check"):  # where the engine takes what `schedule` gives
+        return f"{file}: schedule must give actions, Start, Preempt or Migrate, and nothing else: {what}"
+    if frames and isinstance(error, TypeError) and frames[-1].name in RANKS:
+        return f"{file}: key(job, now) and tie(job) of its order must return one number each: {what}"
+    return ""

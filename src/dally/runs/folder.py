@@ -1,12 +1,14 @@
-"""The folder a run leaves behind: written whole or not at all, and read back as a record."""
+"""The folder a run leaves behind: written whole or not at all, and read back if SHA256SUMS agrees."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
+import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +17,74 @@ from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError, at
 from dally.extras import need
-from dally.input_file import decode, shown
+from dally.input_file import decode, read_bytes, read_text, shown
+from dally.metrics.jobs_csv import JOB_COLUMNS, jobs_csv
 from dally.metrics.record import OF_QUEUES, TABLES, Record
 from dally.metrics.simulated import Simulated
-from dally.metrics.tables import COLUMNS, JOB_COLUMNS, jobs_csv, of_queues, read_jobs
+from dally.metrics.tables import COLUMNS, of_queues, read_jobs
 from dally.parsed_text import parse_json
-from dally.runs.run_files import SUMS, check_columns, checked_bytes, checked_parquet, sums_text
 from dally.runs.scenario import Scenario, parse_scenario
 from dally.whole_file import remove_stale, temporary_name
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+SUMS = "SHA256SUMS"  # as `sha256sum -c` reads it; without it, as in older folders, files are taken as they are
+
+
+def sums_text(files: Mapping[str, Path]) -> str:
+    """The text of SHA256SUMS: a line for each file, under the name that it will have."""
+    lines = []
+    for name, path in files.items():
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
+
+
+def checked_bytes(path: Path) -> bytes:
+    """What the file holds, or an InputError if that is not what was written."""
+    content = read_bytes(path)
+    sums = path.with_name(SUMS)
+    if os.path.lexists(sums) and _noted(sums, path.name) != hashlib.sha256(content).hexdigest():
+        raise InputError(f"{path}: is damaged or was changed: {SUMS} beside it has another digest")
+    return content
+
+
+def checked_parquet(path: Path, columns: Iterable[str]) -> pl.DataFrame:
+    """The table in the file, which has these columns."""
+    import polars as pl
+
+    content = checked_bytes(path)
+    try:
+        result = pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise at(path, None, None, f"cannot be read: {str(error).splitlines()[0]}") from None
+    check_columns(path, result, columns)
+    return result
+
+
+def check_columns(path: Path, table: pl.DataFrame, columns: Iterable[str]) -> None:
+    """InputError unless the table has these columns."""
+    for name in columns:
+        if name not in table.columns:
+            raise at(path, None, name, f"this column is missing; it has {', '.join(table.columns)}")
+
+
+def _noted(path: Path, name: str) -> str:
+    """The digest that SHA256SUMS has for the file of that name."""
+    result: dict[str, str] = {}
+    for line, text in enumerate(read_text(path).splitlines(), 1):
+        match = re.fullmatch(r"([0-9a-f]{64})  (.+)", text)
+        if match is None:
+            raise at(
+                path, line, None, "must be a SHA-256 and a name; nothing is checked in a folder without this file"
+            )
+        result[match[2]] = match[1]
+    if name not in result:
+        raise at(path, None, name, "is missing; nothing is checked in a folder without this file")
+    return result[name]
+
 
 FILES = {name: "jobs.csv" if name == "jobs" else f"{name}.parquet" for name in TABLES}
 WRITTEN = (*FILES.values(), "scenario.toml", "summary.json", SUMS)  # SHA256SUMS last: it vouches for the others

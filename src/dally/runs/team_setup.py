@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.signatures import Signatures
 from dally.cluster.links import Network
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Topology
+from dally.engine.signing import why_unschedulable
+from dally.engine.simulate import any_constrained
 from dally.errors import InputError
 from dally.model import Job
 from dally.perf.base import SpeedModel
@@ -26,13 +30,14 @@ from dally.traces.reading import ANY_GPU
 def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, network: Network | None) -> Policy:
     """The policy itself, behind a gate where tenants share it, and one for every pool where there are several.
 
-    Without teams and partitions, a policy that is made for several types has all of them.
+    Without teams, a policy that is made for several types has all of them.
     """
-    if not queues and len(types_of(topology)) == 1 and not topology.partitions:
+    alike = len(types_of(topology)) == 1
+    if not queues and alike:
         return built()
     tree = _tree(queues, []) if queues else QueueTree([])
-    mixed = {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
-    if not queues and not topology.partitions:
+    mixed = set() if alike else {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
+    if not queues:
         whole = build_over_types(built.name, built.settings, topology, network, sorted(mixed))
         if whole is not None:
             return whole
@@ -43,7 +48,7 @@ def _tree(queues: str, jobs: list[Job]) -> QueueTree:
     from dally.quotas.known_formats import read_quotas  # most runs have no queues, and every command starts here
 
     tree = read_quotas(Path(queues))
-    for job in jobs:
+    for job in jobs if tree.makes is not None else ():
         tree.leaf_for(job)
     return tree
 
@@ -89,22 +94,42 @@ def on_types(
 
 
 def possible(
-    trace: Trace, topology: Topology, skip: bool, name: str, queues: str, restart_s: Callable[[Job], float]
+    trace: Trace, topology: Topology, skip: bool, name: str, queues: str, restart_s: Callable[[int], float]
 ) -> Trace:
     """The trace with the jobs that some place, partition and queue would do for; others are errors or skipped.
 
-    Where all GPUs are alike and everybody's that was seen to as it was read. `restart_s`: once a job was stopped.
+    Where all GPUs are alike and everybody's that was seen to as it was read. `restart_s`: of a gang of
+    so many GPUs, once it was stopped.
     """
     types = types_of(topology)
-    if len(types) == 1 and not topology.partitions and not queues:
+    constrained = any_constrained(trace.jobs)
+    if len(types) == 1 and not topology.partitions and not queues and not constrained:
         return trace
+    alone = Unplaceable(topology) if constrained else None
     tree = _tree(queues, trace.jobs) if queues else QueueTree([])
     remaining: list[int] = []
+    problems: dict[tuple[str, str, str, int], str] = {}  # many jobs ask for the same,
+    places: dict[tuple[str, str, int], str] = {}  # wherever they are queued,
+    plain = alone is None and not topology.partitions
+    fine: set[int] = set()  # and share a spec
     for place, job in enumerate(trace.jobs):
-        problem = _impossible(job, types, topology) or _over_limit(job, types, tree)
-        problem = problem or _over_budget(job, restart_s(job), tree)
+        if id(job.spec) in fine:
+            remaining.append(place)
+            continue
+        queue, gpus = tree.queue_of(job), int(job.gpus)
+        wish = (queue, job.partition, job.gpu_type, gpus)
+        if wish not in problems:
+            if wish[1:] not in places:
+                places[wish[1:]] = _impossible(job, types, topology)
+            problem = places[wish[1:]] or _over_limit(job, types, queue, tree)
+            problems[wish] = problem or _over_budget(gpus, restart_s(gpus), queue, tree)
+        problem = (_refused(job, topology) if topology.partitions else "") or problems[wish]
+        if alone is not None and not problem:
+            problem = alone.why(job, name)
         if not problem:
             remaining.append(place)
+            if plain and gpus == job.spec.gpus:
+                fine.add(id(job.spec))
         elif not skip:
             raise InputError(f"{name}: job {job.job_id!r}: {problem}; --skip-impossible leaves such jobs out")
     jobs = [trace.jobs[place] for place in remaining]
@@ -117,12 +142,41 @@ def possible(
     )
 
 
-def _impossible(job: Job, types: list[str], topology: Topology) -> str:
-    """Why no place would ever do for the job; empty if one would."""
-    partition = next((one for one in topology.partitions if one.name == job.partition), None)
+class Unplaceable:
+    """Tells of jobs that no machines could ever hold, even if they were all empty."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._cluster = Cluster(topology)
+        self._signatures = Signatures(topology)
+        self._cluster.constrain(self._signatures)
+
+    def why(self, job: Job, name: str) -> str:
+        """Why that is so; empty: it is not. An InputError if what it states cannot be read."""
+        try:
+            self._signatures.check(job)
+        except InputError as error:
+            raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
+        self._signatures.sign(job)
+        problem = why_unschedulable(job, self._cluster)
+        job.signature = 0
+        return problem
+
+
+def _partition(job: Job, topology: Topology) -> Partition | None:
+    """The partition that the job names, if there is one of that name."""
+    return next((one for one in topology.partitions if one.name == job.partition), None)
+
+
+def _refused(job: Job, topology: Topology) -> str:
+    """Why its partition does not take the job; empty if it does."""
+    partition = _partition(job, topology)
     refused = partition.refuses(job) if partition is not None else ""
-    if refused:
-        return f"partition {job.partition!r} {refused}"
+    return f"partition {job.partition!r} {refused}" if refused else ""
+
+
+def _impossible(job: Job, types: list[str], topology: Topology) -> str:
+    """Why no place would ever be large enough for the job; empty if one would."""
+    partition = _partition(job, topology)
     where = f" in partition {job.partition!r}" if partition is not None else ""
     if len(types) == 1:
         most = _size("", topology, partition)
@@ -136,10 +190,10 @@ def _impossible(job: Job, types: list[str], topology: Topology) -> str:
     return f"gpu_type: asks for {wants} and there are {has}"
 
 
-def _over_limit(job: Job, types: list[str], tree: QueueTree) -> str:
+def _over_limit(job: Job, types: list[str], queue: str, tree: QueueTree) -> str:
     """Which queue may never hold what the job asks for; empty if each may."""
     kinds = accepted(job, types) if len(types) > 1 else [ANY_TYPE]
-    for node in tree.above(tree.queue_of(job)):
+    for node in tree.above(queue):
         most = max((sum(_limit(node, part) for part in kind.split(MIX)) for kind in kinds), default=0.0)
         most = min(most, _limit(node, ANY_TYPE))
         if float(job.gpus) > most:
@@ -147,12 +201,12 @@ def _over_limit(job: Job, types: list[str], tree: QueueTree) -> str:
     return ""
 
 
-def _over_budget(job: Job, restart_s: float, tree: QueueTree) -> str:
-    """Whose budget would go into restarts of the job, window after window; empty if nobody's."""
-    cost_h = float(job.gpus) * restart_s / HOUR_S
-    for node in tree.above(tree.queue_of(job)):
+def _over_budget(gpus: int, restart_s: float, queue: str, tree: QueueTree) -> str:
+    """Whose budget would go into restarts of such a job, window after window; empty if nobody's."""
+    cost_h = float(gpus) * restart_s / HOUR_S
+    for node in tree.above(queue):
         if node.budget is not None and cost_h >= node.budget.gpu_hours:
-            costs = f"a restart of its {int(job.gpus)} GPUs costs {cost_h:.3g} GPU-hours"
+            costs = f"a restart of its {gpus} GPUs costs {cost_h:.3g} GPU-hours"
             return f"{costs}, and the budget of queue {node.path!r} has {node.budget.gpu_hours:g} per window"
     return ""
 

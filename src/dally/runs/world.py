@@ -14,12 +14,16 @@ from typing import Any, TypeVar
 from dally.cluster.capacity import Cluster
 from dally.cluster.spec import connect_topology, quiet
 from dally.cluster.topology import Topology
+from dally.engine.consent import Consent
+from dally.engine.consent_rules import read_rules
 from dally.engine.state import State
 from dally.errors import InputError
 from dally.metrics.record import Inputs
 from dally.model import Costs, Job, Profile
+from dally.parsed_text import ACCEPTED, is_on
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
+from dally.perf.no_contention import NO_CONTENTION
 from dally.perf.profiles import Steps, load_profiles
 from dally.policies.base import Policy
 from dally.policies.registry import USUAL_POLICY, Built
@@ -29,6 +33,7 @@ Profiles = Callable[[str, int], Profile]  # by model and GPUs
 TABLES = {
     "set": "settings",
     "network": "network_settings",
+    "preempt": "preempt",
 }  # fields of several values, by the prefix of their names
 
 
@@ -41,6 +46,7 @@ class WorldConfig:
     network: str = ""  # a preset; without it, and without links in the cluster file, all places are equal
     network_settings: dict[str, str] = field(default_factory=dict)
     congestion: str = ""
+    contention: str = "on"  # off: jobs that share links do not slow each other down
     gpu: str = "a100"
     profiles: str = ""  # a catalogue of the user's own
     queues: str = ""  # a file of queues and quotas: docs/queues.md
@@ -48,6 +54,7 @@ class WorldConfig:
     restart_s: float = 0.0
     restart_per_gpu_s: float = 1.0
     checkpoint_every_s: float = 0.0
+    preempt: dict[str, str] = field(default_factory=dict)  # who may be preempted or moved: docs/consent.md
 
     def world_values(self) -> dict[str, Any]:
         """These fields by name, without those that a scenario or a daemon adds."""
@@ -55,6 +62,11 @@ class WorldConfig:
 
     def check_costs(self, shown: Callable[[str], str]) -> None:
         """InputError unless restarts and checkpoints take a time; `shown` names a field as its user stated it."""
+        try:
+            is_on(self.contention)
+        except ValueError:
+            raise InputError(f"{shown('contention')} {self.contention}: must be {ACCEPTED}") from None
+        read_rules(shown("preempt"), self.preempt)
         for name in ("restart_s", "restart_per_gpu_s", "checkpoint_every_s"):
             value = getattr(self, name)
             if not value >= 0.0:
@@ -82,9 +94,11 @@ def merge(base: AnyConfig, values: Mapping[str, Any]) -> AnyConfig:
     return replace(base, **plain)
 
 
-def setting_values(settings: Mapping[str, str], network_settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a policy and of a network under the names that `merge` takes."""
-    tables = {"set": settings, "network": network_settings}
+def setting_values(
+    settings: Mapping[str, str], network_settings: Mapping[str, str], preempt: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Settings of a policy, of a network and of consent under the names that `merge` takes."""
+    tables = {"set": settings, "network": network_settings, "preempt": preempt or {}}
     return {f"{prefix}.{key}": text for prefix, table in tables.items() for key, text in table.items()}
 
 
@@ -104,7 +118,8 @@ class World:
         if self.network is not None:
             still = quiet(topology, config.network, config.network_settings)
             assert still is not None
-            self.speed = NetworkModel(self.network, still, self.profiles, self.sample.link_sharing)
+            sharing = self.sample.link_sharing if is_on(config.contention) else NO_CONTENTION
+            self.speed = NetworkModel(self.network, still, self.profiles, sharing)
 
     def on_types(self, jobs: list[Job]) -> dict[str, int]:
         """Let speeds differ by type of GPU, for these jobs and any that come; notes on what had to be assumed."""
@@ -125,7 +140,14 @@ class World:
     def state(self) -> State:
         """The engine's state in which no job has come yet."""
         self.on_types([])
-        return State(self.cluster(), self.policy(), self.speed, self.costs)
+        state = State(self.cluster(), self.policy(), self.speed, self.costs)
+        state.consent = self.consent()
+        return state
+
+    def consent(self) -> Consent | None:
+        """Who may be preempted or moved; None: everybody, as the policy decides."""
+        rules = read_rules("preempt", self.config.preempt)
+        return None if rules is None else Consent(rules, self.costs.checkpoint_every_s)
 
 
 def profiles_of(config: WorldConfig | Inputs) -> Profiles:

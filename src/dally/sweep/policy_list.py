@@ -51,7 +51,8 @@ def _listed(texts: Iterable[str], read: Callable[[str], Iterable[Chosen]]) -> li
     result: dict[str, Chosen] = {}
     for part in (part for text in texts for part in _split(text)):
         if part.startswith("-"):
-            _leave_out(result, part)
+            if result.pop(part[1:], None) is None:
+                raise InputError(f"--policies {part}: there is no {part[1:]!r} before it to leave out")
         else:
             for chosen in read(part):
                 result.setdefault(chosen.label(), chosen)
@@ -61,7 +62,7 @@ def _listed(texts: Iterable[str], read: Callable[[str], Iterable[Chosen]]) -> li
 def _all() -> list[Chosen]:
     """Each of ours; those that need a package which is not installed are named instead."""
     result: list[Chosen] = []
-    for name in POLICIES:
+    for name in (name for name, row in POLICIES.items() if row.in_all):
         try:
             result.append(_read(name))
         except MissingExtraError as error:
@@ -86,11 +87,6 @@ def both_forms(texts: Iterable[str]) -> list[Chosen]:
         return [form for one in chosen for form in _forms(one)] if part == "all" else chosen
 
     return _listed(texts, read) or read_policies(texts)
-
-
-def _leave_out(result: dict[str, Chosen], part: str) -> None:
-    if result.pop(part[1:], None) is None:
-        raise InputError(f"--policies {part}: there is no {part[1:]!r} before it to leave out")
 
 
 def _forms(chosen: Chosen) -> list[Chosen]:

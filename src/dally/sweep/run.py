@@ -11,8 +11,7 @@ from dally.errors import InputError
 from dally.metrics.comparison import REPLICATION
 from dally.metrics.summary import Row, row_of
 from dally.runs.execute import execute
-from dally.runs.key import keyed
-from dally.runs.scenario import Scenario
+from dally.runs.scenario import Scenario, keyed
 from dally.sweep.policy_list import Chosen
 
 MOST_RUNS = 1_000_000  # some 2 GB of them

@@ -2,7 +2,6 @@
 
 from dally.testing.backend_rules import check_backend
 from dally.testing.conformance import check_policy
-from dally.testing.invariants import InvariantError, check_record
-from dally.testing.run_rows import RunRows, record_of
+from dally.testing.invariants import InvariantError, RunRows, check_record, record_of
 
 __all__ = ["InvariantError", "RunRows", "check_backend", "check_policy", "check_record", "record_of"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
 
 from dally.engine.simulate import Simulation
 from dally.model import TIMER, Event
 from dally.policies.base import Policy
 from dally.policies.registry import build
-from dally.testing.invariants import InvariantError, check_record
-from dally.testing.run_rows import EventRow, record_of
-from dally.testing.strategies import Case, cases
+from dally.testing.invariants import EventRow, InvariantError, check_record, record_of
+from dally.testing.shifted import check_shift
+from dally.testing.strategies import Case, cases, crowds
 
 IDLE_MOMENTS = 50  # of one run at most
 
@@ -24,10 +26,15 @@ def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> Non
 
     Capacity is never exceeded, gangs are whole, no job is lost or run twice, work is conserved, no
     decision uses the future, the same inputs give the same run, instances share no state, a policy can be
-    pickled, and being asked when nothing happened changes nothing: it asks for the wake-ups it needs.
+    pickled, being asked when nothing happened changes nothing (it asks for the wake-ups it needs), every pass ends
+    (PolicyError names the jobs that go round), and a constant added to all times changes nothing but the times.
     """
     make: Callable[[], Policy] = (lambda: build(policy)) if isinstance(policy, str) else policy
+    _on_examples(cases(), partial(check_case, make=make), examples)
+    _on_examples(crowds(), partial(check_crowd, make=make), examples)
 
+
+def _on_examples(strategy: SearchStrategy[Case], check: Callable[[Case], None], examples: int) -> None:
     @settings(
         max_examples=examples,
         deadline=None,
@@ -36,21 +43,33 @@ def check_policy(policy: str | Callable[[], Policy], examples: int = 100) -> Non
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases())
+    @given(strategy)
     def keeps_the_rules(case: Case) -> None:
-        check_case(case, make)
+        check(case)
 
     keeps_the_rules()
 
 
 def check_case(case: Case, make: Callable[[], Policy]) -> None:
     """The rules on one case."""
+    check_rules(case, make)
+    check_shift(case, make)
+
+
+def check_rules(case: Case, make: Callable[[], Policy]) -> None:
+    """All of them on its own clock."""
     record = record_of(case.run(make()))
     check_record(record)
     check_repeats(case, make, record.events)
     check_pickles(case, make, record.events)
     check_causal(case, make, record.events)
     check_idle(case, make, record.events)
+
+
+def check_crowd(case: Case, make: Callable[[], Policy]) -> None:
+    """What long queues of nearly equal ranks may break."""
+    check_record(record_of(case.run(make())))
+    check_shift(case, make)
 
 
 def check_repeats(case: Case, make: Callable[[], Policy], events: list[EventRow]) -> None:

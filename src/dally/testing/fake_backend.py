@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from dally.cluster.topology import Topology, grid
+from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import (
-    BackendError,
-    JobByJob,
-    Observed,
-    ObservedJob,
-    ObservedMachine,
-    Placement,
-    Submission,
-)
+from dally.live.backends.base import JobByJob, ObservedJob, Placement
+from dally.live.wall_clock import WallClock
+
+
+def cpus_on(spec: JobSpec, gpus: int) -> float:
+    """CPUs that a job takes on a machine where it has so many GPUs."""
+    return spec.cpus_per_gpu * gpus + spec.cpus_per_node
 
 
 class FakeBackend(JobByJob):
@@ -32,6 +32,8 @@ class FakeBackend(JobByJob):
         self.ending: set[str] = set()  # jobs that end at the very moment they are told to stop
         self.gone: set[str] = set()  # machines that it no longer tells of
         self.unread: tuple[str, ...] = ()  # what it cannot read
+        self.reservations: tuple[base.ObservedReservation, ...] = ()
+        self.licences: dict[str, float] = {}
         self.starts: list[tuple[str, Placement]] = []
         self.preempts: list[str] = []
         self.orders_left = -1  # orders that it takes before whoever gives them dies; below 0: any number
@@ -41,7 +43,7 @@ class FakeBackend(JobByJob):
         self._term = 0
         self._topology = grid(racks, machines, gpus)
         self._machines = {
-            name: ObservedMachine(name, int(count))
+            name: base.ObservedMachine(name, int(count))
             for name, count in zip(self._topology.names[0], self._topology.gpus[0], strict=True)
         }
         self._since_s: dict[str, float] = {}  # running: since when; stopping: from when on it is queued
@@ -60,14 +62,16 @@ class FakeBackend(JobByJob):
         """As given."""
         return self._topology
 
-    def snapshot(self) -> Observed:
+    def snapshot(self) -> base.Observed:
         """How things stand at `now_s`."""
         self._answer()
         self._advance()
         machines = tuple(machine for name, machine in self._machines.items() if name not in self.gone)
-        return Observed(tuple(self.jobs.values()), machines, self.unread, self._term)
+        return base.Observed(
+            tuple(self.jobs.values()), machines, self.unread, self._term, self.reservations, self.licences
+        )
 
-    def submit(self, request: Submission) -> str:
+    def submit(self, request: base.Submission) -> str:
         """Take in a job, queued."""
         self._answer()
         self._submitted += 1
@@ -85,11 +89,12 @@ class FakeBackend(JobByJob):
         if job.state == base.RUNNING and job.placement == placement:
             return
         if job.state != base.QUEUED or job_id in self.refusing:
-            raise BackendError(f"job {job_id} cannot be started: it is {job.state}")
+            raise base.BackendError(f"job {job_id} cannot be started: it is {job.state}")
         free = self.free()
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
         if short or sum(placement.values()) != job.spec.gpus:
-            raise BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
+            raise base.BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
+        self._check_needs(job, placement)
         if job_id in self.blocking:
             self._promised[job_id] = dict(placement)
             self.jobs[job_id] = replace(job, state=base.BLOCKED, reason=self.blocking[job_id])
@@ -111,7 +116,7 @@ class FakeBackend(JobByJob):
             self._become(job_id, base.FINISHED)
             return
         if job_id in self.keeping:
-            raise BackendError(f"job {job_id} stays where it is")
+            raise base.BackendError(f"job {job_id} stays where it is")
         if job.state == base.RUNNING:
             self.left_s[job_id] -= self.now_s - self._since_s[job_id]
             self._since_s[job_id] = self.now_s + self.stop_s
@@ -133,7 +138,7 @@ class FakeBackend(JobByJob):
         """At once, unless it is down."""
         self._answer()
         if self._machine(machine).state == base.DOWN:
-            raise BackendError(f"{machine} is down")
+            raise base.BackendError(f"{machine} is down")
         self._machines[machine] = replace(self._machine(machine), state=base.UP, reason="")
 
     def wait(self, timeout_s: float) -> None:
@@ -175,6 +180,14 @@ class FakeBackend(JobByJob):
             if state == base.DOWN and name in job.placement:
                 self._become(job_id, base.QUEUED)
 
+    def equip(self, name: str, **facts: Any) -> None:
+        """A machine has these CPUs, features and so on, or others take some of them."""
+        self._machines[name] = replace(self._machines[name], **facts)
+
+    def allow(self, job_id: str, *names: str) -> None:
+        """Its rules let the job run on these machines alone."""
+        self.jobs[job_id] = replace(self.jobs[job_id], allowed=frozenset(names))
+
     def lose(self, name: str) -> None:
         """A machine goes down, and it goes on telling that jobs run there."""
         self._machines[name] = replace(self._machines[name], state=base.DOWN)
@@ -197,6 +210,18 @@ class FakeBackend(JobByJob):
         held = self.held()
         return {name: at.gpus - held[name] if at.state == base.UP else 0 for name, at in self._machines.items()}
 
+    def _check_needs(self, job: ObservedJob, placement: Placement) -> None:
+        """Refuse a job on machines that it may not use, or that lack CPUs for it."""
+        running = [one for one in self.jobs.values() if one.managed and one.placement]
+        for name, gpus in placement.items():
+            machine = self._machines[name]
+            taken = machine.cpus_taken + cpus_on(job.spec, gpus)
+            taken += sum(cpus_on(one.spec, one.placement[name]) for one in running if name in one.placement)
+            if machine.cpus is not None and taken > machine.cpus:
+                raise base.BackendError(f"job {job.job_id}: {taken:g} CPUs of {name}, which has {machine.cpus:g}")
+            if job.allowed is not None and name not in job.allowed:
+                raise base.BackendError(f"job {job.job_id} may not run on {name}")
+
     def _count_order(self) -> None:
         if self.orders_left == 0:
             raise KeyboardInterrupt
@@ -204,16 +229,16 @@ class FakeBackend(JobByJob):
 
     def _answer(self) -> None:
         if self.failing:
-            raise BackendError(self.failing)
+            raise base.BackendError(self.failing)
 
-    def _machine(self, name: str) -> ObservedMachine:
+    def _machine(self, name: str) -> base.ObservedMachine:
         if name not in self._machines:
-            raise BackendError(f"there is no machine {name}")
+            raise base.BackendError(f"there is no machine {name}")
         return self._machines[name]
 
     def _known(self, job_id: str) -> ObservedJob:
         if job_id not in self.jobs:
-            raise BackendError(f"there is no job {job_id}")
+            raise base.BackendError(f"there is no job {job_id}")
         return self.jobs[job_id]
 
     def _advance(self) -> None:
@@ -234,3 +259,15 @@ class FakeBackend(JobByJob):
     def _become(self, job_id: str, state: str) -> None:
         self._promised.pop(job_id, None)
         self.jobs[job_id] = replace(self.jobs[job_id], state=state, placement={}, reason="")
+
+
+class FakeClock(WallClock):
+    """Shows what the backend's clock shows; second 0 is 1970."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        super().__init__(0.0)
+        self._backend = backend
+
+    def now(self) -> float:
+        """Seconds of the backend's clock."""
+        return self._backend.now_s

@@ -1,8 +1,126 @@
-"""What must hold of every run, whatever the policy. Recomputed from the log alone, GPU by GPU."""
+"""What must hold of every run, whatever the policy. Recomputed from the log alone, GPU by GPU.
+
+A run is checked as plain rows, so that its checks share no code with the engine that made it.
+"""
 
 from __future__ import annotations
 
-from dally.testing.run_rows import EventRow, JobRow, RunRows
+from dataclasses import dataclass
+
+from dally.cluster.topology import Capacity
+from dally.engine.simulate import Simulation
+from dally.engine.state import State
+from dally.job_spec import JobSpec
+from dally.metrics.simulated import Simulated
+from dally.metrics.summary import summarize
+from dally.model import KIND_NAMES, STATUS_NAMES, Job
+from dally.testing.placements import Parts, misplaced, overbooked
+
+
+@dataclass
+class EventRow:
+    """One line of the event log."""
+
+    time_s: float
+    kind: str
+    job: int
+    machine: int
+    parts: list[tuple[int, int]]
+    reason: str = ""
+
+
+@dataclass
+class JobRow:
+    """What the trace says of a job, and what the engine says became of it."""
+
+    submit_s: float
+    gpus: int
+    duration_s: float
+    status: str
+    start_s: float
+    finish_s: float
+    run_s: float
+    compute_s: float
+    comm_s: float
+    overhead_s: float
+    work_s: float
+    preemptions: int
+    renewals: int
+    migrations: int
+    restart_s: float  # the least that losing its GPUs costs
+    spec: JobSpec
+    fits: bool  # whether the empty cluster could hold it
+
+
+@dataclass
+class RunRows:
+    """Everything a run left behind."""
+
+    machine_gpus: list[int]
+    machine_names: list[str]
+    capacities: list[Capacity]
+    jobs: list[JobRow]
+    events: list[EventRow]
+    end_s: float
+    complete: bool  # whether it went on until nothing more could happen
+    makespan_bound_s: float
+    jct_bound_s: float
+
+
+def record_of(simulation: Simulation) -> RunRows:
+    """The run so far, in rows."""
+    state = simulation.state
+    topology = state.cluster.topology
+    log = state.log
+    summary = summarize(Simulated(simulation))
+    return RunRows(
+        machine_gpus=[int(gpus) for gpus in topology.gpus[0]],
+        machine_names=list(topology.names[0]),
+        capacities=list(topology.capacities),
+        jobs=[
+            JobRow(
+                submit_s=job.submit_s,
+                gpus=int(job.gpus),
+                duration_s=job.duration_s,
+                status=STATUS_NAMES[job.status],
+                start_s=job.start_s,
+                finish_s=job.finish_s,
+                run_s=job.run_s(simulation.now),
+                compute_s=job.compute_s,
+                comm_s=job.comm_s,
+                overhead_s=job.overhead_so_far_s(simulation.now),
+                work_s=job.work_s,
+                preemptions=int(job.preemptions),
+                renewals=int(job.renewals),
+                migrations=int(job.migrations),
+                restart_s=_least_restart_s(state, job),
+                spec=job.spec,
+                fits=state.cluster.closest_tier(job) >= 0,
+            )
+            for job in simulation.jobs
+        ],
+        events=[
+            EventRow(
+                log.times[row],
+                KIND_NAMES[log.kinds[row]],
+                int(log.jobs[row]),
+                int(log.machines[row]),
+                log.parts(row),
+                log.reasons.get(row, ""),
+            )
+            for row in range(len(log))
+        ],
+        end_s=simulation.now,
+        complete=simulation.stuck or simulation.state.finished == len(simulation.jobs),
+        makespan_bound_s=summary["makespan_bound_s"],
+        jct_bound_s=summary["jct_bound_s"],
+    )
+
+
+def _least_restart_s(state: State, job: Job) -> float:
+    usual_s = state.costs.gang_restart_s(int(job.gpus))
+    return min(usual_s, state.policy.suspend_s)
+
 
 CLOSE = 1e-6  # relative; sums of floats in another order
 
@@ -41,6 +159,7 @@ class _Replay:
         counted = ("preempt", "renew", "migrate", "evict", "cancel", "start_failed")
         self._counts = [dict.fromkeys(counted, 0) for _ in record.jobs]
         self._machines: list[list[int]] = [[] for _ in record.jobs]
+        self._parts: dict[int, Parts] = {}  # of running jobs
         self._now = float("-inf")
 
     def step(self, event: EventRow) -> None:
@@ -115,12 +234,23 @@ class _Replay:
                 raise InvariantError("capacity", f"{event}: machine {machine} has {len(free)} GPUs free")
             for gpu in free[:gpus]:
                 self._owner[machine][gpu] = event.job
+        self._check_place(event, job)
         self._status[event.job] = "running"
         self._machines[event.job] = [machine for machine, _ in event.parts]
         self._placed_s[event.job] = event.time_s
         self._starts[event.job] += 1
         if self._first_s[event.job] < 0:
             self._first_s[event.job] = event.time_s
+
+    def _check_place(self, event: EventRow, job: JobRow) -> None:
+        """The job may be there, and all that runs has what it needs."""
+        names, capacities = self._record.machine_names, self._record.capacities
+        self._parts[event.job] = event.parts
+        problem = misplaced(job.spec, event.parts, names, capacities) or overbooked(
+            [(self._record.jobs[number].spec, parts) for number, parts in self._parts.items()], names, capacities
+        )
+        if problem:
+            raise InvariantError("constraints", f"{event}: {problem}")
 
     def _end(self, event: EventRow, job: JobRow) -> None:
         if event.kind in self._counts[event.job]:
@@ -133,6 +263,7 @@ class _Replay:
             raise InvariantError("once", f"{event}, but no machine of the job failed")
         for machine in set(self._machines[event.job]):
             self._owner[machine] = [-1 if owner == event.job else owner for owner in self._owner[machine]]
+        self._parts.pop(event.job, None)
         self._run_s[event.job] += event.time_s - self._placed_s[event.job]
         self._status[event.job] = {"finish": "finished", "cancel": "cancelled"}.get(event.kind, "waiting")
         if event.kind == "start_failed" and self._first_s[event.job] == self._placed_s[event.job]:
@@ -160,8 +291,17 @@ class _Replay:
             self._conserve(index, job)
             held_gpu_s += self._run_s[index] * job.gpus
             accounted_gpu_s += (job.compute_s + job.comm_s + job.overhead_s) * job.gpus
+        self._check_served()
         if not _close(held_gpu_s, accounted_gpu_s):
             raise InvariantError("conservation", f"{held_gpu_s} GPU-s held, {accounted_gpu_s} GPU-s accounted for")
+
+    def _check_served(self) -> None:
+        """A run that went on until nothing more could happen finished every job that the cluster could hold."""
+        if not self._record.complete or self._down:
+            return
+        for index, job in enumerate(self._record.jobs):
+            if job.fits and job.status not in ("finished", "cancelled"):
+                raise InvariantError("starvation", f"job {index} could have run, and is {job.status}")
 
     def _agree(self, index: int, job: JobRow) -> None:
         """The engine's own account of a job is that of the log."""

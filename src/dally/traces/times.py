@@ -29,8 +29,11 @@ class Clock:
         text = text.strip()
         if text.lower() in UNKNOWN:
             return None
-        if text.isascii() and text.isdigit():
-            return _seconds(text)
+        if text.isascii() and text.isdigit():  # as of SLURM_TIME_FORMAT=%s
+            seconds = float(text)
+            if seconds > MOST_SPAN_S:
+                raise ValueError(text)
+            return seconds
         date = _date(text)
         if date.tzinfo is None:
             date = date.replace(tzinfo=self.zone, fold=fold)
@@ -76,14 +79,6 @@ def span_s(option: str, text: str) -> float:
     if result is None or float(result[1]) > MOST_SPAN_S:
         raise InputError(f"{option} {text!r}: expected seconds, or a number with s, m, h, d or w such as 12h")
     return float(result[1]) * UNITS_S[result[2]]
-
-
-def _seconds(text: str) -> float:
-    """Seconds since 1970, as of SLURM_TIME_FORMAT=%s."""
-    seconds = float(text)
-    if seconds > MOST_SPAN_S:
-        raise ValueError(text)
-    return seconds
 
 
 def _date(text: str) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
 import gc
 import signal
 import socket
@@ -10,43 +11,61 @@ import ssl
 import sys
 import threading
 import time
-from ipaddress import ip_address
+from functools import partial
 from typing import Final
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from dally.errors import InputError
 from dally.live.assembly import Service
 from dally.live.config import Config
 from dally.web.app import make_app
-from dally.web.auth.middleware import READ_WITHIN_S
+from dally.web.auth.access import Access
+from dally.web.auth.first_token import make_first_token
+from dally.web.auth.peers import is_loopback
 from dally.web.auth.token_cache import TokenCache
+from dally.web.protocol import Connections, LimitedProtocol
+from dally.web.unix_socket import UnixSocket
 
 STARTS_WITHIN_S: Final = 10.0
 STOPS_WITHIN_S: Final = 5.0
-MOST_AT_ONCE: Final = 500  # connections
+HANDSHAKE_WITHIN_S: Final = 10.0  # of TLS
 SWITCH_S: Final = 0.0005  # threads hand over after this: an answer must not wait for a cycle or a story to end
 
 
 class ApiServer:
-    """Answers from `start` until `stop`."""
+    """Answers from `start` until `stop`, by TCP and by a Unix socket. `first_token`: one that was made just now."""
 
     def __init__(self, service: Service) -> None:
         """InputError if it cannot listen there, or must not."""
         config = service.config
         host, port = config.address()
-        self.tokens = TokenCache(service.store, is_loopback(host))
-        if not is_loopback(host) and not self.tokens.known:
+        _check_exposed(config, host)
+        is_real = config.backend != "local"
+        self.first_token = make_first_token(service.store, config.folder) if is_real else ""
+        self.access = Access(TokenCache(service.store), config)
+        if not is_loopback(host) and not self.access.tokens.known:
             raise InputError(
-                f"--listen {config.listen}: anybody could ask there, and there is no token yet; "
+                f"--listen {config.listen}: nobody could ask there, as there is no token; "
                 "make one with `dally token add NAME --role operator`"
             )
+        self._app = make_app(service, self.access)
+        connections = Connections()
         self._socket = _listen(host, port, config)
-        self._app = make_app(service, self.tokens)
-        self._server = uvicorn.Server(_uvicorn(config, self._app))
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
         self.url = _url(host, self._socket, config)
+        try:
+            self._servers = [uvicorn.Server(_uvicorn(config, self._app, connections))]
+            self.local = UnixSocket(config)
+        except InputError:
+            self._socket.close()
+            raise
+        self._servers.append(uvicorn.Server(_uvicorn(Config(), self._app, connections)))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="api", daemon=True)
+
+    async def _serve(self) -> None:
+        """Both in one loop: the application has things that belong to one."""
+        ends = ([self._socket], [self.local.bound])
+        await asyncio.gather(*(server.serve(end) for server, end in zip(self._servers, ends, strict=True)))
 
     def start(self) -> None:
         """Return once it answers."""
@@ -55,30 +74,23 @@ class ApiServer:
         gc.freeze()  # what is loaded stays: going through it again and again would hold up everybody
         self._thread.start()
         until = time.monotonic() + STARTS_WITHIN_S
-        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
+        while not self._started() and self._thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
-        if not self._server.started:
+        if not self._started():
             raise InputError(f"{self.url}: the API did not start; the log says why")
+
+    def _started(self) -> bool:
+        return all(server.started for server in self._servers)
 
     def stop(self) -> None:
         """Finish what is being answered, but for streams, which would never end."""
         self._app.state.streams.close()
-        self._server.should_exit = True
+        for server in self._servers:
+            server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(STOPS_WITHIN_S)
         self._socket.close()
-
-
-class Prompt(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Lets go of who connects and asks for nothing: there is room for so many."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        self.loop.call_later(READ_WITHIN_S, self._let_go)
-
-    def _let_go(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+        self.local.close()
 
 
 class LocalServer:
@@ -94,7 +106,7 @@ class LocalServer:
             )
         self._socket = _listen(host, port, config)
         self._socket.listen()  # who comes before it answers waits
-        self._server = uvicorn.Server(_uvicorn(config, app))
+        self._server = uvicorn.Server(_uvicorn(config, app, Connections()))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="pages", daemon=True)
         self.url = _url(host, self._socket, config)
 
@@ -116,14 +128,13 @@ class LocalServer:
         self._server.should_exit = True
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _check_exposed(config: Config, host: str) -> None:
+    """Tokens do not cross a network in the clear unless somebody has said so."""
+    if not is_loopback(host) and not config.tls_certificate and not config.plain_http:
+        raise InputError(
+            f"--listen {config.listen}: tokens would cross the network in the clear; give --tls-certificate and "
+            "--tls-key, or set plain_http = true in dally.toml if a proxy adds TLS"
+        )
 
 
 def _url(host: str, bound: socket.socket, config: Config) -> str:
@@ -148,15 +159,18 @@ def _listen(host: str, port: int, config: Config) -> socket.socket:
     return made
 
 
-def _uvicorn(config: Config, app: object) -> uvicorn.Config:
+def _uvicorn(config: Config, app: object, connections: Connections) -> uvicorn.Config:
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HANDSHAKE_WITHIN_S  # a minute otherwise, and nobody counts those
     made = uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=Prompt,
+        http=partial(LimitedProtocol, connections),  # type: ignore[arg-type]
+        ws="none",
+        proxy_headers=False,  # or any process of this machine could say that it is another client
         log_config=None,
         access_log=False,
+        log_level="error",  # what clients do wrong fills no log
         server_header=False,
         lifespan="off",
-        limit_concurrency=MOST_AT_ONCE,
         timeout_graceful_shutdown=2,
         ssl_certfile=config.tls_certificate or None,
         ssl_keyfile=config.tls_key or None,

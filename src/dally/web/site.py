@@ -1,25 +1,83 @@
-"""What the API answers from: the daemon's status, the store, and pages that are kept as long as a status stands."""
+"""What the API answers from: the daemon's status, the store with jobs that have ended, and pages that are kept."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel
+from sqlalchemy import func, select
 
 from dally.cluster.topology import Topology
 from dally.live.assembly import Service
 from dally.live.cycle import CycleResult
 from dally.live.facts import known_model
 from dally.live.history.live_record import scenario_of
-from dally.live.status import ClusterStatus
+from dally.live.status import ClusterStatus, JobStatus
+from dally.live.store import Store
+from dally.live.store.log_rows import REPLACED, observed_of, tier_of
+from dally.live.store.schema import JOBS
+from dally.live.wall_clock import WallClock
 from dally.runs.assemble import tier_slowdowns
 from dally.web.auth.tokens import Caller
 from dally.web.metrics import Metrics
-from dally.web.routes.bodies import Job, job_body
-from dally.web.routes.ended_jobs import ended_job
+from dally.web.routes.bodies import JobBody, job_body
+
+
+def ended_job(store: Store, clock: WallClock, tiers: list[str], job_id: str) -> JobBody | None:
+    """The job of that id, the latest if there were several."""
+    query = select(JOBS).where(JOBS.c.job_id == job_id, JOBS.c.outcome.not_in(("", REPLACED)))
+    rows = store.rows(query.order_by(JOBS.c.number.desc()).limit(1))
+    return _job(rows[0], clock, tiers) if rows else None
+
+
+def ended_jobs(
+    store: Store, clock: WallClock, tiers: list[str], state: str, user: str | None, offset: int, limit: int
+) -> tuple[int, list[JobBody]]:
+    """How many ended so, and some of them, the latest first; no state: however they ended."""
+    chosen = [JOBS.c.outcome == state if state else JOBS.c.outcome.not_in(("", REPLACED))]
+    if user is not None:
+        chosen.append(JOBS.c.observed["spec"]["user"].as_string() == user)
+    total = store.rows(select(func.count().label("jobs")).select_from(JOBS).where(*chosen))[0]["jobs"]
+    rows = store.rows(
+        select(JOBS)
+        .where(*chosen)
+        .order_by(JOBS.c.finish_s.desc(), JOBS.c.number.desc())
+        .offset(offset)
+        .limit(limit)
+    )
+    return int(total), [_job(row, clock, tiers) for row in rows]
+
+
+def whose(caller: Caller, user: str | None) -> str | None:
+    """The user whose jobs are asked for, as far as they are the caller's business; None: everybody's."""
+    return user if caller.sees("") else caller.user
+
+
+def _job(row: dict[str, Any], clock: WallClock, tiers: list[str]) -> JobBody:
+    observed, clocks = observed_of(row), row["clocks"]
+    line = JobStatus(
+        job_id=row["job_id"],
+        spec=observed.spec,
+        state=row["outcome"],
+        managed=observed.managed,
+        submit_s=clock.wall_s(row["submit_s"]),
+        since_s=clock.wall_s(row["finish_s"]),
+        place=None,
+        placement={},
+        tier=tier_of(row, tiers),
+        work_s=clocks["work_s"],
+        slowdown=None,
+        preemptions=clocks["preemptions"],
+        migrations=clocks["migrations"],
+        why=observed.reason,
+        reason="",
+        next_s=None,
+    )
+    return job_body(line)
+
 
 MOST_PAGES: Final = 500  # kept of one status
 LATELY_S: Final = 30.0  # a cycle within this means that all is well
@@ -51,11 +109,11 @@ class Site:
         """Whether a cycle came about lately; each writes to the store, so that works too."""
         return not self.service.daemon.failing and time.monotonic() - self.cycle_s < LATELY_S
 
-    def job(self, caller: Caller, job_id: str) -> Job | None:
+    def job(self, caller: Caller, job_id: str) -> JobBody | None:
         """A job that the caller may see, from the status or, if it has ended, from the store."""
         line, service = self.status.by_id.get(job_id), self.service
         if line is not None:
-            result: Job | None = job_body(line)
+            result: JobBody | None = job_body(line)
         else:
             result = ended_job(service.store, service.clock, service.topology.tiers, job_id)
         return result if result is not None and caller.sees(result.spec.user) else None

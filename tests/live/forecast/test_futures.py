@@ -14,11 +14,9 @@ from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.conformal import Margins
 from dally.live.forecast.estimator import Effort, Estimator
-from dally.live.forecast.future import Fates, Started, run_future
-from dally.live.forecast.future_arrivals import PastJob
-from dally.live.forecast.job_forecast import Forecast, forecast_of, pays_from_s
-from dally.live.forecast.present import dump_present, load_present
-from dally.live.forecast.question import Answer, Question, answer
+from dally.live.forecast.future import Fates, Started, dump_present, load_present, run_future
+from dally.live.forecast.job_forecast import Answer, Forecast, Question, answer, forecast_of, pays_from_s
+from dally.live.forecast.lifetimes import PastJob
 from dally.live.forecast.worker import WorkerForecaster
 from dally.model import INFINITY, NEVER, SUBMIT, WAITING, Event, Job
 
@@ -118,7 +116,7 @@ def test_waiting_pays_from_so_much_work_on() -> None:
 
 
 def test_copies_of_the_process_say_the_same() -> None:
-    world = World("dally", (16, NEVER), (12, NEVER), (4, NEVER), network="slow")
+    world = World("fifo-backfill", (16, NEVER), (12, NEVER), (4, NEVER), network="slow")
     waiting = next(int(job.index) for job in world.jobs if job.status == WAITING)
     past = [
         PastJob(-number, -600.0 * number, JobSpec(4, model="vgg16", user="u1"), 900.0 + number)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dally.job_spec import JobSpec
-from dally.live.forecast.future_arrivals import BLOCK_S, DAY_S, ArrivalBlocks, PastJob
-from dally.live.forecast.lifetimes import Lifetimes, kaplan_meier
+from dally.live.forecast.lifetimes import BLOCK_S, DAY_S, ArrivalBlocks, Lifetimes, PastJob, kaplan_meier
 from dally.model import NEVER, Job
 
 DURATIONS = st.floats(1.0, 1e6)

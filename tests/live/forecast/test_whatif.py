@@ -18,15 +18,14 @@ from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
 from dally.live.forecast.estimator import Effort
-from dally.live.forecast.future_arrivals import PastJob
-from dally.live.forecast.present import dump_present
-from dally.live.forecast.whatif.from_now import FutureQuestion
+from dally.live.forecast.future import dump_present
+from dally.live.forecast.lifetimes import PastJob
+from dally.live.forecast.whatif.from_now import FutureQuestion, shorter_note
 from dally.live.forecast.whatif.what_ifs import check_allowed
 from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
-from dally.sweep.whatif.answer import WhatIfAnswer
-from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
+from dally.sweep.whatif.change import Change, WhatIfAnswer, WhatIfSide, changed, check_sizes, today
 
 EFFORT = Effort(most=2, horizon_s=86400.0, cpu_s=INFINITY)
 LINE = [(16, 100.0), (16, 50.0), (8, 30.0), (16, 1000.0)]  # GPUs and seconds, on two machines of 8
@@ -218,6 +217,11 @@ def test_work_done_counts() -> None:
     cycle(now.state, [Event(FINISH, now.jobs[0])], 100.0, Executor())
     content = dump_present(now.state, now.jobs, 110.0, 2)
     assert "wait_mean_s" not in figures(answer(content, now.side, now.side))
+
+
+def test_a_horizon_missed_by_less_than_is_shown_is_not_said() -> None:
+    assert shorter_note(2.999 * 86400.0, 3 * 86400.0) == []
+    assert shorter_note(2 * 86400.0, 3 * 86400.0) == ["Futures go 2 d ahead, not 3 d: there was no more time."]
 
 
 def test_time_that_is_up_is_said() -> None:

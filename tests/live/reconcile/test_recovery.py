@@ -14,8 +14,8 @@ from dally.live.backends import base
 from dally.live.cycle import Scheduler
 from dally.live.overrides import FIRST, HOLD, Override
 from dally.live.store.schema import JOBS
-from dally.testing.fake_backend import FakeBackend
-from tests.live.test_cycle import Bench, SetClock, events, say
+from dally.testing.fake_backend import FakeBackend, FakeClock
+from tests.live.test_cycle import Bench, events, say
 
 LARGE, SMALL = grid(2, 2, 8), grid(1, 2, 8)
 
@@ -26,7 +26,7 @@ class Shrinking(Bench):
     part: Topology = LARGE
 
     def _begin(self) -> Scheduler:
-        return Scheduler(self.backend, self.part, self.setup, self.store, SetClock(self.backend), self.dry_run)
+        return Scheduler(self.backend, self.part, self.setup, self.store, FakeClock(self.backend), self.dry_run)
 
     def restart(self, part: Topology) -> None:
         self.part = part

@@ -19,7 +19,16 @@ from dally.live.config import Setup
 from dally.live.reconcile import transitions
 from dally.live.reconcile.orders import REQUESTS, requests_due
 from dally.live.reconcile.pending import BLOCKED, KEEP, PREEMPT, RUN, START, STOP, PendingOrder
-from dally.live.reconcile.reconciler import ADMISSION, GUARDS, HOLDS, JOBS, RETRY_S, Case, Reconciler
+from dally.live.reconcile.reconciler import (
+    ADMISSION,
+    GUARDS,
+    HOLDS,
+    JOBS,
+    LONGEST_RETRY_S,
+    RETRY_S,
+    JobCase,
+    Reconciler,
+)
 from dally.live.reconcile.roster import Roster
 from dally.model import KIND_NAMES, Job
 
@@ -166,9 +175,9 @@ class PastDurations:
         jobs = () if example.state == transitions.ABSENT else (self.observed,)
         self.snapshot = Observed(jobs, machines)
 
-    def case(self, held: Container[str] = ()) -> Case:
+    def case(self, held: Container[str] = ()) -> JobCase:
         observed = self.observed if self.snapshot.jobs else None
-        case = Case(self.roster, self.job, observed, NOW, 120.0)
+        case = JobCase(self.roster, self.job, observed, NOW, 120.0)
         case.held, case.free = held, HERE
         return case
 
@@ -267,7 +276,8 @@ def test_a_blocked_job_is_tried_again_ever_more_seldom_or_when_another_of_its_ac
         books = PastDurations(Example("", "running", base.BLOCKED, order(RUN, HERE, blocks=blocks)))
         books.reconcile()
         waits.append(books.roster.orders["1"].retry_s - NOW)
-    assert waits == [RETRY_S * factor for factor in (1, 2, 4, 8, 16, 20, 20, 20)]
+    assert waits == [min(LONGEST_RETRY_S, RETRY_S * 2.0**blocks) for blocks in range(8)]
+    assert waits[-1] == LONGEST_RETRY_S
     books = PastDurations(Example("", "held", base.QUEUED, order(BLOCKED, retry_s=NOW + 99.0)))
     other = replace(job_seen(base.QUEUED, {}), job_id="2")
     books.state.adopt(books.roster.admit(other), 0.0)

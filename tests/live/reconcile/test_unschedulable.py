@@ -138,3 +138,18 @@ def test_a_gang_that_runs_on_with_fewer_gpus_than_it_asks_for(tmp_path: Path) ->
     bench.backend.put(gang, {left: 8})
     bench.go_on(300.0)
     assert bench.books() == {gang: "waiting", other: "waiting"}
+
+
+def test_a_gpu_that_failed(tmp_path: Path) -> None:
+    """The seven others of its machine are given out, and no job is stopped for it."""
+    backend = FakeBackend(1, 2, 8)
+    bench = Bench(tmp_path, backend, "fifo-backfill")
+    first = sorted(backend._machines)[0]
+    backend._machines[first] = base.ObservedMachine(first, 7, reason="7 of its 8 GPUs can be given")
+    jobs = [bench.submit(4, 2000.0, "ann") for _ in range(4)]
+    bench.submit(1, 2000.0, "bob")
+    bench.go_on(20.0)
+    held = bench.backend.held()
+    assert (held[first], sum(held.values())) == (5, 13)
+    assert [bench.states()[job] for job in jobs].count(base.QUEUED) == 1
+    assert not [row for row in bench.store.rows(select(EVENTS)) if row["kind"] == "start_failed"]

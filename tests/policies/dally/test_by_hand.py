@@ -8,7 +8,7 @@ from dally.model import CANCEL, Costs, Event
 from dally.policies.dally.policy import Dally
 from dally.policies.registry import build
 from dally.testing import record_of
-from dally.testing.run_rows import RunRows
+from dally.testing.invariants import RunRows
 from dally.testing.strategies import Case
 
 GRID: list[tuple[tuple[str, ...], int]] = [(("r0",), 2), (("r0",), 2), (("r1",), 2), (("r1",), 2)]
@@ -31,6 +31,11 @@ def test_a_newcomer_preempts_who_has_run_for_long() -> None:
     record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)])
     assert [(job.start_s, job.finish_s) for job in record.jobs] == [(0.0, 10_068.0), (5000.0, 5060.0)]
     assert [job.preemptions for job in record.jobs] == [1, 0]
+
+
+def test_a_newcomer_of_one_size_preempts_nothing_where_jobs_must_be_seen_to_differ_first() -> None:
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"alike": "2"})
+    assert [(job.start_s, job.finish_s) for job in record.jobs] == [(0.0, 10_000.0), (10_000.0, 10_060.0)]
 
 
 def test_preemption_can_be_switched_off() -> None:

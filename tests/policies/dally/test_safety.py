@@ -113,7 +113,8 @@ def test_in_overload_a_gang_waits_for_its_patience_and_for_what_came_before(seed
     jobs = sorted([*stream, gang])
     before_s = sum(gpus * lasts_s for at_s, gpus, lasts_s in stream if at_s <= 1000.0) / 8.0
     served, abandoned = (
-        run(jobs, {**GUARDED, "patience_s": patience_s}).jobs[jobs.index(gang)] for patience_s in ("200", "inf")
+        run(jobs, {**GUARDED, "idle_worth": "inf", "patience_s": patience_s}).jobs[jobs.index(gang)]
+        for patience_s in ("200", "inf")
     )
     assert served.start_s <= 1000.0 + 200.0 + before_s
     assert abandoned.start_s > 3000.0

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.fair_tree import fair_tree_of
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.vecs import vec
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.topology import grid
@@ -18,7 +19,7 @@ from dally.engine.simulate import Simulation
 from dally.job_spec import JobSpec
 from dally.model import CANCEL, Costs, Event, Job
 from dally.perf.base import SpeedModel
-from dally.policies.gate.fair_shares import fill, standing
+from dally.policies.gate.fair_shares import comes_before, fill, standing
 from dally.policies.gate.gate import Gate
 from dally.policies.gate.pooled import make_gate
 from dally.policies.gate.tenants import Tenants
@@ -101,6 +102,25 @@ def test_the_rest_is_offered_in_the_order_of_the_fair_tree(weights: list[float],
     assert found == sorted(found, reverse=True)
 
 
+@given(
+    st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=8, max_size=8),
+    st.lists(st.sampled_from([0.0, 1.0]), min_size=8, max_size=8),
+    st.lists(st.sampled_from([0.0, 1.0, 2.0, 4.0]), min_size=8, max_size=8),
+)
+def test_who_comes_before_whom_is_the_order_of_their_standings(
+    weights: list[float], priorities: list[float], used: list[float]
+) -> None:
+    paths = ["a", "a/x", "a/y", "b", "b/x", "b/x/p", "b/x/q", "c"]
+    rows = zip(paths, weights, priorities, strict=True)
+    tenants = Tenants(QueueTree([QueueNode(path, weight=w, priority=p) for path, w, p in rows]), [""])
+    for tenant, gpu_s in zip(tenants.all[1:], used, strict=False):
+        tenant.used_gpu_s = gpu_s
+    leaves = [tenant for tenant in tenants.all if not tenant.children]
+    for one in leaves:
+        for other in leaves:
+            assert comes_before(one, other) == (standing(one) < standing(other))
+
+
 def test_what_was_used_is_known_after_a_restart() -> None:
     """Past use, and what is left of a budget in its window."""
     node = QueueNode("a", budget=Budget(10.0, 1e6), half_life_s=HALF_LIFE_S)
@@ -163,4 +183,5 @@ def test_guarantees_then_priorities_then_weights(
     total: float, floors: list[float], caps: list[float], weights: list[float], levels: list[float],
     found: list[float],
 ) -> None:  # fmt: skip
-    assert fill(total, floors, caps, weights, levels) == pytest.approx(found)
+    columns = [vec[float]([float(value) for value in values]) for values in (floors, caps, weights, levels)]
+    assert list(fill(total, *columns)) == pytest.approx(found)

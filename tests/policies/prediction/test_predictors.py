@@ -17,10 +17,10 @@ from dally.metrics.summary import summarize
 from dally.model import NEVER, Costs, Job
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.forest import FIRST_FIT, Forest
-from dally.policies.prediction.history import History
+from dally.policies.prediction.history import HistoryPredictor
 from dally.policies.prediction.named import PREDICTORS, make_predictor
 from dally.policies.registry import build
-from dally.testing.run_rows import record_of
+from dally.testing.invariants import record_of
 from dally.testing.strategies import Case, cases
 from tests.examples import many
 
@@ -100,7 +100,7 @@ def test_the_forest_finds_what_the_median_cannot() -> None:
     assert [
         abs(said - real) / real < 0.05 for said, real in zip(replay(Forest(), jobs)[-48:], right, strict=True)
     ].count(False) <= 2
-    history = replay(History(), jobs)[-48:]
+    history = replay(HistoryPredictor(), jobs)[-48:]
     assert [abs(said - real) / real < 0.05 for said, real in zip(history, right, strict=True)].count(True) <= 24
 
 

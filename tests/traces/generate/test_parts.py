@@ -12,7 +12,7 @@ from dally.traces.generate.arrivals import Calendar
 from dally.traces.generate.campaigns import burst_totals, draw_bursts
 from dally.traces.generate.recipe import RECIPE_NAMES, Curve, find_recipe
 from dally.traces.generate.stream import Stream, near_shares, nearest_shares
-from dally.traces.generate.work import draw_work, gpu_seconds, mean_gpu_seconds
+from dally.traces.generate.workload import draw_work, gpu_seconds, mean_gpu_seconds
 
 WEIGHTS = st.lists(st.floats(0.01, 100), min_size=1, max_size=30)
 

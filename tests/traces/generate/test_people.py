@@ -11,7 +11,7 @@ import pytest
 from dally.errors import InputError
 from dally.traces import read_trace
 from dally.traces.generate import Ask, find_recipe, generate, write_workload
-from dally.traces.generate.people import TEAMS, USERS, owners, quotas
+from dally.traces.generate.campaigns import TEAMS, USERS, owners, quotas
 from dally.traces.generate.stream import Stream
 from dally.traces.generate.workload import GeneratedJob
 

@@ -26,6 +26,7 @@ class Walk:
 
     placements: dict[str, dict[str, int]] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
+    held: dict[str, float] = field(default_factory=dict)
     preempted: dict[str, int] = field(default_factory=dict)
     moved: dict[str, int] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
@@ -39,6 +40,8 @@ class Walk:
             self.down.remove(machine)
         elif kind == "submit":
             self.waiting[job] = time_s
+        elif kind == "hold":  # no machines could ever hold it
+            self.held[job] = self.waiting.pop(job)
         elif kind in ("start", "migrate"):
             self.waiting.pop(job, None)
             machines, gpus = row["machines"], row["machine_gpus"]
@@ -77,6 +80,7 @@ def check(status: ClusterStatus, run: Simulated, at_s: float) -> None:
     waiting = {line.job_id: line for line in status.jobs if line.state == "waiting"}
     assert {name: line.placement for name, line in running.items()} == log.placements
     assert {name: line.since_s for name, line in waiting.items()} == log.waiting
+    assert {line.job_id: line.since_s for line in status.jobs if line.state == "held"} == log.held
     assert sorted(line.place or 0 for line in waiting.values()) == list(range(1, len(waiting) + 1))
     assert all(line.why and line.reason for line in waiting.values())
     for line in status.jobs:

@@ -8,7 +8,7 @@ import pytest
 from dally.report.explanation.job_timeline import Explainer
 from dally.runs.folder import FolderRecord
 from dally.web.auth.tokens import USER, VIEWER, Caller
-from dally.web.replay.replay_scene import ReplayScene
+from dally.web.replay.replay_app import ReplayScene
 
 ANYBODY = Caller("", VIEWER)
 

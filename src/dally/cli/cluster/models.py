@@ -18,7 +18,7 @@ from dally.perf.profiles import ModelProfile, find_profile, load_profiles, shipp
 Value = str | int | float | None
 
 
-class Column(NamedTuple):
+class ModelColumn(NamedTuple):
     """One property of a model: its name in JSON, its heading in the table, and how to get and show it."""
 
     key: str
@@ -73,7 +73,7 @@ def profiles_on(gpu: str, catalogue: Catalogue) -> tuple[list[ModelProfile], lis
     return rows, without
 
 
-def as_record(profile: ModelProfile, columns: list[Column]) -> dict[str, object]:
+def as_record(profile: ModelProfile, columns: list[ModelColumn]) -> dict[str, object]:
     """The profile as JSON shows it."""
     return {
         "name": profile.name,
@@ -90,25 +90,29 @@ def as_record(profile: ModelProfile, columns: list[Column]) -> dict[str, object]
     }
 
 
-def step_columns() -> list[Column]:
+def step_columns() -> list[ModelColumn]:
     """What holds on any cluster."""
     return [
-        Column("kind", "kind", lambda p: p.kind, lambda p: p.kind),
-        Column("params", "parameters", lambda p: p.params, lambda p: _short(p.params)),
-        Column("gradient_bytes", "gradients", lambda p: p.gradient_bytes, lambda p: _bytes(p.gradient_bytes)),
-        Column("all_reduce_bytes", "per GPU", lambda p: p.all_reduce_bytes, lambda p: _bytes(p.all_reduce_bytes)),
-        Column("last_bucket_bytes", "last", lambda p: p.last_bucket_bytes, lambda p: _bytes(p.last_bucket_bytes)),
-        Column("skew", "skew", lambda p: p.skew, lambda p: f"{p.skew:.3f}"),
-        Column("batch", "batch", lambda p: p.batch, lambda p: f"{p.batch:,}"),
-        Column("forward_s", "forward", lambda p: p.forward_s, lambda p: _mark(p) + _time(p.forward_s)),
-        Column("backward_s", "backward", lambda p: p.backward_s, lambda p: _mark(p) + _time(p.backward_s)),
-        Column("tensor_parallel", "TP", lambda p: p.tensor_parallel, lambda p: str(p.tensor_parallel)),
-        Column("pipeline_parallel", "PP", lambda p: p.pipeline_parallel, lambda p: str(p.pipeline_parallel)),
-        Column("basis", "times", lambda p: p.basis, lambda p: p.basis),
+        ModelColumn("kind", "kind", lambda p: p.kind, lambda p: p.kind),
+        ModelColumn("params", "parameters", lambda p: p.params, lambda p: _short(p.params)),
+        ModelColumn("gradient_bytes", "gradients", lambda p: p.gradient_bytes, lambda p: _bytes(p.gradient_bytes)),
+        ModelColumn(
+            "all_reduce_bytes", "per GPU", lambda p: p.all_reduce_bytes, lambda p: _bytes(p.all_reduce_bytes)
+        ),
+        ModelColumn(
+            "last_bucket_bytes", "last", lambda p: p.last_bucket_bytes, lambda p: _bytes(p.last_bucket_bytes)
+        ),
+        ModelColumn("skew", "skew", lambda p: p.skew, lambda p: f"{p.skew:.3f}"),
+        ModelColumn("batch", "batch", lambda p: p.batch, lambda p: f"{p.batch:,}"),
+        ModelColumn("forward_s", "forward", lambda p: p.forward_s, lambda p: _mark(p) + _time(p.forward_s)),
+        ModelColumn("backward_s", "backward", lambda p: p.backward_s, lambda p: _mark(p) + _time(p.backward_s)),
+        ModelColumn("tensor_parallel", "TP", lambda p: p.tensor_parallel, lambda p: str(p.tensor_parallel)),
+        ModelColumn("pipeline_parallel", "PP", lambda p: p.pipeline_parallel, lambda p: str(p.pipeline_parallel)),
+        ModelColumn("basis", "times", lambda p: p.basis, lambda p: p.basis),
     ]
 
 
-def tier_columns(cluster: str, network: str, gpus: int) -> list[Column]:
+def tier_columns(cluster: str, network: str, gpus: int) -> list[ModelColumn]:
     """How much longer a step takes for two halves of a gang that only that tier joins, alone on the links."""
     from dally.cli.cluster.network import read_network, read_placement, read_quiet_network
     from dally.perf.ask import placed
@@ -132,9 +136,9 @@ def tier_columns(cluster: str, network: str, gpus: int) -> list[Column]:
 
         return of
 
-    def column(tier: str) -> Column:
+    def column(tier: str) -> ModelColumn:
         value = slowdown(tier)
-        return Column(f"slowdown_{tier}", f"across {tier}", value, lambda p: _ratio(value(p)))
+        return ModelColumn(f"slowdown_{tier}", f"across {tier}", value, lambda p: _ratio(value(p)))
 
     return [column(tier) for tier in links.topology.tiers[1:]]
 

@@ -1,16 +1,16 @@
-"""`dally predict`."""
+"""`dally predict` and `dally collective`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dally.cli.commands import examples
 from dally.cli.output import print_table
-from dally.errors import InputError
+from dally.errors import InputError, at
 
 if TYPE_CHECKING:
     from dally.model import Profile
@@ -97,3 +97,110 @@ def _profile(
     if not compute_s or not size:
         raise InputError("--model is missing, or --compute-s and --bytes; see `dally predict --help`")
     return Profile(compute_s=compute_s, nbytes=read_size(size), overlap=overlap)
+
+
+COLUMNS = ("collective", "bytes", "placement", "algorithm", "tier")
+
+
+@examples(
+    "dally collective all-reduce --bytes 100MB --cluster 4x16x8 --network normal --placement 8+8",
+    "dally collective all-to-all --bytes 64MiB --cluster lab.toml --placement 0:4+5:4 --json",
+    "dally collective --batch queries.csv --cluster 4x16x8 --network slow",
+)
+def collective(
+    name: str = typer.Argument("", metavar="COLLECTIVE", help="all-reduce, reduce-scatter, all-gather, …"),
+    size: str = typer.Option("", "--bytes", help="Bytes per GPU, e.g. 100MB or 64MiB."),
+    cluster: str = typer.Option(..., help="RxMxG (racks x machines x GPUs, e.g. 4x16x8) or a topology file."),
+    network: str = typer.Option("", help="A network preset.  [default: the links in the cluster file]"),
+    settings: list[str] = typer.Option([], "--set-network", metavar="KEY=VALUE", help="Override a network value."),
+    congestion: str = typer.Option("", help="Background load: a share, or TIER=SHARE,…"),
+    placement: str = typer.Option("", help="GPUs per machine, e.g. 8+8, or machine:GPUs, e.g. 0:8+4:8."),
+    tier: str = typer.Option("", help="Spread 8+8 over this tier instead of as close as can be."),
+    algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
+    chunks: int = typer.Option(
+        None, help="Pipeline the tiers in so many pieces; 0: without end.  [default: 0, of ideal links 1]"
+    ),
+    batch: Path = typer.Option(None, help="A csv: collective, bytes, placement; algorithm and tier if need be."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Say how long a collective takes on a placement, alone."""
+    from dally.cli.cluster.network import read_network
+
+    if chunks is not None and chunks < 0:
+        raise InputError(f"--chunks {chunks}: must be a whole number, not negative")
+    links = read_network(cluster, network, settings, congestion)
+    if batch:
+        queries = _read_batch(batch)
+    else:
+        for option, value in (("COLLECTIVE", name), ("--bytes", size), ("--placement", placement)):
+            if not value:
+                raise InputError(f"{option} is missing; see `dally collective --help`")
+        queries = [dict(zip(COLUMNS, (name, size, placement, algorithm, tier), strict=True))]
+    rows = []
+    for line, query in enumerate(queries, start=2):
+        try:
+            rows.append(_answer(links, query, -1 if chunks is None else chunks))
+        except InputError as error:
+            raise at(batch, line, None, str(error)) if batch else error from None
+    if as_json:
+        typer.echo(json.dumps(rows if batch else rows[0], indent=2))
+        return
+    print_table(
+        ["collective", "placement", "algorithm", "bytes", "time", "busiest link", "GB/s per GPU"],
+        [
+            [
+                row["collective"], row["placement"], row["algorithm"], f"{row['bytes']:,.0f}",
+                f"{row['time_s'] * 1e3:,.3f} ms", row["busiest"], f"{row['algbw_gbps']:.2f}",
+            ]
+            for row in rows
+        ],
+        numbers_from=3,
+    )  # fmt: skip
+
+
+def _answer(links: Any, query: dict[str, str], chunks: int) -> dict[str, Any]:
+    from dally.cli.cluster.network import read_placement, read_size
+    from dally.perf.ask import check_collective, placed
+    from dally.perf.collectives import collective_cost
+
+    algorithm = query["algorithm"] or "auto"
+    check_collective(query["collective"], algorithm)
+    nbytes = read_size(query["bytes"])
+    placement = read_placement(query["placement"], links, query["tier"])
+    gang = placed(links, placement)
+    cost = collective_cost(links, gang, query["collective"], nbytes, algorithm, chunks)
+    time_s = cost.alone_s()
+    busiest = max(range(len(cost.seconds)), key=lambda place: cost.seconds[place], default=-1)
+    shared_s = cost.seconds[busiest] if busiest >= 0 else 0.0
+    return {
+        "collective": query["collective"],
+        "bytes": nbytes,
+        "placement": "+".join(f"{machine}:{gpus}" for machine, gpus in sorted(placement.items())),
+        "tier": links.topology.tiers[int(gang.top)],
+        "algorithm": cost.algorithm or "none",
+        "time_s": time_s,
+        "algbw_gbps": nbytes / time_s / 1e9 if time_s > 0 else 0.0,
+        "fixed_s": cost.fixed_s,
+        "inside_s": cost.private_s,
+        "busiest": links.link_name(int(cost.links[busiest]))
+        if shared_s >= cost.private_s and shared_s
+        else "inside",
+        "link_s": {
+            links.link_name(int(link)): seconds for link, seconds in zip(cost.links, cost.seconds, strict=True)
+        },
+    }
+
+
+def _read_batch(path: Path) -> list[dict[str, str]]:
+    from dally.traces.table import rows_of
+
+    rows = rows_of(path)
+    _, header = next(rows, (1, []))
+    for column in ("collective", "bytes", "placement"):
+        if column not in header:
+            raise at(path, 1, column, "this column is missing")
+    empty = dict.fromkeys(COLUMNS, "")
+    return [
+        empty | {name: text.strip() for name, text in zip(header, row, strict=False) if name in COLUMNS}
+        for _, row in rows
+    ]

@@ -16,8 +16,7 @@ from dally.errors import InputError
 if TYPE_CHECKING:
     from dally.profiling.builtin import Builtin
     from dally.profiling.catalogue_text import About
-    from dally.profiling.measuring import StepRequest
-    from dally.profiling.records import Record
+    from dally.profiling.measuring import Record, StepRequest
 
 WHAT = "dally profile"
 
@@ -114,8 +113,7 @@ def _measured(
     request: list[StepRequest], processes: int, raw: Path | None
 ) -> tuple[list[Record], list[tuple[int, float]]]:
     """Records and all-reduces; what ends the process that measures is told, and ends the command with code 1."""
-    from dally.profiling.measuring import Measuring, MeasuringError
-    from dally.profiling.records import append_record
+    from dally.profiling.measuring import Measuring, MeasuringError, append_record
 
     records: list[Record] = []
     try:

@@ -32,7 +32,7 @@ def queues(
 ) -> None:
     """Show a tree of queues: who is guaranteed how many GPUs, may take how many, and whose jobs go where."""
     from dally.quotas.known_formats import read_quotas
-    from dally.quotas.queues_text import to_toml
+    from dally.quotas.toml_file import to_toml
     from dally.whole_file import write_whole
 
     if to not in ("", "toml"):
@@ -119,7 +119,7 @@ def _by_family(tree: QueueTree) -> list[str]:
 
 
 def _row(tree: QueueTree, path: str) -> list[str]:
-    from dally.quotas.queues_text import span_text
+    from dally.quotas.toml_file import span_text
 
     node = tree.nodes[path]
     name = "  " * path.count("/") + path.rpartition("/")[2]

@@ -27,7 +27,7 @@ def _print_done(actions: list[dict[str, Any]]) -> None:
 
 def _act(server: Server, kind: str, names: list[str], verb: str, **body: Any) -> list[Any]:
     """Do it to each of these jobs or nodes in turn."""
-    return [server.post(f"{kind}/{quoted(name)}/{verb}", body) for name in names]
+    return server.each(names, lambda name: server.post(f"{kind}/{quoted(name)}/{verb}", body))
 
 
 @examples(
@@ -85,7 +85,7 @@ def _print_cancelled(jobs: list[dict[str, Any]]) -> None:
 @queries_server(_print_cancelled)
 def cancel(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
     """End jobs, whether they wait or run; those that run get SIGTERM and time to save."""
-    return [server.delete(f"jobs/{quoted(job)}", why=why or None) for job in jobs]
+    return server.each(jobs, lambda job: server.delete(f"jobs/{quoted(job)}", why=why or None))
 
 
 def _print_actions(result: dict[str, Any]) -> None:

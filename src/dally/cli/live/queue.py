@@ -1,4 +1,4 @@
-"""`dally queue` and `dally submit`: jobs of a running scheduler, and when they start."""
+"""`dally queue`, `dally submit`, `dally nodes` and `dally slots`: jobs and machines of a running scheduler."""
 
 from __future__ import annotations
 
@@ -72,11 +72,13 @@ def _print_submitted(result: dict[str, Any]) -> None:
         typer.echo("\n".join(eta_lines(result)))
     else:
         typer.echo(f"Submitted job {plain(result['job_id'])}.")
+        if result.get("note"):
+            typer.echo(f"dally: {plain(result['note'])}", err=True)
 
 
 @examples(
     "dally submit --gpus 8 -- sleep 60",
-    "dally submit --gpus 16 --model gpt2-xl --expected 7200 -- python train.py",
+    "dally submit --gpus 16 --model gpt2-xl --expected 7200 --env DATA=/scratch/books -- python train.py",
     "dally submit --gpus 64 --expected 3600 --preview",
 )
 @queries_server(_print_submitted)
@@ -89,9 +91,18 @@ def submit(
     expected: float = typer.Option(None, metavar="SECONDS", help="How long it runs, as far as you know."),
     limit: float = typer.Option(None, metavar="SECONDS", help="How long it runs at most."),
     checkpoint_every: float = typer.Option(None, metavar="SECONDS", help="Between two of its checkpoints."),
+    preempt: str = typer.Option(
+        "", metavar="yes|no|priced", help="Whether it may be preempted or moved: docs/consent.md."
+    ),
     user: str = typer.Option("", metavar="NAME", help="For whom.  [default: you]"),
     account: str = typer.Option("", metavar="NAME", help="Who pays."),
     folder: Path = typer.Option(None, metavar="DIR", help="Where the command runs.  [default: here]"),
+    env: list[str] = typer.Option(
+        [],
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="A variable for the command; without a value, its value here.",
+    ),
     preview: bool = typer.Option(False, "--preview", help="Only say when and where it would start."),
 ) -> Any:
     """Submit a job to the running scheduler, or ask what it would get."""
@@ -100,19 +111,17 @@ def submit(
     body: dict[str, Any] = {
         "gpus": gpus, "command": command or [], "name": name or (os.path.basename(command[0]) if command else ""),
         "model": model, "duration_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
-        "user": user or ("" if server.token else _me()), "account": account,
-        "folder": os.path.abspath(folder or "."),
+        "preempt": preempt, "user": user, "account": account,
+        "folder": os.path.abspath(folder or "."), "environment": dict(_variable(text) for text in env),
     }  # fmt: skip
     return server.post("preview" if preview else "jobs", body)
 
 
-def _me() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a name for us
-        return ""
+def _variable(text: str) -> tuple[str, str]:
+    name, has_value, value = text.partition("=")
+    if not has_value and name not in os.environ:
+        raise InputError(f"--env {plain(text)}: is not set here; give NAME=VALUE")
+    return name, value if has_value else os.environ[name]
 
 
 def start_text(eta: dict[str, Any]) -> str:
@@ -153,3 +162,38 @@ def _worth(pays_from_s: float | None) -> str:
     if pays_from_s is None:
         return "waiting brings nothing closer"
     return f"waiting is sooner done from {pays_from_s / 60.0:.0f} min of work on"
+
+
+def _print_nodes(result: dict[str, Any]) -> None:
+    rows = [
+        [
+            plain(node["name"]), plain(" ".join(node["domains"])),
+            plain(node["state"] + (f": {node['reason']}" if node["reason"] else "")),
+            str(node["gpus"]), str(node["free"]), plain(", ".join(node["jobs"])),
+        ]
+        for node in result["nodes"]
+    ]  # fmt: skip
+    print_table(["machine", "in", "state", "GPUs", "free", "jobs"], rows)
+
+
+@examples("dally nodes", "dally nodes --json")
+@queries_server(_print_nodes)
+def nodes(server: Server) -> Any:
+    """List the machines, what is free on each, and which jobs run there."""
+    return server.get("nodes")
+
+
+def _print_slots(result: dict[str, Any]) -> None:
+    *inner, whole = result["slots"]
+    names = [*(f"inside one {tier}" for tier in inner), f"across the {whole}"]
+    rows = [[plain(name), str(count)] for name, count in zip(names, result["slots"].values(), strict=True)]
+    print_table([f"gangs of {result['gpus']} GPUs", "now"], rows, numbers_from=1)
+
+
+@examples("dally slots --gpus 64", "dally slots --gpus 8 --json")
+@queries_server(_print_slots)
+def slots(
+    server: Server, gpus: int = typer.Option(8, "--gpus", "-g", metavar="N", min=1, help="GPUs of a gang.")
+) -> Any:
+    """Count the gangs of a size that could start now, by how close together."""
+    return server.get("slots", gpus=gpus)

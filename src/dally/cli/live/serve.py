@@ -6,14 +6,19 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
 from dally.cli.commands import examples
-from dally.cli.runs.scenario_options import option
+from dally.cli.runs.scenario_options import flag_of, option
 from dally.cluster.spec import read_settings
 from dally.runs.world import merge, setting_values
+
+SOCKET: Final = typer.Option(
+    None, metavar="PATH", help="Where users of this machine ask.  [default: /run/dally/serve.sock as root on a "
+    "real cluster or under systemd, else serve.sock in --folder]",
+)  # fmt: skip
 
 
 @examples(
@@ -34,11 +39,13 @@ def serve(
     policy: str = option("policy"),
     settings: list[str] = option("settings"),
     queues: str = option("queues"),
+    preempt: list[str] = option("preempt", "usual=priced and after=15m"),
     folder: Path = typer.Option(
         None, metavar="DIR", help="Where the daemon keeps its state.  [default: ~/.local/state/dally]"
     ),
     store: str = typer.Option(None, metavar="URL", help="The database.  [default: SQLite in --folder]"),
     listen: str = typer.Option(None, metavar="HOST:PORT", help="Where the API answers.  [default: 127.0.0.1:8642]"),
+    socket: str = SOCKET,
     tls_certificate: str = typer.Option(None, metavar="FILE", help="Serve HTTPS with this certificate."),
     tls_key: str = typer.Option(None, metavar="FILE", help="And this key."),
     partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Of Slurm, to look after."),
@@ -49,6 +56,7 @@ def serve(
         None, metavar="N", help="Let the local cluster's clock run so many times as fast.  [default: 1]"
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Decide and log, and touch nothing."),
+    i_am_alone: bool = typer.Option(False, "--i-am-alone", help="Of all hosts' daemons: do without Slurm's lease."),
     json_logs: bool = typer.Option(False, "--json-logs", help="Log JSON, a line per entry."),
 ) -> None:  # fmt: skip
     """Schedule a real cluster: decide who starts where and when, and answer what people ask."""
@@ -58,15 +66,16 @@ def serve(
         need(package, "serve")
     from dally.live.backends.registry import BACKENDS
     from dally.live.config import Config, read_config
+    from dally.live.private_folder import check_unwritable
 
     options: dict[str, Any] = {
         "backend": backend, "cluster": cluster, "folder": folder, "store": store, "listen": listen,
-        "tls_certificate": tls_certificate, "tls_key": tls_key, "partitions": tuple(partitions), "speed": speed,
-        "dry_run": dry_run,
+        "socket": socket, "tls_certificate": tls_certificate, "tls_key": tls_key, "speed": speed,
+        "partitions": tuple(partitions), "dry_run": dry_run, "i_am_alone": i_am_alone,
     }  # fmt: skip
     scheduling: dict[str, Any] = {
         "network": network, "policy": policy, "queues": queues,
-        **setting_values(read_settings("--set", settings), read_settings("--set-network", network_settings)),
+        **table_values(settings=settings, network_settings=network_settings, preempt=preempt),
     }  # fmt: skip
     base = read_config(config) if config is not None else Config()
     table = "kubernetes" if (backend or base.backend) in BACKENDS else "backend_settings"
@@ -76,7 +85,14 @@ def serve(
         **{name: value for name, value in options.items() if value},
         setup=merge(base.setup, {name: value for name, value in scheduling.items() if value}),
     )
+    if config is not None and chosen.backend != "local":
+        check_unwritable(config, f"--config {config}")
     run(chosen.checked(), json_logs)
+
+
+def table_values(**tables: list[str]) -> dict[str, str]:
+    """KEY=VALUE texts of options by field, under the names that `merge` takes."""
+    return setting_values(*(read_settings(flag_of(name), texts) for name, texts in tables.items()))
 
 
 def run(config: Any, json_logs: bool) -> None:
@@ -84,21 +100,26 @@ def run(config: Any, json_logs: bool) -> None:
     from dally.live.assembly import Service
     from dally.live.logs import prepare
     from dally.web.server import ApiServer
+    from dally.web.standby import answering_probes
 
     prepare(json_logs)
-    service = Service(config)
+    with answering_probes(config):
+        service = Service(config)
     try:
         server = ApiServer(service)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: service.daemon.stop())
         if config.dry_run:
-            from dally.live.history.daily import DailyReport
+            from dally.live.history.recorded_trace import DailyReport
 
             service.daemon.watchers.append(DailyReport(config, service.clock))
         service.outlook.begin()
         server.start()
-        typer.echo(start_message(service, server))
-        sys.stdout.flush()
+        if json_logs:
+            _log_start(service, server)
+        else:
+            typer.echo(start_message(service, server))
+            sys.stdout.flush()
         try:
             service.daemon.run()
         finally:
@@ -107,23 +128,40 @@ def run(config: Any, json_logs: bool) -> None:
         service.close()
 
 
+def _log_start(service: Any, server: Any) -> None:
+    """The same for machines."""
+    import structlog
+
+    config, topology = service.config, service.topology
+    structlog.get_logger("dally").info(
+        "serving", backend=config.backend, policy=config.setup.policy, dry_run=config.dry_run, url=server.url,
+        gpus=topology.total_gpus(), machines=topology.machine_count(), folder=str(config.folder),
+        socket=str(server.local.path),
+    )  # fmt: skip
+
+
 def start_message(service: Any, server: Any) -> str:
-    """What is scheduled here, where it answers, and what to try."""
-    from dally.live.config import USUAL_LISTEN
+    """What is scheduled here, where it answers, who may ask, and what to try."""
     from dally.runs.team_setup import idle_quotas
 
     config, topology = service.config, service.topology
     where = "dry run, nothing is touched" if config.dry_run else f"policy {config.setup.policy}"
-    elsewhere = "" if config.listen == USUAL_LISTEN else f" --server {server.url}"
-    access = "open to everybody on this machine; `dally token add` makes it ask for tokens"
+    elsewhere = _server_option(config, server)
     size = f"{topology.total_gpus()} GPUs on {topology.machine_count()} machines"
     lines = [
         f"Scheduling {size} ({config.backend}, {where}).",
         f"State:   {config.folder}",
         f"Pages:   {server.url}/",
         f"API:     {server.url}/docs",
-        f"Access:  {access if server.tokens.open else 'by token'}",
+        f"Socket:  {server.local.path}",
+        *access_lines(server.access),
     ]
+    if config.speed != 1.0:
+        lines.insert(1, f"Clock:   runs {config.speed:g} times as fast as this machine's (--speed)")
+    if server.first_token:
+        lines.append(_first_token_line(config.folder, server.first_token))
+    if server.local.note:
+        lines.append(f"Mind:    {server.local.note}")
     lines += [f"Mind:    jobs {what}" for what in idle_quotas(config.setup.queues, [], topology)]
     if config.backend == "local":
         lines.append(f"Try:     dally submit --gpus 8{elsewhere} -- sleep 60")
@@ -131,3 +169,36 @@ def start_message(service: Any, server: Any) -> str:
         f"         dally queue{elsewhere}" if config.backend == "local" else f"Try:     dally queue{elsewhere}"
     )
     return "\n".join([*lines, "Ctrl-C stops the scheduler; jobs run on."])
+
+
+def access_lines(access: Any) -> list[str]:
+    """Who may do what without a token."""
+    if access.owner_is_known:
+        others = (
+            "other users of this machine may read" if access.reading_is_open else "everybody else needs a token"
+        )
+        return [f"Access:  you may do everything, {others}; `dally token add` makes it ask for tokens"]
+    reading = "; pages are readable on this machine" if access.reading_is_open else ""
+    return [
+        f"Access:  by token{reading}",
+        "         by the socket: users act on their own jobs, operators on all, without a token",
+    ]
+
+
+def _first_token_line(folder: Path, token: str) -> str:
+    """The token for a person who looks; what is not a terminal may be a log that others read."""
+    from dally.live.private_folder import TOKEN
+
+    if sys.stdout.isatty():
+        return f"Token:   {token} (an operator's; shown once, and kept in {folder / TOKEN})"
+    return f"Token:   an operator's is in {folder / TOKEN}"
+
+
+def _server_option(config: Any, server: Any) -> str:
+    """What commands need to find this server."""
+    from dally.cli.live.server_client import usual_sockets
+    from dally.live.config import USUAL_LISTEN
+
+    if server.local.path in usual_sockets() or (config.backend == "local" and config.listen == USUAL_LISTEN):
+        return ""
+    return f" --server {server.url if config.backend == 'local' else f'unix:{server.local.path}'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -17,18 +17,21 @@ from dally.errors import InputError
 from dally.input_file import read_text
 
 if TYPE_CHECKING:
+    import socket
     from urllib.request import OpenerDirector
 
 USUAL_SERVER: Final = "http://127.0.0.1:8642"
 WITHIN_S: Final = 30.0
+CONNECTS_WITHIN_S: Final = 2.0
 MOST_BYTES: Final = 64 << 20  # of an answer
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 PAGE: Final = 1000  # jobs asked for at once
 
 # Options that all these commands have.
 SERVER: Final = typer.Option(
-    USUAL_SERVER, "--server", metavar="URL", envvar="DALLY_SERVER", help="Where `dally serve` answers."
-)
+    None, "--server", metavar="URL", envvar="DALLY_SERVER", help="Where `dally serve` answers: http://HOST:PORT, "
+    f"https://…, or unix:PATH of its socket.  [default: the socket of this machine's, else {USUAL_SERVER}]",
+)  # fmt: skip
 TOKEN_FILE: Final = typer.Option(
     None, "--token-file", metavar="FILE", help="A file with the token.  [default: DALLY_TOKEN, if set]"
 )
@@ -39,8 +42,12 @@ def queries_server(show: Callable[[Any], None]) -> Callable[[Command], Command]:
     """Give a command the options above in place of `server`; what it returns is printed by `show`, or as JSON."""
 
     def use(command: Command, shared: dict[str, Any], own: dict[str, Any]) -> None:
-        result = command(server=Server(shared["server"], shared["token_file"]), **own)
-        print_json(result) if shared["as_json"] else show(result)
+        server = Server(shared["server"], shared["token_file"])
+        result = command(server=server, **own)
+        if result or not server.refusals:
+            print_json(result) if shared["as_json"] else show(result)
+        if server.refusals:
+            raise InputError("; ".join(server.refusals))
 
     options = {"server": (str, SERVER), "token_file": (Path, TOKEN_FILE), "as_json": (bool, AS_JSON)}
     return shared_options("server", options, use)
@@ -49,16 +56,19 @@ def queries_server(show: Callable[[Any], None]) -> Callable[[Command], Command]:
 class Server:
     """A server, and the token to show it."""
 
-    def __init__(self, url: str, token_file: Path | None = None) -> None:
+    def __init__(self, url: str | None, token_file: Path | None = None) -> None:
+        self.refusals: list[str] = []  # of requests about several jobs or machines
+        self._name = url = url or usual_server()
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"--server {plain(url)}: must be an address as {USUAL_SERVER}")
-        self._url = url.rstrip("/")
+        is_socket = parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc
+        if not is_socket and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise InputError(f"--server {plain(url)}: must be an address as {USUAL_SERVER}, or unix:/PATH")
+        self._url = "http://localhost" if is_socket else url.rstrip("/")
         text = os.environ.get("DALLY_TOKEN", "") if token_file is None else read_text(token_file)
         self.token = text.strip()
         if not (self.token.isascii() and self.token.isprintable()):
             raise InputError(f"{token_file or 'DALLY_TOKEN'}: holds no token")
-        self._opener = _opener(parts.hostname in LOOPBACK)
+        self._opener = _opener(is_socket or parts.hostname in LOOPBACK, Path(parts.path) if is_socket else None)
 
     def get(self, path: str, **query: Any) -> Any:
         """What the server answers to a question; None leaves a filter out."""
@@ -71,6 +81,16 @@ class Server:
     def delete(self, path: str, **query: Any) -> Any:
         """What it answers when something is to go."""
         return self._ask("DELETE", _with(path, query))
+
+    def each(self, names: Sequence[str], request: Callable[[str], Any]) -> list[Any]:
+        """What it answers for each of several; one that is refused keeps none of the others from being asked."""
+        results: list[Any] = []
+        for name in names:
+            try:
+                results.append(request(name))
+            except InputError as error:
+                self.refusals.append(str(error))
+        return results
 
     def jobs(self, most: int, **filters: str | None) -> dict[str, Any]:
         """Jobs of as many pages as it takes, and how many there are."""
@@ -94,7 +114,7 @@ class Server:
             request.add_header("Authorization", f"Bearer {self.token}")
         try:
             with self._opener.open(request, timeout=WITHIN_S) as answer:
-                return _parsed(self._url, answer.read(MOST_BYTES))
+                return _parsed(self._name, answer.read(MOST_BYTES))
         except HTTPError as error:
             with error:
                 raise self._refused(error.code, error.read(MOST_BYTES)) from None
@@ -102,10 +122,10 @@ class Server:
             why = getattr(error, "reason", error)
             hint = "start one with `dally serve`, or name one with --server"
             raise InputError(
-                f"{self._url}: no server answers: {getattr(why, 'strerror', '') or why}; {hint}"
+                f"{self._name}: no server answers: {getattr(why, 'strerror', '') or why}; {hint}"
             ) from None
         except ValueError as error:  # not HTTP
-            raise InputError(f"{self._url}: is not a Dally server: {error}") from None
+            raise InputError(f"{self._name}: is not a Dally server: {error}") from None
 
     def _refused(self, status: int, content: bytes) -> InputError:
         try:
@@ -113,7 +133,7 @@ class Server:
         except (ValueError, TypeError, KeyError):
             detail = "Not Found"
         if detail == "Not Found":  # by whoever answers there, not by us: we say what
-            return InputError(f"{self._url}: is not a Dally server: it answers {status}")
+            return InputError(f"{self._name}: is not a Dally server: it answers {status}")
         hint = "; give one with --token-file or DALLY_TOKEN" if status == 401 else ""
         return InputError(f"{plain(str(detail))}{hint}")
 
@@ -123,15 +143,63 @@ def _with(path: str, query: dict[str, Any]) -> str:
     return f"{path}?{text}" if text else path
 
 
-def _opener(nearby: bool) -> OpenerDirector:
-    """Follows nowhere, as the token is for that server alone; does not go round a proxy to this machine."""
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+def _opener(nearby: bool, path: Path | None) -> OpenerDirector:
+    """Follows nowhere, as the token is for that server alone; does not go round a proxy to this machine.
+
+    `path`: of a Unix socket, to which all requests go.
+    """
+    from http.client import HTTPConnection
+    from urllib.request import HTTPHandler, HTTPRedirectHandler, ProxyHandler, build_opener
 
     class Stay(HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
             return None
 
-    return build_opener(Stay, *([ProxyHandler({})] if nearby else []))
+    class SocketConnection(HTTPConnection):
+        def connect(self) -> None:
+            assert path is not None
+            self.sock = connected(path, WITHIN_S)
+
+    class SocketHandler(HTTPHandler):
+        def http_open(self, request: Any) -> Any:
+            return self.do_open(SocketConnection, request)
+
+    ways = ([ProxyHandler({})] if nearby else []) + ([] if path is None else [SocketHandler()])
+    return build_opener(Stay, *ways)
+
+
+def connected(path: Path, within_s: float) -> socket.socket:
+    """A connection to a Unix socket; through its folder's descriptor, as the names of sockets must be short."""
+    import socket
+
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(within_s)
+        made.connect(f"/proc/self/fd/{folder}/{path.name}")
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.close(folder)
+    return made
+
+
+def usual_sockets() -> list[Path]:
+    """Where a daemon of this user, or this machine's, has its socket. No other user can put one there."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return [Path(home) / "dally" / "serve.sock", Path("/run/dally/serve.sock")]
+
+
+def usual_server() -> str:
+    """The first socket at which a daemon answers, or the usual port."""
+    for path in usual_sockets():
+        try:
+            connected(path, CONNECTS_WITHIN_S).close()
+        except OSError:
+            continue
+        return f"unix:{path}"
+    return USUAL_SERVER
 
 
 def _parsed(url: str, content: bytes) -> Any:

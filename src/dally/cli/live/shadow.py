@@ -50,7 +50,7 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     from dally.live.store import open_store
 
     config = Config(folder=folder or usual_folder(), store=address or "")
-    if not config.store and not (config.folder / "dally.db").exists():
+    if not config.store and not config.has_store():
         raise InputError(f"--folder {config.folder}: no daemon has kept anything there")
     opened = open_store(config.store_address())
     try:
@@ -64,7 +64,7 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
     write_whole(out / "jobs.csv", text.encode())
     write_whole(out / "cluster.toml", cluster.encode())
     parts = ["whatif", "--trace", str(out / "jobs.csv"), "--topology", str(out / "cluster.toml")]
-    return [*parts, "--out", str(out / "answer"), *options_of(Setup(**setup))]
+    return [*parts, "--out", str(out / "answer"), "--skip-impossible", *options_of(Setup(**setup))]
 
 
 def options_of(setup: WorldConfig) -> list[str]:
@@ -72,7 +72,7 @@ def options_of(setup: WorldConfig) -> list[str]:
     usual = WorldConfig().world_values()
     parts = ["--policy", setup.policy]
     for name, value in setup.world_values().items():
-        if name in ("settings", "network_settings"):
+        if isinstance(value, dict):
             parts += [token for key, text in value.items() for token in (flag_of(name), f"{key}={text}")]
         elif name == "queues" and value:
             parts += ["--new-queues", value]

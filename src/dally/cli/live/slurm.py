@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -14,26 +17,21 @@ from dally.errors import InputError
 
 if TYPE_CHECKING:
     from dally.live.backends.slurm.slurm_backend import SlurmBackend
-    from dally.live.backends.slurm.submit_plugin import Change
+    from dally.live.backends.slurm.submit_plugin import FileChange
 
 CONF = typer.Option(None, metavar="FILE", help="slurm.conf.  [default: $SLURM_CONF, or what scontrol says]")
+PARTITIONS = typer.Option([], "--partition", metavar="NAME", help="Whose jobs Dally starts.  [all]")
+AS_JSON = typer.Option(False, "--json", help="Print it as JSON.")
 app = group(__doc__)
 
 
-@in_group(
-    app,
-    "setup",
-    "dally slurm setup --dry-run",
-    "dally slurm setup --partition gpu --user dally",
-    "dally slurm setup --undo",
-)
+@in_group(app, "setup", "dally slurm setup --dry-run", "dally slurm setup --partition gpu --user dally")
 def setup(
     conf: Path = CONF,
-    partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Whose jobs Dally starts.  [all]"),
+    partitions: list[str] = PARTITIONS,
     users: list[str] = typer.Option(
         [], "--user", metavar="NAME", help="Whom the daemon runs as; root and you may release jobs anyway."
     ),
-    undo: bool = typer.Option(False, "--undo", help="Take everything back, and leave the waiting jobs to Slurm."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be changed, and change nothing."),
     as_json: bool = typer.Option(False, "--json", help="Print the changes as JSON."),
 ) -> None:
@@ -41,42 +39,179 @@ def setup(
     from dally.live.backends.slurm.submit_plugin import changes
 
     backend = _backend(conf, partitions)
-    path = conf or _conf_path(backend)
-    desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo)
+    path = conf or _conf_path(backend, "setup")
+    desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo=False)
     lines = [line for change in desired for line in change.changes_text()]
     if not dry_run:
-        lines += _carry_out(backend, desired, undo)
-    if as_json:
-        typer.echo(json.dumps({"conf": str(path), "dry_run": dry_run, "changes": lines}, indent=2))
-    else:
-        typer.echo("\n".join(lines or [f"{path}: nothing to do"]))
+        lines += _carry_out(backend, desired)
+    _print(lines or [f"{path}: nothing to do"], as_json, {"conf": str(path), "dry_run": dry_run, "changes": lines})
 
 
-def _conf_path(backend: SlurmBackend) -> Path:
+def _print(lines: list[str], as_json: bool, values: dict[str, Any]) -> None:
+    typer.echo(json.dumps(values, indent=2) if as_json else "\n".join(lines))
+
+
+def _conf_path(backend: SlurmBackend, command: str) -> Path:
     from dally.live.backends.base import BackendError
 
     try:
         return Path(backend.conf_path())
     except BackendError as error:
-        raise InputError(f"dally slurm setup: {error}; give --conf FILE") from None
+        raise InputError(f"dally slurm {command}: {error}; give --conf FILE") from None
 
 
-def _carry_out(backend: SlurmBackend, desired: list[Change], undo: bool) -> list[str]:
-    """Write, let slurmctld read it, and hand the jobs over; what was done."""
+def _carry_out(backend: SlurmBackend, desired: list[FileChange]) -> list[str]:
+    """Write, and let slurmctld read it; what was done."""
     from dally.live.backends.base import BackendError
 
     for change in desired:
         change.carry_out()
+    if not desired:
+        return []
     try:
-        done = []
-        if desired:
-            backend.reconfigure()
-            done.append("slurmctld has read it")
-        if undo:
-            done += backend.hand_over()
+        backend.reconfigure()
     except BackendError as error:
         raise InputError(f"{error}; the files are written: run `scontrol reconfigure`") from None
-    return done
+    return ["slurmctld has read it"]
+
+
+@in_group(app, "check", "dally slurm check", "dally slurm check --partition gpu --json")
+def check(conf: Path = CONF, partitions: list[str] = PARTITIONS, as_json: bool = AS_JSON) -> None:
+    """Print which jobs with GPUs Dally leaves to Slurm, and why, and whether the plugin is set up."""
+    backend = _backend(conf, partitions)
+    plugin = _plugin_state(backend, conf)
+    result = _answer("check", backend.survey)
+    managed = ", ".join(f"{count} {state.lower()}" for state, count in result.managed.items()) or "none"
+    lines = [f"Plugin:          {plugin}", f"Jobs of Dally's: {managed}", f"Left to Slurm:   {len(result.left)}"]
+    lines += [f"  job {job.job_id} ({job.user}, {job.state.lower()}) {job.reason}" for job in result.left]
+    left = [asdict(job) for job in result.left]
+    _print(lines, as_json, {"plugin": plugin, "managed": result.managed, "left": left})
+
+
+@in_group(app, "rollback", "dally slurm rollback --dry-run", "dally slurm rollback", "dally slurm rollback --check")
+def rollback(
+    conf: Path = CONF,
+    check_only: bool = typer.Option(
+        False, "--check", help="Only tell which jobs are not rolled back; exit code 1: some."
+    ),
+    jobs_only: bool = typer.Option(False, "--jobs-only", help="Leave job_submit.lua and slurm.conf as they are."),
+    force: bool = typer.Option(False, "--force", help="Even though a daemon still schedules this cluster."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and do nothing."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Leave the cluster to Slurm's own scheduler, with every job as its user submitted it."""
+    backend = _backend(conf, [])
+    if check_only:
+        raise typer.Exit(_print_remaining(backend, as_json))
+    if not (dry_run or force):
+        _check_no_daemon(backend)
+    lines = _rolled_back(backend, conf, jobs_only, dry_run)
+    remaining = [] if dry_run else _answer("rollback", backend.rollback().remaining)
+    waiting = [one for one in remaining if one.waits]
+    _print(
+        [*lines, *(f"job {one.job_id}: {one.why}" for one in remaining)],
+        as_json,
+        {"dry_run": dry_run, "done": lines, "remaining": [asdict(one) for one in remaining]},
+    )
+    raise typer.Exit(1 if waiting else 0)
+
+
+def _rolled_back(backend: SlurmBackend, conf: Path | None, jobs_only: bool, dry_run: bool) -> list[str]:
+    """The plugin first, so that no job arrives held meanwhile, and then the jobs; what was done."""
+    from dally.live.backends.slurm.submit_plugin import changes
+
+    desired = [] if jobs_only else changes(conf or _conf_path(backend, "rollback"), [], [], undo=True)
+    lines = [line for change in desired for line in change.changes_text()]
+    if not dry_run:
+        lines += _carry_out(backend, desired)
+    work = backend.rollback()
+    plan = _answer("rollback", work.plan)
+    lines += [job.text() for job in plan]
+    if not dry_run:
+        lines += _answer("rollback", lambda: work.carry_out(plan))
+    return [*lines, f"{len(plan)} waiting jobs {'to roll' if dry_run else 'rolled'} back"]
+
+
+def _print_remaining(backend: SlurmBackend, as_json: bool) -> int:
+    remaining = _answer("rollback", backend.rollback().remaining)
+    lines = [f"job {one.job_id}: {one.why}" for one in remaining] or ["nothing is left to roll back"]
+    _print(lines, as_json, {"remaining": [asdict(one) for one in remaining]})
+    return 1 if any(one.waits for one in remaining) else 0
+
+
+def _check_no_daemon(backend: SlurmBackend) -> None:
+    from dally.live.backends.slurm.lease import EXPIRES_S
+
+    held = _answer("rollback", backend.leases)
+    age_s = time.time() - held[-1].renewed_s if held else EXPIRES_S
+    if age_s < EXPIRES_S:
+        raise InputError(
+            f"dally slurm rollback: a daemon schedules this cluster (term {held[-1].term}, {age_s:.0f} s ago): "
+            "stop it first, or give --force"
+        )
+
+
+@in_group(
+    app,
+    "watchdog",
+    "dally slurm watchdog --after 15m",
+    "dally slurm watchdog --after 15m --state /run/dally.watchdog",
+)
+def watchdog(
+    after: str = typer.Option("15m", metavar="TIME", help="Roll back if no daemon has led for so long."),
+    state: Path = typer.Option(
+        Path("/var/lib/dally/watchdog.json"), metavar="FILE", help="Where it remembers since when there is none."
+    ),
+    conf: Path = CONF,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Roll back if the daemon is away for too long: for a timer of systemd's or a line of cron's, every minute."""
+    from dally.live.backends.slurm.watchdog import absence
+    from dally.traces.times import span_s
+
+    limit_s = span_s("--after", after)
+    backend = _backend(conf, [])
+    away = absence(_answer("watchdog", backend.leases), state)
+    lines, over = [away.text()], away.seconds > limit_s
+    if over:
+        lines += _rolled_back(backend, conf, jobs_only=False, dry_run=False)
+    _print(lines, as_json, {"away_s": away.seconds, "term": away.term, "rolled_back": over, "done": lines[1:]})
+
+
+@in_group(app, "status", "dally slurm status", "dally slurm status --json")
+def status(conf: Path = CONF, as_json: bool = AS_JSON) -> None:
+    """Print who schedules the cluster, and how many jobs wait for it, run, or are left to Slurm."""
+    backend = _backend(conf, [])
+    held, result = _answer("status", backend.leases), _answer("status", backend.survey)
+    plugin = _plugin_state(backend, conf)
+    age_s = time.time() - held[-1].renewed_s if held else None
+    leader = "no daemon" if age_s is None else f"term {held[-1].term}, renewed {age_s:.0f} s ago"
+    managed = ", ".join(f"{count} {name.lower()}" for name, count in result.managed.items()) or "none"
+    lines = [
+        f"Leader:          {leader}", f"Plugin:          {plugin}", f"Jobs of Dally's: {managed}",
+        f"Left to Slurm:   {len(result.left)}",
+    ]  # fmt: skip
+    values = {"term": held[-1].term if held else None, "renewed_s_ago": age_s, "plugin": plugin}
+    _print(lines, as_json, {**values, "managed": result.managed, "left": len(result.left)})
+
+
+def _plugin_state(backend: SlurmBackend, conf: Path | None) -> str:
+    from dally.live.backends.slurm.submit_plugin import state_of
+
+    return state_of(conf or _conf_path(backend, "check"))
+
+
+Result = TypeVar("Result")
+
+
+def _answer(command: str, question: Callable[[], Result]) -> Result:
+    """What Slurm answers; an InputError that says why it does not."""
+    from dally.live.backends.base import BackendError
+
+    try:
+        return question()
+    except BackendError as error:
+        raise InputError(f"dally slurm {command}: {error}") from None
 
 
 @in_group(app, "hosts", "dally slurm hosts", "dally slurm hosts --per-gpu > hosts.$SLURM_JOB_ID")
@@ -90,16 +225,11 @@ def hosts(
     Slurm numbers tasks by its own order of nodes. In a batch script: dally slurm hosts --per-gpu > hosts;
     SLURM_HOSTFILE=hosts srun --distribution=arbitrary …
     """
-    from dally.live.backends.base import BackendError
-
     job_id = job or os.environ.get("SLURM_JOB_ID")
     if not job_id:
         raise InputError("dally slurm hosts: not inside a job; give --job ID")
-    try:
-        for name, gpus in _backend(conf, []).hosts(job_id).items():
-            typer.echo("\n".join([name] * (gpus if per_gpu else 1)))
-    except BackendError as error:
-        raise InputError(f"dally slurm hosts: {error}") from None
+    for name, gpus in _answer("hosts", lambda: _backend(conf, []).hosts(job_id)).items():
+        typer.echo("\n".join([name] * (gpus if per_gpu else 1)))
 
 
 def _backend(conf: Path | None, partitions: list[str]) -> SlurmBackend:

@@ -96,10 +96,10 @@ class _Opened:
         options: dict[str, Any] = {"folder": folder, "store": store}
         base = read_config(config) if config is not None else Config()
         chosen = replace(base, **{name: value for name, value in options.items() if value})
-        if not chosen.store and make:
+        if not chosen.store:
+            if not make and not chosen.has_store():
+                raise InputError(f"--folder {chosen.folder}: no daemon has kept anything there")
             chosen.make_folder()
-        elif not chosen.store and not (chosen.folder / "dally.db").exists():
-            raise InputError(f"--folder {chosen.folder}: no daemon has kept anything there")
         self._store: Any = open_store(chosen.store_address())
 
     def __enter__(self) -> Any:

@@ -13,11 +13,9 @@ import typer
 from dally.cli.commands import Command, shared_options
 from dally.errors import InputError, Interrupted, unknown
 from dally.parsed_text import whole_64
-from dally.sweep.batch import Outcome, carry_out
-from dally.sweep.progress import bar_of_runs
+from dally.sweep.batch import Outcome, RowStore, bar_of_runs, carry_out
 from dally.sweep.run import REPLICATIONS as REPLICATED
 from dally.sweep.run import Run
-from dally.sweep.store import Store
 from dally.sweep.workers import Workers
 
 ENGINES = ("local", "ray")
@@ -66,7 +64,7 @@ class Batch(NamedTuple):
     workers: Workers
     progress: bool | None = None  # None: if stderr is a terminal
 
-    def run(self, runs: list[Run], store: Store | None) -> Outcome:
+    def run(self, runs: list[Run], store: RowStore | None) -> Outcome:
         """The runs, made. Interrupted: says what is kept. InputError: it stopped them all."""
         with bar_of_runs(self.progress) as report:
             try:
@@ -109,12 +107,12 @@ def end(outcome: Outcome) -> None:
 
 
 @contextmanager
-def open_store(out: Path | None) -> Iterator[Store | None]:
+def open_store(out: Path | None) -> Iterator[RowStore | None]:
     """The store of `--out`, held until the end; None without one."""
     if out is None:
         yield None
         return
-    with Store(out) as store:
+    with RowStore(out) as store:
         yield store
 
 

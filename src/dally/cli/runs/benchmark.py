@@ -12,6 +12,7 @@ from typing import Final
 import typer
 
 from dally import is_compiled
+from dally.benchmark.as_published import LOADS, published_page, published_runs
 from dally.benchmark.cells import NETWORKS, WORKLOADS, cells, check_traces
 from dally.benchmark.reproduction import results_page
 from dally.benchmark.tables_page import benchmark_runs, block_table, by_workload, page, shared_folder
@@ -19,6 +20,7 @@ from dally.cli.commands import examples
 from dally.cli.runs.batch import REPLICATIONS, Batch, end, listed, makes_runs, names, open_store, whole_numbers
 from dally.cli.runs.compare import SEVERAL
 from dally.cli.runs.scenario_options import OPTIONS, ScenarioOptions, takes_scenario
+from dally.errors import InputError
 from dally.metrics.comparison import compare_rows, unfinished
 from dally.metrics.summary import Row
 from dally.runs.folder import prepare_folder
@@ -31,7 +33,7 @@ from dally.whole_file import write_whole
 SEEDS: Final = "1,2,3"
 OF_CELLS = (
     "trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "durations", "mix", "scenario",
-    "snapshot", "queues", "gpu_speeds",
+    "snapshot", "queues", "gpu_speeds", "preempt",
 )  # fmt: skip
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),
@@ -93,6 +95,7 @@ def benchmark(
 @examples(
     "dally reproduce --out reproduced --page docs/results.md",
     "dally reproduce --cells paper-batch,paper-poisson --networks normal,congested --out paper",
+    "dally reproduce --as-published --out published",
 )
 @takes_scenario(
     without={**{name: PAPER for name in OPTIONS if name not in ("seed", "seeds")}, **SEVERAL}, usual=SEEDED
@@ -108,15 +111,50 @@ def reproduce(
     shared: Path = SHARED,
     out: Path = typer.Option(Path("reproduced"), metavar="DIR", help=RUNS_FOLDER),
     page: Path = typer.Option(None, metavar="FILE", help="The page to write.  [default: DIR/results.md]"),
+    as_published: bool = typer.Option(
+        False,
+        "--as-published",
+        help="Repeat the set-up of the paper's simulator instead: its constants and its rivals as coded.",
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Repeat the paper's experiments, and the same on public traces; write a page with its figures beside ours."""
+    if as_published:
+        _check_scan(workloads, networks, policies)
+        _reproduce_as_published(options, shared, out, page, batch, as_json)
+        return
     target = page or out / "results.md"
     prepare_folder((target.parent / FIGURE).parent, own=False)
     outcome = _run_cells(workloads, networks, policies, options, None, shared, out, batch, replications)
     if outcome.rows:
         seeds = ",".join(map(str, _seeds(options)))
         write_page(outcome.rows, target, _command(workloads, networks, policies, seeds, replications))
+    _print(outcome, f"{_summary(outcome.rows)}; written to {target}", as_json)
+
+
+def _check_scan(workloads: str, networks: str, policies: list[str]) -> None:
+    """InputError for what the scan fixes itself."""
+    stated = {"--cells": (workloads, ",".join(WORKLOADS)), "--networks": (networks, ",".join(PAPER_NETWORKS))}
+    stated["--policies"] = (",".join(policies), "all")
+    for name, (value, usual) in stated.items():
+        if value != usual:
+            raise InputError(f"{name} {value}: --as-published has its own; leave it out")
+
+
+def _reproduce_as_published(
+    options: ScenarioOptions, shared: Path | None, out: Path, page: Path | None, batch: Batch, as_json: bool
+) -> None:
+    target = page or out / "as-published.md"
+    prepare_folder(target.parent, own=False)
+    where = shared or shared_folder()
+    check_traces(LOADS, where)
+    seeds = options.seeds([1])  # traces state models: a seed draws the GPUs of gandiva-as-coded, and nothing else
+    with open_store(out) as store:
+        outcome = batch.run(published_runs(where, out / "traces", seeds), store)
+    if outcome.rows:
+        stated = "" if seeds == [1] else f" --seeds {','.join(map(str, seeds))}"
+        text = published_page(compare_rows(outcome.rows, ""), f"dally reproduce --as-published{stated}")
+        write_whole(target, text.encode())
     _print(outcome, f"{_summary(outcome.rows)}; written to {target}", as_json)
 
 
@@ -163,7 +201,7 @@ def _print(outcome: Outcome, text: str, as_json: bool) -> None:
 
 def write_page(rows: list[Row], target: Path, command: str) -> None:
     """Write the page of a reproduction and its picture."""
-    from dally.report.results_figure import results_figure
+    from dally.report.figures import results_figure
 
     contests = compare_rows(rows, "")
     write_whole(target.parent / FIGURE, results_figure(contests).encode())

@@ -1,4 +1,4 @@
-"""`dally compare`."""
+"""`dally compare`, and `dally demo`: a comparison that needs no files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from dally.benchmark.cells import cell_loads, check_traces
 from dally.benchmark.tables_page import shared_folder
 from dally.cli.commands import examples
 from dally.cli.output import print_parts, print_table
-from dally.cli.runs.batch import REPLICATIONS, Batch, end, makes_runs, names, open_store
+from dally.cli.runs.batch import REPLICATIONS, Batch, end, makes_runs, names, open_store, workers_of
 from dally.cli.runs.scenario_options import ScenarioOptions, flag_of, option, require, takes_scenario
-from dally.cluster.presets import find_preset
+from dally.cluster.presets import check_network
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Contest, compare_rows, unfinished
 from dally.metrics.metric_list import BRIEF
-from dally.report.comparison_tables import absolute, notes, relative, to_values, write_comparison
-from dally.report.queue_comparison import by_queue_tables
+from dally.metrics.summary import Row
+from dally.policies import registry
+from dally.report.comparison_tables import absolute, by_queue_tables, notes, relative, to_values, write_comparison
+from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.policy_list import Chosen, both_forms
 from dally.sweep.run import comparison_runs, replicated, trace_loads
+from dally.traces.generate import Ask, find_recipe, generate, write_workload
 
 # What the workloads of the benchmark settle themselves, and how they do.
 OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC"}
@@ -86,6 +89,7 @@ def compare(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
 ) -> None:  # fmt: skip
     """Run many policies on the same workloads side by side, and say which is best at what."""
+    check_positional(traces or [], policies)
     trace = [*(traces or []), *(trace or [])]
     if report and not out:
         raise InputError("--report: say where with --out DIR")
@@ -110,6 +114,14 @@ def compare(
     end(outcome)
 
 
+def check_positional(traces: Sequence[str], policies: Sequence[str]) -> None:
+    """InputError for a policy where a trace belongs, as in `--policies fifo las`."""
+    for name in traces:
+        if name in registry.POLICIES and not Path(name).exists():
+            listed = ",".join([*policies, name])
+            raise InputError(f"{name}: is a policy and no trace: separate policies by commas: --policies {listed}")
+
+
 def check_workloads(comparison: Comparison, options: ScenarioOptions) -> None:
     """InputError if there is nothing to run, or an option says what the benchmark's workloads settle."""
     if not comparison.traces and not comparison.workloads:
@@ -126,7 +138,7 @@ def make_runs(comparison: Comparison, out: Path | None, report: bool, batch: Bat
     """Carry out the runs of the comparison; `out` keeps them, with a page each if there is to be a report."""
     base, networks, chosen, seeds = comparison.base, comparison.networks, comparison.policies, comparison.seeds
     for name in filter(None, networks):
-        find_preset(name)
+        check_network(name)
     where = comparison.shared or shared_folder()
     check_traces(comparison.workloads, where)
     runs = comparison_runs(trace_loads(comparison.traces, base.cluster, seeds), networks, chosen, base)
@@ -181,5 +193,54 @@ def show(contests: list[Contest], outcome: Outcome) -> None:
         print_parts(by_queue_tables(contest))
     for line in notes(contests) if contests else ():
         typer.echo(line)
+    for line in run_notes(outcome.rows):
+        typer.echo(line)
     for line in unfinished(outcome.rows, "workload", "network", "policy", "seed"):
         typer.echo(line)
+
+
+def run_notes(rows: Sequence[Row]) -> list[str]:
+    """What runs had to say of their jobs, once for all policies where they say the same."""
+    texts: dict[tuple[str, str], list[str]] = {}
+    policies = {row["workload"]: set[str]() for row in rows}
+    for row in rows:
+        policies[row["workload"]].add(row["policy"])
+        for note in filter(None, str(row.get("notes") or "").split("; ")):
+            names = texts.setdefault((row["workload"], note), [])
+            names += [] if row["policy"] in names else [row["policy"]]
+    return [
+        f"{workload}{'' if len(names) == len(policies[workload]) else ' under ' + ', '.join(names)}: {note}"
+        for (workload, note), names in texts.items()
+    ]
+
+
+RECIPE = "venus-like"
+ASK = Ask(seed=1, jobs=1500, load=0.9, gpus=144)
+CLUSTER = "3x6x8"
+NETWORK = "slow"
+BASELINE = "fifo-backfill"
+POLICIES = (
+    "fifo", "fifo-backfill", "slurm-switches", "kueue-preferred", "kueue-required", "srtf", "las", "tiresias",
+    "themis", "dally-paper", "dally-paper-consolidated", "dally",
+)  # fmt: skip
+
+
+@examples("dally demo", "dally demo --out /tmp/demo")
+def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where to leave the report.")) -> None:
+    """Compare twelve policies on a synthetic workload, three seeds each, and leave a report to open."""
+    prepare_folder(out)
+    trace = out / "jobs.csv"
+    write_workload(trace, generate(find_recipe(RECIPE), ASK))
+    typer.echo(f"{ASK.jobs} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
+    comparison = Comparison(
+        base=Scenario(trace="", cluster=CLUSTER, policy=BASELINE),
+        policies=[Chosen(name, {}) for name in POLICIES],
+        baseline=BASELINE,
+        networks=[NETWORK],
+        seeds=[1, 2, 3],
+        traces=[str(trace)],
+        replications=1,  # it is to be done within seconds
+    )
+    outcome = make_runs(comparison, out, True, Batch(workers_of("local", "", 0)))
+    tell(outcome, BASELINE, out, True, False)
+    end(outcome)

@@ -73,6 +73,8 @@ def _live(server: Server, job_id: str, as_json: bool) -> None:
     if job["state"] == "waiting":
         until = f" at {clock_time(job['next_s'])}" if job["next_s"] is not None else ""
         typer.echo(f"  Waits now: {plain(job['why'])}{until}.")
+    elif job.get("non_preemptible"):
+        typer.echo(f"  Is not preempted: {plain(job['non_preemptible'])}.")
     for line in eta_lines(eta) if eta is not None else ():
         typer.echo(f"  {line}")
     _slowdowns({plain(tier): value for tier, value in answer["slowdowns"].items()})

@@ -25,7 +25,7 @@ from dally.report.run_summary import summary_table
 from dally.runs.execute import execute
 from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
-from dally.sweep.progress import bar_of_run
+from dally.sweep.batch import bar_of_run
 from dally.traces import History, read_history
 from dally.traces.generate import RECIPE_NAMES, Ask, find_recipe, generate, write_workload
 from dally.whole_file import write_whole
@@ -38,7 +38,7 @@ GPUS, MACHINES = 8, 16  # of a machine, of a rack
 IN_USE = {"sacct": "slurm-backfill", "kubernetes": "kueue-preferred"}  # what most run where such traces come from
 
 
-class Question(NamedTuple):
+class SetupQuestion(NamedTuple):
     """One question: what it asks, what it takes if the answer is empty, and what it makes of an answer."""
 
     field: str  # of a scenario
@@ -112,7 +112,7 @@ def answered(options: ScenarioOptions, ask: bool) -> Scenario:
     return scenario
 
 
-def _answered(question: Question, place: int, scenario: Scenario) -> Scenario:
+def _answered(question: SetupQuestion, place: int, scenario: Scenario) -> Scenario:
     """The scenario with the answer, asked for until it will do."""
     usual = question.usual(scenario)
     while True:
@@ -187,25 +187,25 @@ def _usual_policy(scenario: Scenario) -> str:
 
 
 QUESTIONS = (
-    Question(
+    SetupQuestion(
         "trace",
         f"Where is your trace (sacct, kubectl, csv, …)? Or make one up: {', '.join(RECIPE_NAMES)}",
         lambda _: "venus-like",
         _trace,
     ),
-    Question(
+    SetupQuestion(
         "cluster",
         "Your cluster: a file (topology.conf, nodes.json, …), or racks x machines x GPUs",
         _usual_cluster,
         _cluster,
     ),
-    Question(
+    SetupQuestion(
         "network",
         "Its network: fast, normal, slow, congested, or a preset such as a100-nvswitch-8x200g",
         _usual_network,
         _network,
     ),
-    Question(
+    SetupQuestion(
         "policy",
         "The policy in use, or the one nearest to it; `dally policies` lists them",
         _usual_policy,

@@ -71,6 +71,11 @@ OPTIONS: dict[str, Option] = {
     "congestion": Option(
         ("--congestion",), "Background load on every link above the machine: a share, or TIER=SHARE,…", "SHARE"
     ),
+    "contention": Option(
+        ("--contention",),
+        "off: jobs that share links do not slow each other down.",
+        "on|off",
+    ),
     "network_at": Option(
         ("--network-at",),
         "From that moment on, links above the machine have this share of their bandwidth: 43200=0.5,129600=1.",
@@ -116,6 +121,14 @@ OPTIONS: dict[str, Option] = {
         float,
         "it undoes nothing",
     ),
+    "preempt": Option(
+        ("--preempt",),
+        "Who may be preempted or moved: usual=yes|no|priced, after=15m, partition.NAME=…, account.NAME=… "
+        "(docs/consent.md).",
+        "KEY=VALUE",
+        list[str],
+        "everybody, as the policy decides",
+    ),
     "jitter": Option(
         ("--jitter",),
         "Number of a replication: restarts take up to 1 µs more or less, which shows what chance moves.",
@@ -136,6 +149,7 @@ COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "network": lambda: import_module("dally.cluster.presets").PRESETS,
     "mix": lambda: import_module("dally.traces.mixes").MIXES,
     "durations": lambda: import_module("dally.runs.scenario").DURATIONS,
+    "contention": lambda: ("on", "off"),
     "trace_format": lambda: ("auto", *import_module("dally.traces.formats").FORMATS),
 }
 DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}
@@ -173,7 +187,7 @@ def flag_of(name: str) -> str:
     """The option that sets a field, a parameter `set.KEY` of the policy or `network.KEY` of the network."""
     table, dot, _ = name.partition(".")
     if dot:
-        return "--set" if table == "set" else "--set-network"
+        return {"set": "--set", "network": "--set-network"}.get(table, f"--{table}")
     return OPTIONS[name].flags[0]
 
 
@@ -266,7 +280,7 @@ def stated_options(stated: Mapping[str, Any]) -> ScenarioOptions:
         raise InputError(f"--repair-s {stated['repair_s']:g}: the file of --failures says when machines are back")
     values = dict(stated)
     start, listed = values.pop("scenario", None), values.pop("seeds", None)
-    for name, table in (("settings", "set"), ("network_settings", "network")):
+    for name, table in (("settings", "set"), ("network_settings", "network"), ("preempt", "preempt")):
         texts = values.pop(name, [])
         values |= {f"{table}.{key}": text for key, text in read_settings(flag_of(name), texts).items()}
     return ScenarioOptions(values, start, listed)

@@ -14,11 +14,10 @@ from dally.cli.output import print_parts, print_table
 from dally.cli.runs.batch import PROGRESS
 from dally.cli.runs.scenario_options import ScenarioOptions, require, takes_scenario
 from dally.errors import InputError
-from dally.report.run_summary import summary_table
-from dally.report.share_tables import sharing_lines
+from dally.report.run_summary import sharing_lines, summary_table
 from dally.runs.execute import cost, execute
 from dally.runs.going_on import Keep
-from dally.sweep.progress import bar_of_run
+from dally.sweep.batch import bar_of_run
 
 MOST_EVENTS = 200_000  # up to here a report takes well under a second; longer runs say --report
 

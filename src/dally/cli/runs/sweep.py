@@ -13,8 +13,7 @@ from dally.cli.runs.batch import Batch, end, makes_runs, open_store
 from dally.cli.runs.scenario_options import ScenarioOptions, flag_of, takes_scenario
 from dally.errors import InputError, unknown
 from dally.metrics.comparison import Entry, by_label, contest_of, unfinished, with_figures
-from dally.metrics.metric_list import BRIEF, KEYS
-from dally.metrics.spread import MEANING
+from dally.metrics.metric_list import BRIEF, KEYS, MEANING
 from dally.metrics.summary import Row
 from dally.metrics.sweeping import importances
 from dally.report.comparison_tables import AS_GOOD, absolute

@@ -13,7 +13,7 @@ from dally.cli.commands import examples
 from dally.errors import InputError
 
 if TYPE_CHECKING:
-    from dally.web.replay.replay_scene import ReplayScene
+    from dally.web.replay.replay_app import ReplayScene
 
 USUAL = "127.0.0.1:8643"
 
@@ -38,8 +38,7 @@ def view(
     for package in ("polars", "fastapi", "uvicorn", "structlog"):
         need(package, "view")
     from dally.runs.folder import FolderRecord
-    from dally.web.replay.replay_app import replay_app
-    from dally.web.replay.replay_scene import ReplayScene
+    from dally.web.replay.replay_app import ReplayScene, replay_app
     from dally.web.server import LocalServer
 
     if at is not None and not 0.0 <= at < float("inf"):

@@ -19,8 +19,7 @@ from dally.metrics.summary import Row
 from dally.report.whatif_text import whatif_parts
 from dally.runs.scenario import Scenario
 from dally.sweep.run import Run
-from dally.sweep.whatif.answer import Replay
-from dally.sweep.whatif.change import Change
+from dally.sweep.whatif.change import Change, Replay
 from dally.sweep.whatif.from_history import HistoryQuestion, HistoryWhatIf
 from dally.whole_file import write_whole
 

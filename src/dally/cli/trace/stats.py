@@ -40,7 +40,7 @@ def stats(
     history = options.history(file)
     figures = statistics(history, Clock(options.zone), gpus)
     if plot:
-        from dally.report.trace_plot import draw_trace
+        from dally.report.figures import draw_trace
 
         draw_trace(figures, plot, file.name)
     if as_json:

@@ -68,7 +68,7 @@ def assemble(
     depth = len(paths[0]) + 2
     names = _unique(["machine", *tiers]) if tiers is not None else default_tiers(depth)
     placed = [
-        Machine(path, machine.name, machine.gpus, machine.gpu_type)
+        Machine(path, machine.name, machine.gpus, machine.gpu_type, machine.capacity)
         for path, machine in zip(paths, remaining, strict=True)
     ]
     return Imported(Topology(names, placed), left_out)

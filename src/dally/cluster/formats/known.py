@@ -11,8 +11,7 @@ from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.host_tables import LINGJUN_COLUMNS, read_lingjun, read_openb
 from dally.cluster.formats.kubernetes import read_kubernetes
 from dally.cluster.formats.node_gpus import GPU_COMMENT, sibling
-from dally.cluster.formats.slurm_conf import read_slurm
-from dally.cluster.formats.slurm_yaml import read_slurm_yaml
+from dally.cluster.formats.slurm_conf import read_slurm, read_slurm_yaml
 from dally.cluster.formats.toml_file import parse_toml
 from dally.cluster.formats.topograph import read_topograph
 from dally.errors import InputError, unknown

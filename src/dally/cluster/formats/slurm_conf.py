@@ -1,14 +1,15 @@
-"""Slurm's topology.conf: switches above switches and nodes (tree), or blocks of nodes (block)."""
+"""Slurm's topology.conf (switches, or blocks of nodes) and topology.yaml (25.05 and later: several, by name)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from dally.cluster.formats.from_machines import Imported, ImportOptions
-from dally.cluster.formats.node_gpus import attach, find_counts
+from dally.cluster.formats.node_gpus import HOW, attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_numbers
-from dally.cluster.formats.switch_tree import Switch, hang, hang_blocks
-from dally.errors import at
+from dally.cluster.formats.switch_tree import Hung, Switch, hang, hang_blocks
+from dally.cluster.formats.yaml_lines import Value, parse_yaml
+from dally.errors import at, unknown
 from dally.input_file import shown
 
 KINDS = {  # what a line may begin with, and what may follow
@@ -61,3 +62,105 @@ def _switch(path: Path, line: int, kind: str, values: dict[str, str], lists: Hos
     if not below:
         raise at(path, line, name, "neither Switches= nor Nodes=" if kind == "switchname" else "no Nodes=")
     return Switch(name, line, below.get("switches", []), below.get("nodes", []))
+
+
+YAML_KINDS = ("tree", "block", "flat")
+
+
+def read_slurm_yaml(path: Path, text: str, options: ImportOptions) -> Imported:
+    """The topology of that name, or the cluster's default."""
+    chosen = _chosen(path, parse_yaml(path, text), options.topology_name)
+    counts = find_counts(path, text, options)
+    fields = _mapping(path, "topology", chosen)
+    kinds = [kind for kind in YAML_KINDS if kind in fields]
+    if len(kinds) != 1:
+        raise at(
+            path, chosen.line, None, f"a topology has one of {', '.join(YAML_KINDS)}; this one has {len(kinds)}"
+        )
+    inside = fields[kinds[0]]
+    if kinds[0] == "flat":
+        flat: Hung = [((), name) for name in counts.of]
+        if not flat:
+            raise at(path, inside.line, "flat", f"nothing says which nodes there are; {HOW}")
+        return attach(path, flat, counts, options)
+    if kinds[0] == "tree":
+        return attach(path, hang(path, _switches(path, inside, "switches", "switch")), counts, options)
+    blocks = _switches(path, inside, "blocks", "block")
+    sizes = _mapping(path, "block", inside).get("block_sizes")
+    numbers = [number for item in _items(path, "block_sizes", sizes) for number in _numbers(path, item)]
+    hung, tiers = hang_blocks(path, blocks, numbers, sizes.line if sizes else None)
+    return attach(path, hung, counts, options, tiers)
+
+
+def _chosen(path: Path, top: Value, desired: str) -> Value:
+    """The topology of that name; without a name the first that is the cluster's default, or the first."""
+    result = _items(path, "topologies", top)
+    if not result:
+        raise at(path, top.line, None, "no topologies in it")
+    named = {_text(path, "topology", _field(path, item, "topology")): item for item in reversed(result)}
+    if desired:
+        if desired not in named:
+            raise unknown("topology", desired, list(named))
+        return named[desired]
+    for item in result:
+        default = _mapping(path, "topology", item).get("cluster_default")
+        if default is not None and _text(path, "cluster_default", default).lower() in ("true", "yes", "on"):
+            return item
+    return result[0]
+
+
+def _switches(path: Path, inside: Value, key: str, name_key: str) -> list[Switch]:
+    """The switches of a tree or the blocks of a block topology."""
+    result: list[Switch] = []
+    lists = HostLists(path)
+    for item in _items(path, key, _field(path, inside, key)):
+        fields = _mapping(path, key, item)
+        name = _text(path, name_key, _field(path, item, name_key))
+        below = {kind: _names(path, fields, kind, lists) for kind in ("children", "nodes")}
+        if not below["children"] and not below["nodes"]:
+            raise at(path, item.line, name, "neither children nor nodes" if key == "switches" else "no nodes")
+        result.append(Switch(name, item.line, below["children"], below["nodes"]))
+    return result
+
+
+def _names(path: Path, fields: dict[str, Value], key: str, lists: HostLists) -> list[str]:
+    if key not in fields:
+        return []
+    return [
+        name
+        for item in _items(path, key, fields[key], single=True)
+        for name in lists.names(item.line, key, _text(path, key, item))
+    ]
+
+
+def _numbers(path: Path, item: Value) -> list[int]:
+    return whole_numbers(path, item.line, "block_sizes", _text(path, "block_sizes", item))
+
+
+def _field(path: Path, value: Value, key: str) -> Value:
+    fields = _mapping(path, key, value)
+    if key not in fields:
+        raise at(path, value.line, key, f"missing; here are {', '.join(fields) or 'no fields'}")
+    return fields[key]
+
+
+def _items(path: Path, field: str, value: Value | None, single: bool = False) -> list[Value]:
+    if value is None:
+        return []
+    if isinstance(value.of, list):
+        return value.of
+    if single or field == "block_sizes":
+        return [value]
+    raise at(path, value.line, field, f"{shown(value.of)}: must be a list")
+
+
+def _mapping(path: Path, field: str, value: Value) -> dict[str, Value]:
+    if not isinstance(value.of, dict):
+        raise at(path, value.line, field, f"{shown(value.of)}: must be a mapping of fields")
+    return value.of
+
+
+def _text(path: Path, field: str, value: Value) -> str:
+    if not isinstance(value.of, str) or not value.of:
+        raise at(path, value.line, field, f"{shown(value.of)}: must be text")
+    return value.of

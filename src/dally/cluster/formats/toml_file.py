@@ -9,30 +9,28 @@ from dally.cluster.formats.from_machines import MOST_TIERS
 from dally.cluster.formats.hostlist import MOST_NAMES, expand
 from dally.cluster.links import FABRICS
 from dally.cluster.partitions import Partition
-from dally.cluster.topology import Link, Machine, Topology, machine_name
-from dally.errors import at
-from dally.input_file import read_text
+from dally.cluster.topology import UNSTATED, Capacity, Link, Machine, Topology, machine_name
+from dally.errors import at, warn_input
 from dally.model import INFINITY
 from dally.toml import TomlFile, TomlTable
 
-LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")
 FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
+# One capacity by three names: GB/s, the same in Gb/s, and the first name that it had, whose unit readers mistake.
+CAPACITIES = {"capacity_gb_s": 1.0, "capacity_gbit_s": 0.125, "capacity_gbps": 1.0}
+LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")  # as `Link` has them
+NIC_GBIT_S = (100.0, 200.0, 400.0, 800.0)  # as cards are sold; uplinks of racks may have as many GB/s
 MOST_GPUS_PER_MACHINE = 1024
 TABLES = ("tiers", "machines", "domains", "partitions")
+CAPACITY_KEYS = {"cpus", "memory_mb", "resources", "features"}
 PARTITION_KEYS = ("name", "machines", "max_gpus", "time_limit_s", "users", "accounts")
-
-
-def read_toml(path: Path) -> Topology:
-    """The topology that the file describes, or an InputError that names file, line, field and value."""
-    return parse_toml(path, read_text(path))
 
 
 def parse_toml(path: Path, text: str) -> Topology:
     """The topology that the file of this text describes."""
-    return _Reader(TomlFile(path, text)).topology()
+    return _TopologyReader(TomlFile(path, text)).topology()
 
 
-class _Reader:
+class _TopologyReader:
     """Walks the tables of one file and says where it stumbles."""
 
     def __init__(self, file: TomlFile) -> None:
@@ -49,7 +47,7 @@ class _Reader:
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
         for index, row in enumerate(tiers):
-            row.only(("name", *LINK_KEYS, *(FABRIC_KEYS if index == 0 else ())))
+            row.only(("name", *CAPACITIES, *LINK_KEYS[1:], *(FABRIC_KEYS if index == 0 else ())))
         defaults = [self._link(row, Link()) for row in tiers]
         machines = self._machines(len(names))
         paths = {(*machine.path, machine.name) for machine in machines}
@@ -91,20 +89,34 @@ class _Reader:
         result: list[Machine] = []
         seen: set[str] = set()
         for row in self._rows("machines"):
-            row.only(("path", "count", "names", "gpus", "gpu_type"))
+            row.only(("path", "count", "names", "gpus", "gpu_type", *sorted(CAPACITY_KEYS)))
             paths = self._paths(row, depth)
             gpus = row.count("gpus", most=MOST_GPUS_PER_MACHINE)
             gpu_type = row.text("gpu_type", blank=True) if "gpu_type" in row.row else ""
+            capacity = self._capacity(row)
             for path, name in self._named(row, paths):
                 if name in seen:
                     row.fail("names", name, "two machines have this name")
                 seen.add(name)
-                result.append(Machine(path, name, gpus, gpu_type))
+                result.append(Machine(path, name, gpus, gpu_type, capacity))
             if len(result) > MOST_NAMES:
                 row.fail("gpus", gpus, f"over {MOST_NAMES} machines up to here")
         if not result:
             raise at(self._path, None, "machines", "none given")
         return result
+
+    def _capacity(self, row: TomlTable) -> Capacity:
+        """What the machines have for jobs beside their GPUs, as far as the file states it."""
+        cpus = self._number(row, "cpus") if "cpus" in row.row else None
+        memory_mb = self._number(row, "memory_mb") if "memory_mb" in row.row else None
+        resources: dict[str, float] | None = None
+        if "resources" in row.row:
+            stated = row.row["resources"]
+            if not isinstance(stated, dict) or not all(_is_amount(count) for count in stated.values()):
+                row.fail("resources", stated, "must be names and amounts, as {nic = 2}")
+            resources = {name: float(count) for name, count in stated.items()}
+        features = frozenset(self._names(row, "features") if "features" in row.row else ())
+        return Capacity(cpus, memory_mb, resources, features) if CAPACITY_KEYS & row.row.keys() else UNSTATED
 
     def _paths(self, row: TomlTable, depth: int) -> list[tuple[str, ...]]:
         """The domains this row's machines hang in, from the top down."""
@@ -141,18 +153,36 @@ class _Reader:
             text = row.text("path", blank=True)
             path = tuple(text.split("/"))
             keys = FABRIC_KEYS if len(path) == depth - 1 else ()
-            row.only(("path", *LINK_KEYS, *keys))
+            row.only(("path", *CAPACITIES, *LINK_KEYS[1:], *keys))
             if path not in links:
                 row.fail("path", text, "no such domain")
             links[path] = self._link(row, links[path])
 
     def _link(self, row: TomlTable, default: Link) -> Link:
         values: dict[str, Any] = {key: getattr(default, key) for key in (*LINK_KEYS, *FABRIC_KEYS)}
+        stated = [key for key in CAPACITIES if key in row.row]
+        if len(stated) > 1:
+            row.fail(stated[1], row.row[stated[1]], f"{stated[0]} says it already; give one of them")
+        for key in stated:
+            values["capacity_gbps"] = self._number(row, key) * CAPACITIES[key]
+            self._doubt(row, key)
         for key in row.row:
-            if key not in values:
+            if key in CAPACITIES or key not in values:
                 continue
             values[key] = row.choice("fabric", FABRICS) if key == "fabric" else self._number(row, key)
         return Link(**values)
+
+    def _doubt(self, row: TomlTable, key: str) -> None:
+        """A warning where the value looks like one of the other unit."""
+        value, line = row.row[key], self._file.line(*row.keys, key)
+        if key == "capacity_gbps" and value in NIC_GBIT_S and row.keys == ("tiers", 0):
+            warn_input(
+                self._path, line, key,
+                f"{value:g} is read as gigabytes per second, {8 * value:g} Gb/s. For a card of {value:g} Gb/s, say "
+                f"capacity_gbit_s = {value:g}; if it is meant so, capacity_gb_s = {value:g}",
+            )  # fmt: skip
+        elif key == "capacity_gbit_s" and 0 < value < 1:
+            warn_input(self._path, line, key, f"{value:g} Gb/s is {value / 8:g} GB/s; is capacity_gb_s meant?")
 
     def _number(self, row: TomlTable, key: str) -> float:
         value = row.number(key, or_zero=True)
@@ -173,3 +203,7 @@ class _Reader:
             return expand(value)
         except ValueError as error:
             row.fail(key, value, str(error))
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e12

@@ -10,7 +10,7 @@ from dally.cluster.formats.hostlist import fold
 from dally.cluster.formats.node_gpus import GPU_COMMENT
 from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS
 from dally.cluster.partitions import Partition
-from dally.cluster.topology import Link, Topology
+from dally.cluster.topology import Capacity, Link, Topology
 from dally.model import INFINITY
 from dally.toml import toml_lines, toml_text
 
@@ -54,16 +54,17 @@ def to_toml(topology: Topology) -> str:
     for name, link in zip(topology.tiers, shared, strict=True):
         lines += ["[[tiers]]", f"name = {toml_text(name)}", *_facts(link, _UNSTATED), ""]
     paths = _paths(topology)
-    for (above, gpus, gpu_type), run in groupby(
+    for (above, gpus, gpu_type, capacity), run in groupby(
         range(topology.machine_count()),
         key=lambda machine: (
             paths[0][machine][:-1], int(topology.gpus[0][machine]), topology.gpu_types[machine],
+            topology.capacities[machine],
         ),
     ):  # fmt: skip
         names = fold(paths[0][machine][-1] for machine in run)
         lines += ["[[machines]]", *([f"path = {toml_text('/'.join(above))}"] if above else [])]
         lines += [f"names = {toml_text(names[0]) if len(names) == 1 else _list(names)}", f"gpus = {gpus}"]
-        lines += [*([f"gpu_type = {toml_text(gpu_type)}"] if gpu_type else []), ""]
+        lines += [*([f"gpu_type = {toml_text(gpu_type)}"] if gpu_type else []), *_capacity(capacity), ""]
     for tier in range(len(topology.tiers) - 1):
         for path, link in zip(paths[tier], topology.links[tier], strict=True):
             facts = _facts(link, shared[tier])
@@ -72,6 +73,18 @@ def to_toml(topology: Topology) -> str:
     for partition in topology.partitions:
         lines += [*_partition(partition, [path[-1] for path in paths[0]]), ""]
     return "\n".join(lines[:-1]) + "\n"
+
+
+def _capacity(capacity: Capacity) -> list[str]:
+    """What is stated of it."""
+    lines = [] if capacity.cpus is None else [f"cpus = {capacity.cpus!r}"]
+    lines += [] if capacity.memory_mb is None else [f"memory_mb = {capacity.memory_mb!r}"]
+    if capacity.resources is not None:
+        rows = ", ".join(f"{toml_text(name)} = {float(count)!r}" for name, count in capacity.resources.items())
+        lines.append(f"resources = {{{rows}}}")
+    if capacity.features:
+        lines.append(f"features = {_list(sorted(capacity.features))}")
+    return lines
 
 
 def _partition(partition: Partition, machines: list[str]) -> list[str]:
@@ -111,13 +124,16 @@ def _shared(topology: Topology, tier: int) -> Link:
     return shared
 
 
+WRITTEN = {"capacity_gbps": "capacity_gb_s"}  # the name whose unit nobody mistakes
+
+
 def _facts(link: Link, default: Link) -> list[str]:
     """The lines that turn the default into this link."""
     lines: list[str] = []
     for key in (*LINK_KEYS, *FABRIC_KEYS):
         value = getattr(link, key)
         if value != getattr(default, key):
-            lines += toml_lines({key: value})
+            lines += toml_lines({WRITTEN.get(key, key): value})
     return lines
 
 

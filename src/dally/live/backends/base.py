@@ -48,6 +48,10 @@ class ObservedJob:
     placement: Placement = field(default_factory=dict)  # while it has GPUs
     managed: bool = True  # ours to start and to stop; if not, it only takes GPUs
     reason: str = ""  # why it is held, or how it ended, in the backend's words
+    # Machines that its constraints permit, where the backend has worked that out (affinity, taints); None: all that
+    # `spec` permits. Both count.
+    allowed: frozenset[str] | None = None
+    preemptible: bool = True  # whether a managed job can be stopped, and would be queued again
 
     def with_gpus(self, gpus: int) -> ObservedJob:
         """The same for another number of GPUs."""
@@ -56,7 +60,9 @@ class ObservedJob:
     @classmethod
     def read(cls, values: dict[str, Any]) -> ObservedJob:
         """The job of which `dataclasses.asdict` made these values."""
-        return cls(**{**values, "spec": JobSpec(**values["spec"])})
+        allowed = values.get("allowed")
+        named = None if allowed is None else frozenset(allowed)
+        return cls(**{**values, "spec": JobSpec(**values["spec"]), "allowed": named})
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,27 @@ class ObservedMachine:
     state: str = UP
     reason: str = ""
     gpu_type: str = ""  # empty: not stated
+    cpus: float | None = None  # that jobs may have; None, here and below: not known, so no limit
+    memory_mb: float | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)  # other ones that jobs may have; no name: none
+    features: frozenset[str] = frozenset()
+    # What all jobs have of these that are not `managed` jobs of this snapshot: others', and those without GPUs.
+    cpus_taken: float = 0.0
+    memory_mb_taken: float = 0.0
+    resources_taken: Mapping[str, float] = field(default_factory=dict)
+    shared_with_others: bool = False  # a job that is not of this snapshot runs there: no exclusive job may
+
+
+@dataclass(frozen=True)
+class ObservedReservation:
+    """Machines that are kept for the jobs that name it, for a time."""
+
+    name: str
+    machines: frozenset[str]
+    start_s: float
+    end_s: float  # infinity: until it is taken away
+    users: frozenset[str] = frozenset()  # whose jobs may name it; no user and no account: all
+    accounts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -78,6 +105,9 @@ class Observed:
     machines: tuple[ObservedMachine, ...]
     problems: tuple[str, ...] = ()  # what of it could not be read, a line each, as long as that is so
     term: int = 0  # who led when this was read: orders that follow from it are of that term
+    reservations: tuple[ObservedReservation, ...] = ()
+    # Licences that managed jobs of this snapshot may have, all together: total less what others have.
+    licences: Mapping[str, float] = field(default_factory=dict)
 
 
 class StartOrder(NamedTuple):
@@ -98,6 +128,7 @@ class Backend(ABC):
     """
 
     name: str
+    concurrent: bool = False  # may be asked for several things at once, by several threads
 
     @abstractmethod
     def topology(self) -> Topology:
@@ -206,6 +237,7 @@ class Submission:
     spec: JobSpec
     command: tuple[str, ...] = ()  # nothing: a job that only takes time, as long as it states
     folder: str = ""  # where the command runs
+    environment: dict[str, str] = field(default_factory=dict)  # besides a login's: never the daemon's
 
 
 @runtime_checkable
@@ -227,7 +259,7 @@ class Drains(Protocol):
         """The machine takes jobs again; one that is up is left as it is."""
 
 
-class Claim(Protocol):
+class ClusterClaim(Protocol):
     """A cluster that is ours alone, until it is given back."""
 
     def release(self) -> None:
@@ -238,8 +270,16 @@ class Claim(Protocol):
 class Elects(Protocol):
     """Says which daemon leads, on whatever host; for others a lock on this host must do."""
 
-    def claim(self) -> Claim:
+    def claim(self) -> ClusterClaim:
         """Be the only one to schedule this cluster, or wait until that is so."""
+
+
+@runtime_checkable
+class Leases(Protocol):
+    """Keeps daemons of several hosts apart; those of one host its lock does."""
+
+    def take_lease(self, memory: Path) -> ClusterClaim:
+        """Be the only one of all hosts, or wait until that is so. `memory`: a file of this host for the lease."""
 
 
 @runtime_checkable
@@ -255,7 +295,7 @@ class WaitingNotice:
     """Why a job waits."""
 
     job_id: str
-    state: str  # waiting or held
+    state: str  # waiting, held, blocked or unschedulable
     reason: str  # in a word
     message: str
     until_s: float | None  # since 1970
@@ -304,3 +344,4 @@ class BackendOptions:
     cluster: str = ""  # RxMxG or a topology file; empty: it knows its machines itself
     speed: float = 1.0  # of the clock, for a cluster that only takes time
     settings: Mapping[str, str] = field(default_factory=dict)  # its table of dally.toml
+    dry_run: bool = False  # nothing will be sent: it may report as if what `setup` does were done

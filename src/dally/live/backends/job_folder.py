@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dally.errors import InputError
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ObservedJob, Placement
+from dally.live.backends.base import BackendError, ObservedJob, Placement, Submission
 from dally.whole_file import write_whole
 
 COME_UP_S: Final = 5.0  # a process that was started has told its number by then
@@ -27,17 +27,18 @@ class JobFolder:
         self.job = ObservedJob.read(values["job"])
         self.command: tuple[str, ...] = tuple(values["command"])
         self.folder: str = values["folder"]
+        self.environment: dict[str, str] = values.get("environment", {})  # as its submission states
         self.since_s: float = values["since_s"]  # in its present state, in seconds since 1970
         self.ran_s: float = values["ran_s"]  # before that
         self.restarts: int = values["restarts"]
         self.after: str = values["after"]  # what it becomes once it has stopped
 
     @classmethod
-    def make(cls, path: Path, job: ObservedJob, command: tuple[str, ...], folder: str) -> JobFolder:
+    def make(cls, path: Path, job: ObservedJob, request: Submission) -> JobFolder:
         """The folder of a new job, there with all that is in it or not at all."""
         values = {
-            "job": asdict(job), "command": command, "folder": folder, "since_s": time.time(), "ran_s": 0.0,
-            "restarts": 0, "after": "",
+            "job": asdict(job), "command": request.command, "folder": request.folder,
+            "environment": request.environment, "since_s": time.time(), "ran_s": 0.0, "restarts": 0, "after": "",
         }  # fmt: skip
         new = path.with_name(f"{path.name}.new")
         try:
@@ -55,8 +56,8 @@ class JobFolder:
         restarts = self.restarts + (state == base.QUEUED)
         job = replace(self.job, state=state, placement=placement or {}, reason=reason)
         values = {
-            "job": asdict(job), "command": self.command, "folder": self.folder, "since_s": now, "ran_s": ran_s,
-            "restarts": restarts, "after": after,
+            "job": asdict(job), "command": self.command, "folder": self.folder, "environment": self.environment,
+            "since_s": now, "ran_s": ran_s, "restarts": restarts, "after": after,
         }  # fmt: skip
         _write(self.path, values)
         self.job, self.since_s, self.ran_s, self.restarts, self.after = job, now, ran_s, restarts, after

@@ -26,6 +26,7 @@ from dally.live.backends.base import (
     Submission,
 )
 from dally.live.backends.drained_file import read_drained, write_drained
+from dally.live.backends.job_environment import UMASK, job_environment
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
 from dally.whole_file import write_whole
 
@@ -67,8 +68,18 @@ class LocalBackend(JobByJob):
         self._drained_path = folder / "drained.json"
         self._drained: dict[str, str] = read_drained(self._drained_path)  # why, by machine
         self._machines = tuple(
-            ObservedMachine(name, int(gpus), gpu_type=gpu_type)
-            for name, gpus, gpu_type in zip(topology.names[0], topology.gpus[0], topology.gpu_types, strict=True)
+            ObservedMachine(
+                name,
+                int(gpus),
+                gpu_type=gpu_type,
+                cpus=capacity.cpus,
+                memory_mb=capacity.memory_mb,
+                resources=capacity.resources or {},
+                features=capacity.features,
+            )
+            for name, gpus, gpu_type, capacity in zip(
+                topology.names[0], topology.gpus[0], topology.gpu_types, topology.capacities, strict=True
+            )
         )
 
     def _read(self) -> dict[int, JobFolder]:
@@ -130,7 +141,7 @@ class LocalBackend(JobByJob):
         """A folder for the job; it is queued."""
         number = self._last + 1
         job = ObservedJob(str(number), base.QUEUED, request.spec, time.time())
-        self._jobs[number] = JobFolder.make(self._folder / str(number), job, request.command, request.folder)
+        self._jobs[number] = JobFolder.make(self._folder / str(number), job, request)
         self._last = number
         return str(number)
 
@@ -148,19 +159,23 @@ class LocalBackend(JobByJob):
         if before is not None:
             before.wait()  # it has left its exit code, and ends in a moment
         command = one.command or ("sleep", f"{self._left_s(one):.3f}")
-        environment = os.environ | {
-            "DALLY_JOB_ID": job_id,
-            "DALLY_FOLDER": one.folder,
-            "DALLY_STATE": str(one.path),
-            "DALLY_NODES": ",".join(placement),
-            "DALLY_GPUS_PER_NODE": ",".join(str(gpus) for gpus in placement.values()),
-            "DALLY_RESTARTS": str(one.restarts),
-        }
+        environment = (
+            job_environment()
+            | one.environment
+            | {
+                "DALLY_JOB_ID": job_id,
+                "DALLY_FOLDER": one.folder,
+                "DALLY_STATE": str(one.path),
+                "DALLY_NODES": ",".join(placement),
+                "DALLY_GPUS_PER_NODE": ",".join(str(gpus) for gpus in placement.values()),
+                "DALLY_RESTARTS": str(one.restarts),
+            }
+        )
         try:
             with (one.path / "log").open("ab") as log:
                 self._children[int(job_id)] = subprocess.Popen(
                     ["/bin/sh", "-c", WRAPPER, "dally", *command], cwd=one.path, env=environment, stdout=log,
-                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, umask=UMASK,
                 )  # fmt: skip
         except OSError as error:
             one.become(base.QUEUED)

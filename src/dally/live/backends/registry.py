@@ -7,11 +7,22 @@ from typing import Final
 
 from dally.cluster.spec import read_topology
 from dally.entry_points import installed, the_one
-from dally.errors import unknown
+from dally.errors import InputError, unknown
 from dally.extras import need
 from dally.live.backends.base import Backend, BackendOptions
 
 GROUP: Final = "dally.backends"  # each names a callable that takes BackendOptions
+ALIASES: Final = {
+    "k8s": "kubernetes",
+    "kube": "kubernetes",
+    "kueue": "kubernetes",
+    "openshift": "kubernetes",
+    "sbatch": "slurm",
+    "slurmctld": "slurm",
+    "process": "local",
+    "test": "local",
+    "fake": "local",
+}  # fmt: skip - what people call them; none is close enough to be taken for a slip
 USUAL_CLUSTER: Final = "4x4x8"  # of the local backend
 
 
@@ -24,7 +35,8 @@ def _local(options: BackendOptions) -> Backend:
 def _slurm(options: BackendOptions) -> Backend:
     from dally.live.backends.slurm import SlurmBackend
 
-    return SlurmBackend([name for name in options.settings.get("partitions", "").split(",") if name])
+    partitions = [name for name in options.settings.get("partitions", "").split(",") if name]
+    return SlurmBackend(partitions, simulate_hold=options.dry_run)
 
 
 def _kubernetes(options: BackendOptions) -> Backend:
@@ -42,6 +54,9 @@ BACKENDS: Final[dict[str, Callable[[BackendOptions], Backend]]] = {
 def check_name(name: str) -> None:
     """InputError if there is no backend of that name; nothing is loaded."""
     if name not in BACKENDS and name not in installed(GROUP):
+        meant = ALIASES.get(name.lower())
+        if meant:
+            raise InputError(f"unknown backend {name!r}; did you mean {meant!r}?")
         raise unknown("backend", name, [*BACKENDS, *installed(GROUP)])
 
 

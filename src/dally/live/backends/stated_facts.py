@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dally.errors import InputError
-from dally.job_spec import JobSpec
+from dally.job_spec import PREEMPT_CHOICES, JobSpec
 from dally.traces.times import span_s
 
+FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt")
 LONGEST_S = 10.0 * 365.0 * 86400.0
 NOTHING_STATED = JobSpec(0)
 
@@ -24,8 +25,17 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
     if not re.fullmatch(r"[0-9]{1,4}", str(group)) or int(group) < 1:
         problems.append("group: must be a number of GPUs")
         group = 1
+    shape = result.get("shape", "")
+    if shape not in ("", "any"):
+        problems.append(f"shape: {str(shape)[:40]!r}: must be any")
+    preempt = str(result.get("preempt", "")).lower()
+    if preempt not in ("", *PREEMPT_CHOICES):
+        problems.append(f"preempt: {preempt[:40]!r}: must be one of {', '.join(PREEMPT_CHOICES)}")
+        preempt = ""
     return JobSpec(
         0,
+        preempt=preempt,
+        any_shape=shape == "any",
         model=model,
         group=int(group),
         duration_s=_duration_s("expected", result.get("expected"), problems),

@@ -1,9 +1,10 @@
-"""Futures: the present with a duration for every job and with jobs to come, run until those asked for start."""
+"""Futures: the present, kept as bytes, with a duration for every job and with jobs to come."""
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from typing import Final
@@ -11,13 +12,70 @@ from typing import Final
 from dally.cluster.capacity import Cluster
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures
+from dally.engine.log import EventLog
 from dally.engine.simulate import Simulation
 from dally.engine.state import State
-from dally.live.forecast.present import Present
-from dally.model import INFINITY, START, Action, Costs, Job, Preempt
+from dally.model import HELD, INFINITY, NEVER, RUNNING, START, WAITING, Action, Costs, Job, Preempt
 from dally.perf.base import SpeedModel
 from dally.policies import events
 from dally.policies.base import Policy
+
+NO_TIMERS: Final[Mapping[int, float]] = {}
+
+
+@dataclass
+class Present:
+    """A state between two cycles, with its jobs that have not ended. `stated_s` is what their users expect."""
+
+    state: State
+    jobs: list[Job]
+    now: float
+    next_number: int  # of the job that comes next
+    stated_s: dict[int, float]
+    timers_s: dict[int, float] = field(default_factory=dict)  # as operators set them, by GPUs
+    draining: tuple[int, ...] = ()  # machines that take no new job
+
+    def waiting(self) -> list[Job]:
+        """Jobs that wait, in order of number."""
+        return [job for job in self.jobs if job.status == WAITING]
+
+    def ages(self) -> list[tuple[Job, float]]:
+        """Each job with the seconds of work it has done."""
+        return [(job, job.done_s(self.now)) for job in self.jobs]
+
+
+def dump_present(
+    state: State,
+    jobs: Iterable[Job],
+    now: float,
+    next_number: int,
+    secret: bool = False,
+    timers_s: Mapping[int, float] = NO_TIMERS,
+    draining: Iterable[int] = (),
+) -> bytes:
+    """The present as bytes. `secret`: durations are the truth of a replayed trace, and nobody is to see them."""
+    live = [job for job in jobs if job.status in (WAITING, RUNNING, HELD)]
+    durations_s = [job.duration_s for job in live]
+    log, due_s = state.log, state.sample_due_s
+    stated_s = {} if secret else {int(job.index): job.duration_s for job in live if job.duration_s >= 0.0}
+    try:
+        state.log = EventLog()
+        state.sample_due_s = INFINITY  # nobody reads how many slots a future has
+        for job in live if secret else ():
+            job.duration_s = NEVER
+        present = Present(state, live, now, next_number, stated_s, dict(timers_s), tuple(draining))
+        return pickle.dumps(present, protocol=5)
+    finally:
+        state.log, state.sample_due_s = log, due_s
+        for job, duration_s in zip(live, durations_s, strict=True):
+            job.duration_s = duration_s
+
+
+def load_present(content: bytes) -> Present:
+    """A present of one's own, from bytes that `dump_present` made in this program: nothing else may be in them."""
+    result: Present = pickle.loads(content)
+    return result
+
 
 STEPS: Final = 16  # cycles between two looks at what has happened
 
@@ -34,9 +92,9 @@ class DrainingMachines(Executor):
         """Take GPUs that jobs have given back out of what is offered."""
         cluster = self._state.cluster
         for machine in sorted(self._machines):
-            free = int(cluster.free[0][machine])
+            free = int(cluster.all_free_on(machine))
             if free > 0:
-                cluster.change(machine, -free)
+                cluster.withhold(machine, free)
                 self._state.notify(events.UNSCHEDULABLE, now, machine, free)
 
     def apply(self, action: Action, now: float) -> str:
@@ -58,7 +116,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ForecastOutcome:
     """How those asked for fared, as far as was looked; where time was up before, when the others might start."""
 
     started: dict[int, Started]
@@ -73,7 +131,7 @@ def run_future(
     request: Collection[int],
     until_s: float,
     allowed_s: float = INFINITY,
-) -> Outcome:
+) -> ForecastOutcome:
     """Who of those asked for starts when and where. The present is used up.
 
     `coming` tells who comes from a moment on, numbered from there on, and up to which other moment these are all;
@@ -108,7 +166,7 @@ def run_future(
         for number, (start_s, tier) in starts.items()
     }
     guessed = {} if over or not open_ones else _guessed(simulation, present, open_ones)
-    return Outcome(result, guessed, until_s if over else simulation.now)
+    return ForecastOutcome(result, guessed, until_s if over else simulation.now)
 
 
 def _guessed(simulation: Simulation, present: Present, numbers: Collection[int]) -> dict[int, float]:
@@ -156,7 +214,7 @@ class Fates:
     unseen: int = 0  # futures in which it does not start within the time looked at,
     reached_s: float = INFINITY  # which is up to this moment
 
-    def add(self, number: int, outcome: Outcome) -> None:
+    def add(self, number: int, outcome: ForecastOutcome) -> None:
         """One more future."""
         if number in outcome.started:
             self.started.append(outcome.started[number])

@@ -18,14 +18,13 @@ from dally.live.daemon import Daemon
 from dally.live.facts import job_of, known_model
 from dally.live.forecast import predictions
 from dally.live.forecast.conformal import Interval, Margins, Observation
-from dally.live.forecast.future_arrivals import DAY_S, DAYS, PastJob, past_of
-from dally.live.forecast.job_forecast import Forecast, forecast_of, raw_interval
-from dally.live.forecast.present import dump_present
-from dally.live.forecast.question import Answer, Question
+from dally.live.forecast.future import dump_present
+from dally.live.forecast.job_forecast import Answer, Forecast, Question, forecast_of, raw_interval
+from dally.live.forecast.lifetimes import DAY_S, DAYS, PastJob, past_of
 from dally.live.forecast.worker import Forecaster, WorkerForecaster
 from dally.live.store import Store
 from dally.live.store.database import StoreError
-from dally.live.store.job_rows import observed_of
+from dally.live.store.log_rows import observed_of
 from dally.live.store.schema import JOBS
 from dally.model import INFINITY, NEVER, WAITING
 

@@ -10,10 +10,9 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
-from dally.live.forecast.estimator import Estimator
-from dally.live.forecast.forked import apart
-from dally.live.forecast.future_arrivals import PastJob
-from dally.live.forecast.question import Answer, Question, answer
+from dally.live.forecast.estimator import Estimator, apart
+from dally.live.forecast.job_forecast import Answer, Question, answer
+from dally.live.forecast.lifetimes import PastJob
 
 
 class Forecaster:

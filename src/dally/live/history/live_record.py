@@ -14,13 +14,12 @@ from dally.errors import InputError
 from dally.live.config import Setup
 from dally.live.facts import job_of, known_model
 from dally.live.store import Store
-from dally.live.store.job_rows import UNKNOWN, observed_of, tier_of
-from dally.live.store.log_rows import WOULD
+from dally.live.store.log_rows import TABLES, UNKNOWN, WOULD, observed_of, tier_of
 from dally.live.store.schema import DECISIONS, EVENTS, JOBS
-from dally.live.store.share_rows import TABLES
 from dally.live.wall_clock import WallClock
+from dally.metrics.jobs_csv import JOB_COLUMNS
 from dally.metrics.record import OF_QUEUES, Record
-from dally.metrics.tables import COLUMNS, JOB_COLUMNS, of_queues
+from dally.metrics.tables import COLUMNS, of_queues
 from dally.quotas.known_formats import read_quotas
 from dally.runs.scenario import Scenario
 

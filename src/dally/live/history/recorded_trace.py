@@ -1,16 +1,25 @@
-"""What the daemon has seen, as a trace: for `whatif`, `simulate`, `learn` and everything else that reads one."""
+"""What the daemon has seen, as a trace; and once a day beside a dry run what Dally would have done with it."""
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
 
+import structlog
 from sqlalchemy import select
 
 from dally.errors import InputError
+from dally.live.config import Config
+from dally.live.cycle import CycleResult
+from dally.live.facts import known_model
 from dally.live.store import Store
 from dally.live.store.schema import EVENTS, JOBS
+from dally.live.wall_clock import WallClock
 from dally.traces.readers.csv_trace import SPEC_COLUMNS, plain
 
 COLUMNS = (
@@ -47,6 +56,7 @@ def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
     return {
         **{name: _text(value) for name, value in spec.items()},
         "job_id": row["job_id"],
+        "model": known_model(spec["model"], ""),  # a user's comment may name any
         "submit_s": f"{row['submit_s'] - first_s:.3f}",
         "duration_s": f"{held_s:.3f}",
         "wait_s": f"{max(0.0, row['finish_s'] - row['submit_s'] - held_s):.3f}",
@@ -68,3 +78,36 @@ def _last_places(store: Store, from_s: float, to_s: float) -> dict[str, str]:
     placed = EVENTS.c.kind.in_(PLACED), EVENTS.c.time_s >= from_s, EVENTS.c.time_s < to_s
     query = select(EVENTS.c.job_id, EVENTS.c.placement).where(*placed).order_by(EVENTS.c.id)
     return {job_id: ",".join(placement or ()) for job_id, placement in store.tuples(query)}
+
+
+DAY_S: Final = 86400.0
+
+log = structlog.get_logger("dally")
+
+
+class DailyReport:
+    """Watches cycles; after each day of the clock `dally shadow` writes about it in a process of its own."""
+
+    def __init__(self, config: Config, clock: WallClock) -> None:
+        self._config = config
+        self._clock = clock
+        self._next_s = (clock.now() // DAY_S + 1.0) * DAY_S
+        self._writing: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, result: CycleResult, _cpu_s: float) -> None:
+        """After each cycle."""
+        if self._writing is not None and self._writing.poll() is not None:
+            log.info("daily_report", code=self._writing.returncode)
+            self._writing = None
+        if result.now < self._next_s or self._writing is not None:
+            return
+        day = datetime.fromtimestamp(self._clock.wall_s(self._next_s - DAY_S)).date().isoformat()
+        self._next_s += DAY_S
+        out = self._config.folder / "shadow" / day
+        self._writing = subprocess.Popen(command(self._config, out), stdout=subprocess.DEVNULL)
+
+
+def command(config: Config, out: Path) -> list[str]:
+    """The command that writes the report of the last day."""
+    parts = ["shadow", "--store", config.store_address(), "--days", "1", "--out", str(out)]
+    return [sys.executable, "-m", "dally", *parts]

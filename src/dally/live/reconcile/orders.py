@@ -10,10 +10,10 @@ from dally.live.backends.base import Backend, BackendError, Observed, StartOrder
 from dally.live.facts import placement_of
 from dally.live.reconcile import transitions
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
-from dally.live.reconcile.reconciler import Case
+from dally.live.reconcile.reconciler import JobCase
 from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import UnschedulableGpus
-from dally.model import Action, Preempt
+from dally.model import Action, Preempt, Start
 
 DRY_RUN: Final = "dry run: nothing is done"
 REQUESTS: Final = transitions.index(transitions.REQUESTS)
@@ -41,9 +41,13 @@ class Orders(Executor):
         target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
         if self.dry_run:
             self._note_would(job.job_id, _text_of(target))
+            if isinstance(action, Start):
+                self._unschedulable.promise(action.allocation)
             return DRY_RUN
         if not self._roster.observed[job.job_id].managed:
             return "another scheduler looks after this job"
+        if job.allocation is not None and not self._roster.observed[job.job_id].preemptible:
+            return "it cannot be stopped, as nothing would start it again"
         if self._roster.is_stopping(job):
             return "it is on hold, and about to stop"
         closed = self._roster.closed().intersection(target or ())
@@ -72,7 +76,7 @@ def requests_due(roster: Roster, now: float, speed: float) -> list[PendingOrder]
     due: list[PendingOrder] = []
     for order in roster.orders.values():
         job = observed.get(order.job_id)
-        case = Case(roster, roster.jobs[order.job_id], job, now, 0.0)
+        case = JobCase(roster, roster.jobs[order.job_id], job, now, 0.0)
         case.free = free
         row = case.row(REQUESTS)
         if row is None or (row.order == order.request and order.is_taken and now - order.sent_s < again_s):
@@ -93,6 +97,9 @@ def send(backend: Backend, due: list[PendingOrder], term: int) -> tuple[list[str
     """
     failed = ""
     try:
+        starts = [order for order in due if order.request == START]
+        requests = [StartOrder(order.job_id, order.placement or {}) for order in starts]
+        _answer(starts, backend.start(requests, term))
         stops = [order for order in due if order.request == PREEMPT]
         if stops:
             live = {job.job_id for job in backend.snapshot().jobs if job.state not in base.ENDED}
@@ -100,9 +107,6 @@ def send(backend: Backend, due: list[PendingOrder], term: int) -> tuple[list[str
             stops = [order for order in stops if order.job_id in live]
             _answer(ended, [""] * len(ended))
             _answer(stops, backend.preempt([order.job_id for order in stops], term))
-        starts = [order for order in due if order.request == START]
-        requests = [StartOrder(order.job_id, order.placement or {}) for order in starts]
-        _answer(starts, backend.start(requests, term))
     except BackendError as error:
         failed = str(error)
         for order in due:

@@ -37,7 +37,7 @@ from dally.model import (
 MOST_ATTEMPTS: Final = 3  # the backend is sent one start before that is given up
 START_WITHIN_S: Final = 120.0  # of the wall clock, since it was last sent; so long it may refuse to stop a job, too
 KEEP_FOR: Final = 5.0  # times that: a job that it would not stop is left alone
-RETRY_S: Final = 30.0  # of the wall clock: a blocked job is tried again, each time after twice as long,
+RETRY_S: Final = 5.0  # of the wall clock: a blocked job is tried again, each time after twice as long,
 LONGEST_RETRY_S: Final = 600.0  # and at least so often
 STATUS: Final = {PENDING: "waiting", WAITING: "waiting", RUNNING: "running", HELD: "held"}
 GIVE_BACK: Final = (FINISH, CANCEL, EVICT, START_FAILED)
@@ -48,8 +48,10 @@ ADMISSION, JOBS, HOLDS = (
 )
 
 
-class Case:
+class JobCase:
     """One job as the table sees it."""
+
+    __slots__ = ("free", "held", "job", "now", "observed", "order", "roster", "within_s")  # one a job and cycle
 
     def __init__(
         self, roster: Roster, job: Job | None, observed: ObservedJob | None, now: float, within_s: float
@@ -112,17 +114,21 @@ class Case:
         since_s = self.order.sent_s if self.order.sent_s >= 0.0 else self.order.decided_s
         return self.now - since_s > self.within_s
 
+    def is_stoppable(self) -> bool:
+        """Whether it is ours to stop, and can be."""
+        return self.seen.managed and self.seen.preemptible
+
     def is_on_hold(self) -> bool:
         """Whether an operator or its user has put it on hold here."""
         return self.known.job_id in self.held
 
 
-def _order(case: Case) -> PendingOrder:
+def _order(case: JobCase) -> PendingOrder:
     assert case.order is not None
     return case.order
 
 
-GUARDS: Final[dict[str, Callable[[Case], bool]]] = {
+GUARDS: Final[dict[str, Callable[[JobCase], bool]]] = {
     "asks_for_no_gpus": lambda case: case.seen.spec.gpus < 1,
     "is_unschedulable": lambda case: bool(why_unschedulable(case.roster, case.seen)),
     "asks_for_other_gpus": lambda case: case.seen.spec.gpus != case.known.gpus,
@@ -132,14 +138,14 @@ GUARDS: Final[dict[str, Callable[[Case], bool]]] = {
     "refuses_to_leave": lambda case: case.is_elsewhere() and case.is_refused(),
     "leaves": lambda case: case.seen.managed and not case.is_refused(),
     "refuses_to_stop": lambda case: case.seen.managed and case.is_refused(),
-    "is_here": Case.is_here,
+    "is_here": JobCase.is_here,
     "is_outside": lambda case: case.allocation() is None,
     "may_yet_start": lambda case: _order(case).attempts < MOST_ATTEMPTS and not case.is_late(),
     "is_retry_due": lambda case: case.now >= _order(case).retry_s,
-    "is_late": Case.is_late,
+    "is_late": JobCase.is_late,
     "is_managed": lambda case: case.seen.managed,
-    "is_on_hold_and_managed": lambda case: case.is_on_hold() and case.seen.managed,
-    "is_on_hold_and_not_ours": lambda case: case.is_on_hold() and not case.seen.managed,
+    "is_on_hold_and_managed": lambda case: case.is_on_hold() and case.is_stoppable(),
+    "is_on_hold_and_not_ours": lambda case: case.is_on_hold() and not case.is_stoppable(),
     "is_released_in_time": lambda case: not case.is_on_hold() and not _order(case).is_taken,
     "is_elsewhere_and_managed": lambda case: case.seen.managed and case.seen.placement != _order(case).placement,
     "finds_gpus_free": lambda case: all(
@@ -172,7 +178,7 @@ class Reconciler:
             self._report(job)
         reported = {job.job_id for job in jobs}
         for missing in [job for job in roster if job.job_id not in reported]:
-            self._apply(Case(roster, missing, None, now, START_WITHIN_S * speed), JOBS)
+            self._apply(JobCase(roster, missing, None, now, START_WITHIN_S * speed), JOBS)
         self._retry_blocked()
         self._adopt()
 
@@ -184,10 +190,10 @@ class Reconciler:
                 case.held = held
                 self._apply(case, HOLDS)
 
-    def _case(self, job: Job | None, observed: ObservedJob | None = None) -> Case:
+    def _case(self, job: Job | None, observed: ObservedJob | None = None) -> JobCase:
         if observed is None and job is not None:
             observed = self._roster.observed[job.job_id]
-        return Case(self._roster, job, observed, self.now, START_WITHIN_S * self._speed)
+        return JobCase(self._roster, job, observed, self.now, START_WITHIN_S * self._speed)
 
     def _machines(self, states: Mapping[str, str]) -> None:
         """Machines that went down or came back; one that drains is left alone until it is empty."""
@@ -232,22 +238,23 @@ class Reconciler:
             self.events.append(Event(SUBMIT, job))
         if job is not None:
             roster.observed[job.job_id] = observed
-            self._apply(self._case(job, observed), JOBS)
+            changed = row.problem or row.events
+            self._apply(self._case(job, observed) if changed else case, JOBS)
 
-    def _apply(self, case: Case, rows: transitions.Index) -> None:
+    def _apply(self, case: JobCase, rows: transitions.Index) -> None:
         row = case.row(rows)
         if row is None:
             return
         job, observed, order = case.known, case.observed, case.order
         answer = (order.answer if order is not None else None) or ""
-        why = row.reason.format(reason=observed.reason if observed is not None else "", seconds=START_WITHIN_S)
+        why = row.reason and row.reason.format(reason=observed.reason if observed else "", seconds=START_WITHIN_S)
         if row.problem:
             self.problems.append(row.problem.format(job=job.job_id, answer=answer))
         for name in row.events:
             self._emit(name, case, answer or why)
         self._settle(row.order, case)
 
-    def _emit(self, name: str, case: Case, why: str) -> None:
+    def _emit(self, name: str, case: JobCase, why: str) -> None:
         job, kind = case.known, KIND_NAMES.index(name)
         if kind == PREEMPT:
             self._state.apply(Preempt(job), self.now)
@@ -263,7 +270,7 @@ class Reconciler:
                 job.duration_s = job.done_s(self.now)  # whatever its user expected
             self.events.append(Event(kind, job, reason=why))
 
-    def _settle(self, order: str, case: Case) -> None:
+    def _settle(self, order: str, case: JobCase) -> None:
         """What becomes of the pending order."""
         roster, job_id, within_s = self._roster, case.known.job_id, case.within_s
         if order == transitions.DROP:
@@ -312,7 +319,8 @@ class Reconciler:
 
     def _free_after(self) -> tuple[list[int], set[int]]:
         """Free GPUs by machine once the events so far have happened, and numbers of jobs that give theirs back."""
-        free = [int(gpus) for gpus in self._state.cluster.free[0]]
+        cluster = self._state.cluster
+        free = [int(cluster.all_free_on(machine)) for machine in range(len(cluster.down))]
         gone = {int(event.job.index): event.job for event in self.events if event.job and event.kind in GIVE_BACK}
         for job in gone.values():
             for machine, gpus in job.allocation.parts() if job.allocation is not None else []:

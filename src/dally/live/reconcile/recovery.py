@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dally.engine.handover import restore_lease
 from dally.engine.rates import advance, end
 from dally.engine.state import State
 from dally.live.backends import base
@@ -12,11 +13,11 @@ from dally.live.facts import job_of
 from dally.live.overrides import FIRST, Overrides
 from dally.live.reconcile.roster import Roster
 from dally.live.store import Store
-from dally.live.store.job_rows import REPLACED, UNKNOWN, ended_row, observed_of, restore_clocks
-from dally.live.store.log_rows import end_row
-from dally.model import CANCEL, CANCELLED, FINISH, FINISHED, INFINITY, RUNNING, STATUS_NAMES, Allocation, Job
+from dally.live.store.log_rows import REPLACED, UNKNOWN, end_row, ended_row, observed_of, restore_clocks
+from dally.model import CANCEL, CANCELLED, FINISH, FINISHED, INFINITY, NEVER, RUNNING, STATUS_NAMES, Allocation, Job
 
 LEARNT: Final = "learnt"  # the fact under which a policy's knowledge is kept
+CONSENT: Final = "waits_from_s"  # since when waiting pays for lost work
 
 
 def restore(store: Store, state: State, roster: Roster, overrides: Overrides, now: float) -> LeftOut:
@@ -27,6 +28,8 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
     learnt = store.fact(LEARNT)
     if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
         state.policy.load(learnt["knows"])
+    if state.consent is not None:
+        state.consent.waits_from_s = store.fact(CONSENT) or NEVER
     gpus = int(roster.topology.total_gpus())
     left_out = LeftOut()
     rows = store.live_jobs()
@@ -56,7 +59,7 @@ def _take_up(state: State, job: Job, status: str, allocation: Allocation | None,
         advance(job, now, state.checkpoint_every_s)
         state.adopt(job, now, allocation)
         if lease_end_s < INFINITY:
-            state.restore_lease(job, lease_end_s)
+            restore_lease(state, job, lease_end_s)
         return
     state.adopt(job, now)
     if status == "held":
@@ -65,7 +68,7 @@ def _take_up(state: State, job: Job, status: str, allocation: Allocation | None,
 
 def _is_free(state: State, allocation: Allocation) -> bool:
     """Not where the machine has fewer GPUs than before."""
-    return all(state.cluster.free[0][machine] >= gpus for machine, gpus in allocation.parts())
+    return all(state.cluster.all_free_on(machine) >= gpus for machine, gpus in allocation.parts())
 
 
 class LeftOut:

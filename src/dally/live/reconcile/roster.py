@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+from dally.cluster.feasibility.statement import without_constraints
 from dally.cluster.topology import Topology
+from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import Observed, ObservedJob, Placement
 from dally.live.facts import allocation_of, job_of
@@ -25,10 +28,12 @@ class Roster:
         self.non_preemptible: dict[str, str] = {}  # jobs that cannot be stopped as things are, and why
         self.unschedulable: dict[str, tuple[ObservedJob, str]] = {}  # jobs that no machine could ever take, and why
         self.snapshot = Observed((), ())
+        self.fits_nowhere: Callable[[ObservedJob], str] = lambda observed: ""  # why no machines could hold a job
         self.next_number = 0
         self.usual_model = usual_model
         self._moment_s = moment_s
         self._by_number: dict[int, Job] = {}
+        self._allowed: dict[frozenset[str], frozenset[int]] = {}  # sets of machines by their names
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs.values())
@@ -41,7 +46,21 @@ class Roster:
 
     def job_of(self, observed: ObservedJob) -> Job:
         """The engine's job, with the next number."""
-        return job_of(observed, self.next_number, self._moment_s(observed.submit_s), self.usual_model)
+        spec, allowed = self.constraints_of(observed)
+        observed = observed if spec is observed.spec else replace(observed, spec=spec)
+        job = job_of(observed, self.next_number, self._moment_s(observed.submit_s), self.usual_model)
+        job.allowed = allowed
+        return job
+
+    def constraints_of(self, observed: ObservedJob) -> tuple[JobSpec, frozenset[int] | None]:
+        """What counts of what the job states, and the machines that its backend allows it, each set once."""
+        spec = observed.spec if observed.managed else without_constraints(observed.spec)
+        names = observed.allowed if observed.managed else None
+        if names is None:
+            return spec, None
+        if names not in self._allowed:
+            self._allowed[names] = frozenset(self.machines[name] for name in names if name in self.machines)
+        return spec, self._allowed[names]
 
     def enter(self, job: Job, observed: ObservedJob) -> None:
         """A job, new or known from before a restart."""

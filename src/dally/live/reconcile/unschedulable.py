@@ -1,7 +1,7 @@
 """What cannot be had: GPUs that exist and are not free, jobs that cannot be stopped, jobs that fit nowhere.
 
-Policies would choose them again and again in vain. GPUs are unschedulable if their machine drains, or if jobs hold
-them that the books do not have there: gangs that lost another of their machines and have not ended yet.
+Policies would choose them again and again in vain. GPUs are unschedulable if their machine drains, if they failed,
+or if jobs hold them that the books do not have there: gangs that lost another of their machines and have not ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dally.live.backends import base
 from dally.live.backends.base import ObservedJob
 from dally.live.reconcile.pending import KEEP, STOP
 from dally.live.reconcile.roster import Roster
-from dally.model import RUNNING
+from dally.model import RUNNING, Allocation
 from dally.policies import events
 
 NOT_OURS: Final = "others look after it, or it could not be started again"
@@ -29,7 +29,7 @@ def why_unschedulable(roster: Roster, observed: ObservedJob) -> str:
         return "asks for more GPUs than there are"
     if not observed.placement and observed.spec.group > roster.topology.largest[0]:
         return f"asks for {observed.spec.group} GPUs in one machine, and none has as many"
-    return ""
+    return roster.fits_nowhere(observed)
 
 
 def note_non_preemptible(state: State, roster: Roster, now: float) -> None:
@@ -38,7 +38,7 @@ def note_non_preemptible(state: State, roster: Roster, now: float) -> None:
     roster.non_preemptible = {}
     for job in roster:
         observed, order = roster.observed[job.job_id], roster.orders.get(job.job_id)
-        if not observed.managed:
+        if not (observed.managed and observed.preemptible):
             roster.non_preemptible[job.job_id] = NOT_OURS
         elif order is not None and order.desired in (KEEP, STOP) and now < order.retry_s:
             roster.non_preemptible[job.job_id] = REFUSED_STOP
@@ -63,6 +63,19 @@ class UnschedulableGpus:
         numbers = [self._roster.machines[name] for name in names if name in self._roster.machines]
         return [machine for machine in numbers if not self._state.cluster.down[machine]]
 
+    def _failed(self) -> dict[int, int]:
+        """GPUs by machine that the tree has and the backend no longer gives out."""
+        roster = self._roster
+        machines = [machine for machine in roster.snapshot.machines if machine.name in roster.machines]
+        missing = {
+            number: int(roster.topology.gpus[0][number]) - machine.gpus
+            for machine in machines
+            for number in [roster.machines[machine.name]]
+        }
+        return {
+            number: gpus for number, gpus in missing.items() if gpus > 0 and not self._state.cluster.down[number]
+        }
+
     def put_back(self) -> None:
         """As if everything were to be had."""
         for machine, gpus in self._gpus.items():
@@ -74,15 +87,23 @@ class UnschedulableGpus:
         """Once the books are right, before the policy is asked."""
         self._now = now
         cluster = self._state.cluster
-        free = cluster.free[0]
-        by_machine = {machine: min(gpus, int(free[machine])) for machine, gpus in self._stray().items()}
-        by_machine |= {machine: int(free[machine]) for machine in self.draining()}
+        stray = self._stray().items()
+        by_machine = {machine: min(gpus, int(cluster.all_free_on(machine))) for machine, gpus in stray}
+        for machine, gpus in self._failed().items():
+            by_machine[machine] = min(by_machine.get(machine, 0) + gpus, int(cluster.all_free_on(machine)))
+        by_machine |= {machine: int(cluster.all_free_on(machine)) for machine in self.draining()}
         self._gpus = {machine: gpus for machine, gpus in by_machine.items() if gpus > 0}
         for machine, gpus in self._gpus.items():
             self._change(machine, -gpus)
         less = (machine for machine, gpus in self._before.items() if gpus > self._gpus.get(machine, 0))
         if any(not cluster.down[machine] for machine in less):
             self._state.notify(events.CAPACITY_CHANGED, now)  # there is more to be had
+
+    def promise(self, allocation: Allocation) -> None:
+        """In a dry run: these GPUs are a job's for the rest of the pass, though it does not start."""
+        for machine, gpus in allocation.parts():
+            self._gpus[machine] = self._gpus.get(machine, 0) + gpus
+            self._change(machine, -gpus)
 
     @contextmanager
     def as_if_stopped(self) -> Iterator[None]:
@@ -115,5 +136,5 @@ class UnschedulableGpus:
         return observed.state not in base.ENDED and not stopping and (job is None or job.status != RUNNING)
 
     def _change(self, machine: int, gpus: int) -> None:
-        self._state.cluster.change(machine, gpus)
+        self._state.cluster.withhold(machine, -gpus)
         self._state.notify(events.UNSCHEDULABLE, self._now, machine, -gpus)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, create_engine, delete, event, func, insert, select
+from sqlalchemy import Engine, create_engine, delete, event, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from dally.errors import InputError
+from dally.live.private_folder import make_file
 from dally.live.reconcile.pending import PendingOrder
-from dally.live.store.migrate import migrate
 from dally.live.store.schema import DECISIONS, EVENTS, FACTS, JOBS, PENDING_ORDERS, PREDICTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import Connection, Table
+
+
+def migrate(engine: Engine) -> None:
+    """Run the migrations that the database lacks, all of them or none."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":  # or each table would be there at once, and a daemon killed in between
+            connection.exec_driver_sql("BEGIN")  # would leave some that the next one cannot make
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
 
 LIVE = ("pending", "waiting", "running", "held")  # statuses of jobs that have not ended
 
@@ -121,7 +137,9 @@ def open_store(address: str, patience_s: float = 5.0) -> Store:
 
     `patience_s`: how long to wait for a SQLite file that somebody else has locked.
     """
+    shown = _shown(address)
     try:
+        _make_private(address)
         engine = create_engine(
             address, connect_args={"timeout": patience_s} if address.startswith("sqlite") else {}
         )
@@ -129,10 +147,26 @@ def open_store(address: str, patience_s: float = 5.0) -> Store:
             event.listen(engine, "connect", _prepare_sqlite)
         migrate(engine)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        raise InputError(f"--store {address}: {_short(error)}") from None
-    except SQLAlchemyError as error:
-        raise InputError(f"--store {address}: cannot be opened: {_short(error)}") from None
+        raise InputError(f"--store {shown}: {_short(error)}") from None
+    except (SQLAlchemyError, OSError) as error:
+        raise InputError(f"--store {shown}: cannot be opened: {_short(error)}") from None
     return Store(engine)
+
+
+def _shown(address: str) -> str:
+    """The address without its password: messages reach logs."""
+    try:
+        return make_url(address).render_as_string(hide_password=True)
+    except ArgumentError:
+        return address.partition(":")[0]
+
+
+def _make_private(address: str) -> None:
+    """A new SQLite file is for this user alone; SQLite gives the files beside it the same mode."""
+    url = make_url(address)
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        with suppress(FileExistsError):
+            make_file(Path(str(url.database)))
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -22,7 +22,7 @@ JOBS = Table(
     Column("submit_s", Float, nullable=False),
     Column("finish_s", Float),
     Column("observed", JSON, nullable=False),  # the fields of ObservedJob
-    Column("clocks", JSON, nullable=False),  # how far it has come: see job_rows.py
+    Column("clocks", JSON, nullable=False),  # how far it has come: see log_rows.py
     Column("placement", JSON),  # while it has GPUs
     Index("jobs_by_id", "job_id"),
     Index("jobs_by_status", "status"),
@@ -85,7 +85,7 @@ ACTIONS = Table(
     Column("machine", String),
     Column("told", Text, nullable=False),  # all of it in a sentence
     Column("why", Text, nullable=False),
-    Column("outcome", Text, nullable=False),  # see action_rows.py
+    Column("outcome", Text, nullable=False),  # see log_rows.py
     Index("actions_by_job", "job_id"),
 )
 

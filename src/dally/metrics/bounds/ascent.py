@@ -7,9 +7,8 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.metrics.bounds.grid import Grid
 from dally.metrics.bounds.market import Market, Ruling
-from dally.metrics.bounds.offered import Workload
+from dally.metrics.bounds.offered import Grid, Workload
 
 STEPS: Final = 60
 MOST_VISITS: Final = 20_000_000  # of bins by jobs, over all steps: about a second, compiled

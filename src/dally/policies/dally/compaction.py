@@ -11,6 +11,7 @@ from dally.policies.dally.limits import Limits
 from dally.policies.dally.movable import Move
 from dally.policies.dally.pricing import Prices
 from dally.policies.placement.best_fit import best_fit
+from dally.policies.victims import makes_room
 
 
 class Clearing:
@@ -38,7 +39,8 @@ def cheapest_clearing(job: Job, tier: i64, now: float, cluster: Cluster, context
         if not leaving or (cheapest is not None and cost_gpu_s >= cheapest.cost_gpu_s):
             continue
         moves = moved_out(leaving, tier, domain, now, cluster, context)
-        if moves:
+        cluster.focus(job)
+        if moves and makes_room(job, tier, domain, leaving, cluster):
             cheapest = Clearing(domain, moves, cost_gpu_s)
     return cheapest
 
@@ -98,11 +100,12 @@ def moved_out(
     trial.block(tier, domain)
     for row in rows:
         other = by_index[row[1]]
+        cluster.focus(other)
         allocation = _elsewhere(other, cluster)
         if allocation is None:
             moves = []
             break
-        trial.take(allocation)
+        trial.take(allocation, other)
         moves.append(Move(other, allocation, context.prices.stop_s(other, now), 0.0))
     trial.undo()
     return moves
@@ -112,7 +115,7 @@ def _elsewhere(job: Job, cluster: Cluster) -> Allocation | None:
     held = job.allocation
     assert held is not None
     for tier in range(job.tier + 1):
-        allocation = best_fit(cluster, tier, job.gpus)
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
         if allocation is not None:
             return allocation if len(allocation.machines) <= len(held.machines) else None
     return None

@@ -43,13 +43,13 @@ class Context:
         self.reasons.moved(move.job, for_whom, self.prices.restart_s(move.job), move.saved_s)
         return Migrate(move.job, move.allocation)
 
-    def preempt(self, loser: Job, winner: Job, now: float) -> Preempt:
-        """A preemption as an action, charged and recorded."""
+    def preempt(self, loser: Job, winner: Job, now: float, idle_gpu_s: float = 0.0) -> Preempt:
+        """A preemption as an action, charged and recorded; `idle_gpu_s`: what stood idle and pays for it."""
         restart_s = self.prices.restart_s(loser)
         at_risk_s = self.prices.at_risk_s(loser, now)
         self.churn.spend(loser, restart_s + at_risk_s)
         ranks = (self.ranks.key(winner, now), self.ranks.key(loser, now))
-        self.reasons.lost_at(loser, winner, ranks[0], ranks[1], restart_s, at_risk_s)
+        self.reasons.lost_at(loser, winner, ranks[0], ranks[1], restart_s, at_risk_s, idle_gpu_s)
         return Preempt(loser)
 
 

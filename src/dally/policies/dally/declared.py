@@ -29,6 +29,11 @@ PLACES: Final = (
 STOPS: Final = (
     Param("preemption", USUAL.preemption, "preempt worse-ranked gangs"),
     Param("stick", USUAL.stick, "a running job's rank counts so many times; 1: no advantage"),
+    Param(
+        "alike",
+        USUAL.alike,
+        "no job is preempted for one of its size before jobs were seen to differ so many times in length",
+    ),
     Param("least_hold_s", USUAL.least_hold_s, "seconds for which a job keeps what it got"),
     Param("hold", USUAL.hold, "the same, at least so many restarts; with both 0 nobody is held"),
 )
@@ -45,6 +50,21 @@ MOVES: Final = (
     Param("clear_worth", USUAL.clear_worth, "times its cost in GPU time that a clearing must bring"),
     Param("mixing", USUAL.mixing, "move some and preempt others for one gang"),
 )
+DRAINS: Final = (
+    Param("idle_worth", USUAL.idle_worth, "idle GPU-seconds that pay for one taken from others; inf: no drains"),
+    Param("idle_power", USUAL.idle_power, "a gang pays (GPUs of the cluster ÷ its own) to this power more"),
+    Param(
+        "quantum", USUAL.quantum, "a drained domain is kept until others have waited so many restarts of the gang"
+    ),
+    Param("quantum_s", USUAL.quantum_s, "and as often so many seconds, all of them together"),
+)
+PROBES: Final = (
+    Param("probe_stretch", USUAL.probe_stretch, "a young job waits so many times as long as it has worked"),
+    Param("probe_least_s", USUAL.probe_least_s, "and as so many seconds, before it is due for a short turn"),
+    Param("probe_s", USUAL.probe_s, "seconds of work after which a job is young no more, and its turn ends"),
+    Param("probe_odds", USUAL.probe_odds, "share of such jobs that must have been seen to end in their turn"),
+    Param("probe_share", USUAL.probe_share, "share of the GPUs that such jobs hold at most; 0: no probes"),
+)
 SAFETY: Final = (
     Param("most_slowdown", USUAL.most_slowdown, "slowdown of all that runs above which nobody is scattered", 1.0),
     Param("churn", USUAL.churn, "share of GPU time that moves and preemptions may cost"),
@@ -59,7 +79,7 @@ SAFETY: Final = (
     Param("most_prices", USUAL.most_prices, "prices asked and jobs looked at in one pass at most"),
     Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
 )
-LIMITS: Final = (*PLACES, *STOPS, *MOVES, *SAFETY)
+LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SAFETY)
 # By objective, what takes the place of usual values. For the makespan wide gangs must not be left for the end:
 # whoever has waited for six hours is served first.
 OBJECTIVES: Final[dict[str, dict[str, float]]] = {

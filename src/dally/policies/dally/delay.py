@@ -11,7 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Allocation, Job
 from dally.pickles import picklable
 from dally.policies.dally.context import BLANK, Context
-from dally.policies.dally.delay_overrides import Overrides
+from dally.policies.dally.delay_overrides import JobDelayOverrides
 from dally.policies.dally.limits import SLACK
 from dally.policies.placement.base import Placement
 from dally.policies.placement.best_fit import best_fit
@@ -25,10 +25,10 @@ class PricedDelay:
 
     __slots__ = ("_context", "_rooms", "overrides", "scatters")
 
-    def __init__(self, context: Context, overrides: Overrides) -> None:
+    def __init__(self, context: Context, overrides: JobDelayOverrides) -> None:
         self._context: Context = context
         self._rooms: Placement = Placement()
-        self.overrides: Overrides = overrides
+        self.overrides: JobDelayOverrides = overrides
         self.scatters: bool = context.limits.scatter  # in this pass
 
     def first_choice(self, job: Job, near: i64, due: bool, cluster: Cluster) -> Allocation | None:
@@ -55,6 +55,7 @@ class PricedDelay:
 
     def any_place(self, job: Job, cluster: Cluster) -> Allocation | None:
         """The closest place there is, for a job whose delay an operator has ended."""
+        cluster.focus(job)
         trial = self._context.reserved.trial(cluster)
         place: Allocation | None = None
         for tier in range(cluster.root + 1):
@@ -71,9 +72,10 @@ class PricedDelay:
         """
         context = self._context
         prices, limits = context.prices, context.limits
+        cluster.focus(job)
         if cluster.free_gpus < job.gpus or prices.spent() or not context.retries.is_due(job, now):
             return None
-        near = cluster.topology.closest_tier(job.gpus, job.group)
+        near = cluster.closest_tier(job)
         left_s = context.ranks.left_s(job) * prices.best(job)
         alone = len(cluster.running) == 0
         chosen: Allocation | None = None
@@ -108,4 +110,4 @@ class PricedDelay:
         return chosen
 
 
-picklable(PricedDelay, Context(*BLANK), Overrides())
+picklable(PricedDelay, Context(*BLANK), JobDelayOverrides())

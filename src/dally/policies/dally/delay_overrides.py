@@ -7,7 +7,7 @@ from dally.policies.delay_timers import DelayOverrides
 from dally.policies.queue import Queue
 
 
-class Overrides(DelayOverrides):
+class JobDelayOverrides(DelayOverrides):
     """Delays by job, or by size for jobs without one of their own. For the rest the policy has its own limits."""
 
     def __init__(self) -> None:

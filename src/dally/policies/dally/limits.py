@@ -23,6 +23,8 @@ class Limits(NamedTuple):
     # Who may be stopped.
     preemption: bool = True
     stick: float = 0.7  # a running job's rank counts so many times
+    # No job is preempted for one of its size until one has lived so many times as long as another.
+    alike: float = 0.0
     least_hold_s: float = 60.0  # for which a job keeps what it got,
     hold: float = 10.0  # at least so many restarts
     # Moves to a faster place.
@@ -38,6 +40,17 @@ class Limits(NamedTuple):
     clear_free: float = 0.25  # share of the gang for which a domain must have room already
     clear_worth: float = 2.0  # times its cost that a clearing must bring
     mixing: bool = True
+    # Domains drained for wide gangs.
+    idle_worth: float = 0.1  # GPU-seconds that must have stood idle for one taken from a better-ranked job,
+    idle_power: float = 4.0  # for a gang of the whole cluster; smaller ones pay (cluster ÷ gang) to this power more
+    quantum: float = 10.0  # the gang keeps it until others have waited, in all, so many times its restart
+    quantum_s: float = 600.0  # and these seconds
+    # Probes of young jobs.
+    probe_stretch: float = 10.0  # a young job waits at most so many times as long as it has worked,
+    probe_least_s: float = 30.0  # and as this,
+    probe_s: float = 600.0  # before it runs until it has worked for so long,
+    probe_odds: float = 0.1  # where at least this share of such jobs ends in a probe,
+    probe_share: float = 0.2  # as long as such jobs hold no more than this share of the GPUs
     # Safety.
     most_slowdown: float = 1.5  # of all that runs, above which nobody is scattered
     churn: float = 0.05  # share of GPU time that may go into restarts,

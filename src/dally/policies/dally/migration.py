@@ -100,6 +100,7 @@ def by_loss(spread: dict[int, Job], now: float, context: Context) -> list[Job]:
     for index, job in spread.items():
         if (
             job.non_preemptible
+            or job.non_migratable
             or job.since_s > now
             or job.placed_s >= now
             or job.rate <= 0.0
@@ -124,6 +125,7 @@ def better_place(job: Job, now: float, cluster: Cluster, context: Context) -> Mo
     least_s = max(limits.saving * cost_s, limits.least_saving_s)
     excess = prices.excess(job)
     better: Move | None = None
+    cluster.focus(job)
     trial = context.reserved.trial(cluster)
     trial.release(held)
     for tier in range(cluster.root + 1):

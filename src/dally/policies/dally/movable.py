@@ -68,9 +68,9 @@ class Movable:
                 assert held is not None
                 if other.tier > tier or held.machines[0] != machine:  # each gang once
                     continue
-                if self._ledger is not None and not self._ledger.holds(other):
+                if other.non_migratable or (self._ledger is not None and not self._ledger.holds(other)):
                     continue
-                if other.group == 1 and other.since_s <= now and other.placed_s < now:
+                if cluster.counts_suffice(other) and other.since_s <= now and other.placed_s < now:
                     seen[int(other.index)] = other
         rows = [(int(other.gpus), int(other.index)) for other in seen.values() if self._churn.may_move(other, now)]
         rows.sort()

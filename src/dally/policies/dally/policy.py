@@ -14,11 +14,12 @@ from dally.policies import events
 from dally.policies.base import Policy
 from dally.policies.dally.context import Context
 from dally.policies.dally.delay import PricedDelay
-from dally.policies.dally.delay_overrides import Overrides
+from dally.policies.dally.delay_overrides import JobDelayOverrides
+from dally.policies.dally.drain import claimants, drain_for, outweighed
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
 from dally.policies.dally.reserved_domain import NOBODY, reserve_domain, tier_with_room
-from dally.policies.dally.room import evict_for, make_room
+from dally.policies.dally.room import evict, evict_for, evict_older, make_room
 from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
 from dally.policies.events import PolicyEvent
@@ -40,13 +41,14 @@ class Dally(Policy):
     """
 
     def __init__(self, order: GittinsOrder, limits: Limits) -> None:
-        overrides = Overrides()
+        overrides = JobDelayOverrides()
         self.order = order
         self.delay_overrides = overrides
         self.migrates = limits.migration
         self.ranks: GittinsOrder = order
         self.limits: Limits = limits
-        self._overrides: Overrides = overrides
+        self._drains: bool = limits.idle_worth < INFINITY and limits.preemption
+        self._overrides: JobDelayOverrides = overrides
         self._tried: list[Job] = []  # in this pass, in vain
         self._rooms_made: i64 = 0  # gangs for which it has made room
         self._seek_moves: bool = False  # GPUs came back, or the network is another one
@@ -154,16 +156,27 @@ class Dally(Policy):
             self._started(job, now)
 
     def _waits(self, job: Job) -> None:
-        self._side_of(job.tenant).starvation.waits(job)
+        side = self._side_of(job.tenant)
+        side.starvation.waits(job)
+        if self._drains:
+            side.credit.waits(job)
+        side.probes.waits(job)
         self._overrides.waits(job)
 
     def _waits_no_more(self, job: Job) -> None:
-        self._side_of(job.tenant).starvation.leaves(job)
+        side = self._side_of(job.tenant)
+        side.starvation.leaves(job)
+        if self._drains:
+            side.credit.leaves(job)
+        side.probes.leaves(job)
         self._overrides.leaves(job)
 
     def _forget(self, job: Job) -> None:
         """The job is gone for good."""
-        self._side_of(job.tenant).starvation.forget(job)
+        side = self._side_of(job.tenant)
+        side.starvation.forget(job)
+        side.credit.forget(job)
+        side.probes.forget(job)
         self._context.churn.forget(job)
 
     def _rank(self, job: Job, now: float) -> float:
@@ -196,7 +209,8 @@ class Dally(Policy):
             hold_s = max(self.limits.least_hold_s, self.limits.hold * self._context.prices.restart_s(job))
             side = self._side_of(job.tenant)
             until_s = max(job.since_s + hold_s, side.starvation.protected_until_s(job))
-            side.ledger.add(job, self._rank(job, now), until_s)
+            until_s = max(until_s, side.probes.protected_until_s(job))
+            side.ledger.add(job, self._rank(job, now), max(until_s, side.credit.keeps_until_s(job)))
 
     def _capacity_changed(self) -> None:
         self._seek_moves = True
@@ -225,21 +239,30 @@ class Dally(Policy):
         self._rooms_made = 0
         context.retries.begin_pass(cluster.topology.machine_count(), len(cluster.running))
         context.churn.begin_pass(now, cluster.topology.total_gpus())
-        running = cluster.topology.total_gpus() - cluster.free_gpus
+        running = cluster.topology.total_gpus() - cluster.all_free()
         slow = self._migration.losses.slower_than(self.limits.most_slowdown, running)
         self._delay.scatters = self.limits.scatter and not slow
         return self._pass(now, queue, cluster)
 
     def _pass(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
-        # 1. Running gangs move to faster places.
+        young = self._due_probes(now, queue, cluster)
+
+        # 1. Domains of wide gangs are drained that idle GPUs have paid for.
+        if self._drains:
+            yield from self._drain(now, len(young) > 0, queue, cluster)
+
+        # 2. Running gangs move to faster places.
         if self._seek_moves and self.limits.migration:
             yield from self._migration.moves(now, cluster)
         self._seek_moves = False
 
-        # 2. Jobs that have waited too long come first.
+        # 3. Jobs that have waited too long come first.
         yield from self._end_starvation(now, queue, cluster)
 
-        # 3. By rank: a free place, or room made at the closest tier.
+        # 4. Young jobs that have waited many times as long as they have run get a short turn.
+        yield from self._probe(young, now, cluster)
+
+        # 5. By rank: a free place, or room made at the closest tier.
         while True:
             best = queue.best()
             if best is None:
@@ -249,14 +272,14 @@ class Dally(Policy):
                 queue.close(best)
         queue.reopen()
 
-        # 4. Jobs whose delay an operator has ended take any place.
+        # 6. Jobs whose delay an operator has ended take any place.
         if self._overrides.anything():
             for job in self._overrides.takers(queue, now):
                 place = self._delay.any_place(job, cluster)
                 if place is not None:
                     yield Start(job, place)
 
-        # 5. What is left goes to the first of every demand that takes it.
+        # 7. What is left goes to the first of every demand that takes it.
         for group in list(queue.classes):
             while len(group.heap) > 0:
                 first = group.job(group.heap.first())
@@ -272,6 +295,9 @@ class Dally(Policy):
                 self._context.retries.failed(job, now)
         self._tried.clear()
         side = self._side
+        if self._drains:
+            cluster.focus(None)
+            side.credit.end_pass(queue, cluster)
         side.seen = self._changes
         side.shown = queue.shown
         side.due_s = INFINITY
@@ -293,6 +319,37 @@ class Dally(Policy):
             if now < side.due_s < self.wakeup_s:
                 self.wakeup_s = side.due_s
 
+    def _drain(self, now: float, young: bool, queue: Queue, cluster: Cluster) -> Iterator[Action]:
+        """Drain domains that idle GPUs have paid for; those drained before are lost where it is others' turn.
+
+        `young`: somebody is due for a short turn.
+        """
+        side, context = self._side, self._context
+        side.credit.begin_pass(now, cluster)
+        for job in outweighed(now, young, queue, cluster, side.credit, context):
+            side.ledger.remove(job)
+            self._enter(job, now)
+        if not side.credit.any_gang_waits():
+            return
+        for job in claimants(now, queue, cluster, side.credit, context):
+            near = cluster.topology.closest_tier(job.gpus, job.group)
+            if not context.churn.allows() or context.prices.spent():
+                break
+            if cluster.closest_tier(job) != near:
+                continue  # its constraints keep it farther apart, or out of the cluster
+            cluster.focus(job)
+            if job.status != WAITING or self._delay.first_choice(job, near, False, cluster) is not None:
+                continue
+            drain = drain_for(job, now, cluster, side.credit, context)
+            if drain is None:
+                continue
+            actions = evict(job, near, drain.eviction, drain.paid_gpu_s, now, cluster, context)
+            side.credit.pay(drain.paid_gpu_s)
+            side.credit.keep(job, now + drain.stay_s)
+            yield from _as_long_as_they_succeed(actions)
+            if job.status != RUNNING:
+                side.credit.forget(job)
+
     def _end_starvation(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Serve jobs whose patience has ended; the first that cannot be served gets a domain reserved."""
         starvation, reserved = self.starvation, self._side.reserved
@@ -303,18 +360,21 @@ class Dally(Policy):
                 reserved.release()
                 self.reasons.reserved(None, INFINITY)
                 return
-            near = cluster.topology.closest_tier(job.gpus, job.group)
+            near = cluster.closest_tier(job)
             if near < 0:  # it fits nowhere, ever
                 starvation.leaves(job)
                 continue
+            cluster.focus(job)
             near = tier_with_room(job, near, cluster)
             before = reserved.domain if reserved.job == job.index else NOBODY
             reserved.release()
             actions = self._serve_first(job, near, now, cluster)
+            if not actions and self._end_probes(now):
+                actions = self._serve_first(job, near, now, cluster)
             if not actions:
                 if before != NOBODY:
                     reserved.reserve(job, near, before)
-                preempts = self.limits.preemption and job.group == 1
+                preempts = self.limits.preemption and cluster.counts_suffice(job)
                 ready_s = reserve_domain(job, near, preempts, cluster, self._context.ledger, reserved)
                 self.reasons.reserved(job, ready_s)
                 return
@@ -324,20 +384,80 @@ class Dally(Policy):
                 starvation.forget(job)
                 return
 
+    def _due_probes(self, now: float, queue: Queue, cluster: Cluster) -> list[Job]:
+        """Young jobs that have waited too long for what they have had and may have a turn; others are put off."""
+        probes, limits = self._side.probes, self.limits
+        jobs: list[Job] = []
+        if probes.next_s() > now:
+            return jobs
+        total = cluster.topology.total_gpus()
+        for job in probes.due(now):
+            if self.ranks.share_ending(job, limits.probe_s) < limits.probe_odds:  # it may be so for long
+                probes.put_off(job, now + max(limits.wake_s, 0.5 * (now - job.submit_s)))
+            elif cluster.closest_tier(job) >= 0 and queue.shows(job) and probes.room_for(job, total, now):
+                jobs.append(job)
+            else:
+                probes.put_off(job, now + limits.wake_s)
+        return jobs
+
+    def _probe(self, jobs: list[Job], now: float, cluster: Cluster) -> Iterator[Action]:
+        """Start young jobs that are due; those without room wait on."""
+        probes, limits = self._side.probes, self.limits
+        for job in jobs:
+            if job.status != WAITING:  # it was served for another reason
+                continue
+            actions: list[Action] = []
+            if probes.room_for(job, cluster.topology.total_gpus(), now):
+                cluster.focus(job)
+                near = tier_with_room(job, cluster.closest_tier(job), cluster)
+                actions = self._serve_probe(job, near, now, cluster)
+            if actions:
+                lasts_s = (limits.probe_s - job.work_s) * self._context.prices.best(job)
+                probes.protect(job, now + self._context.prices.restart_s(job) + lasts_s)
+                yield from _as_long_as_they_succeed(actions)
+            if job.status != RUNNING:
+                probes.forget(job)
+                probes.put_off(job, now + limits.wake_s)
+
+    def _end_probes(self, now: float) -> bool:
+        """Young jobs keep their GPUs for their hold only, as anybody; whether one kept them for longer."""
+        ledger = self._side.ledger
+        ended = False
+        for job in self._side.probes.end_all():
+            if ledger.holds(job):
+                ledger.remove(job)
+                self._enter(job, now)
+                ended = True
+        return ended
+
+    def _serve_probe(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
+        """What makes a young job start: a free place at its closest tier, or jobs preempted that are not young."""
+        context = self._context
+        place = self._delay.first_choice(job, near, False, cluster)
+        if place is not None:
+            return [Start(job, place)]
+        if not self.limits.preemption or not context.churn.allows() or context.prices.spent():
+            return []
+        return evict_older(job, near, self.limits.probe_s, now, cluster, context)
+
     def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """What makes a job start at its closest tier whatever its rank; [] if nothing does yet."""
+        cluster.focus(job)
         for tier in range(near + 1):
             place = best_fit(cluster, tier, job.gpus, job.group)
             if place is not None:
                 return [Start(job, place)]
-        if job.group > 1 or not self.limits.preemption:
+        if not cluster.counts_suffice(job) or not self.limits.preemption:
             return []
         return evict_for(job, near, -INFINITY, now, cluster, self._context)
 
     def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
         """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""
         context = self._context
-        near = cluster.topology.closest_tier(job.gpus, job.group)
+        cluster.focus(job)
+        near = cluster.closest_tier(job)
+        if near < 0:  # it fits nowhere, ever
+            return []
         due = context.retries.is_due(job, now)
         place = self._delay.first_choice(job, near, due, cluster)
         if place is not None:
@@ -345,7 +465,7 @@ class Dally(Policy):
         if not due or context.prices.spent() or self._has_made_most():
             return []
         actions: list[Action] = []
-        if job.group == 1 and context.churn.allows():
+        if cluster.counts_suffice(job) and context.churn.allows():
             actions = make_room(job, near, self._rank(job, now), now, cluster, context)
         if actions:
             self._rooms_made += 1

@@ -14,6 +14,7 @@ from dally.policies.dally.compaction import cost_of, fewest, moved_out
 from dally.policies.dally.context import Context
 from dally.policies.dally.movable import Move
 from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.victims import makes_room
 
 
 class Eviction:
@@ -53,6 +54,8 @@ def cheapest_eviction(
         if context.reserved.overlaps(tier, domain, cluster):
             continue
         losers = needed(job.gpus, rooms[domain], context.ranks)
+        if not makes_room(job, tier, domain, losers, cluster):
+            continue
         price = price_of(losers, stay_s, now, context)
         if cheapest is None or price < cheapest.price:
             cheapest = Eviction(domain, losers, price)
@@ -173,10 +176,13 @@ def _opening(
     if not leaving or context.limits.clear_worth * cost_gpu_s > float(job.gpus) * ranks.left_s(job):
         return None
     moves = moved_out(leaving, tier, domain, now, cluster, context)
+    cluster.focus(job)
     if not moves:
         return None
     for other in leaving:
         room.free += other.gpus
     losers = needed(job.gpus, room, ranks)
+    if not makes_room(job, tier, domain, [*leaving, *losers], cluster):
+        return None
     price = price_of(losers, ranks.left_s(job), now, context) + price_of(leaving, 0.0, now, context)
     return Opening(domain, moves, losers, price)

@@ -75,7 +75,7 @@ class Prices:
 
     def cheapest(self, job: Job, cluster: Cluster, tier: i64, most: i64) -> Place | None:
         """The cheapest place inside one domain of that tier, of the `most` fullest ones with room."""
-        if job.group > 1:
+        if job.group > 1 and not cluster.in_groups:
             fitting = best_fit(cluster, tier, job.gpus, job.group)
             return Place(fitting, self.of(job, fitting)) if fitting is not None else None
         place: Place | None = None

@@ -69,7 +69,9 @@ def could_hold(job: Job, tier: i64, domain: i64, cluster: Cluster) -> bool:
     for machine in range(first, last):
         if not cluster.down[machine]:
             whole = cluster.topology.gpus[0][machine] - _taken(machine, cluster)
-            gpus += whole // job.group * job.group
+            whole = min(whole, cluster.most_on(job, machine))
+            group = cluster.group_of(job)
+            gpus += whole // group * group
             if gpus >= job.gpus:
                 return True
     return False

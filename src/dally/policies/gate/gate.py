@@ -10,7 +10,7 @@ from mypy_extensions import mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, WAITING, Action, Job, Preempt, Start
 from dally.policies import events
-from dally.policies.gate.fair_shares import FairShares, standing
+from dally.policies.gate.fair_shares import FairShares, comes_before, standing
 from dally.policies.gate.gate_ledger import REVIEW_S, GateLedger, Stake
 from dally.policies.gate.notes import EPSILON, Reclaimed
 from dally.policies.gate.pools import Pool
@@ -20,6 +20,7 @@ from dally.policies.queue import Queue
 
 LONGEST_ROUND_S: Final = 3600.0  # policies that go by longer ones are not waited for
 MANY: Final = 1 << 30
+FEW: Final = 32  # tenants that are put in order one by one: so few are faster so than by a sort
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -28,7 +29,7 @@ class Gate(GateLedger):
 
     A pass takes back what is lent to those who must give it back, and offers GPUs to every tenant up to its due.
     What is left goes to whoever may have more, in the fair order, one job at a time. Limits and budgets hold
-    whatever the policy asks for. Of GPUs of several types, or in partitions, each pool has a policy of its own:
+    whatever the policy asks for. Of GPUs of several types each pool has a policy of its own:
     speeds differ by type, and what a policy knows of places is about one cluster (policies/gate/pooled.py).
     """
 
@@ -49,7 +50,38 @@ class Gate(GateLedger):
         self._pass += 1
         if now >= self._sample_due_s:
             self._take_samples(now)
+        alone = len(self.pools) == 1 and self.pools[0].gpus > 0
+        if len(queue) == 0 and alone and not self.tenants.with_budgets:
+            return self._idle_pass(now)
         return self._rounds(now)
+
+    def _idle_pass(self, now: float) -> Iterable[Action]:
+        """A pass in which nobody waits: most policies have nothing to do then, and that costs no generators."""
+        stake = self.stake_at(self.tenants.other, self.pools[0])
+        self._scarce = self._is_scarce(self.pools[0])
+        actions = self._offer(stake, INFINITY, now)
+        if actions:
+            return self._rest_of_idle(stake, actions, now, True)
+        self._end_offer(stake)
+        self._note_wants(now)
+        for number in list(self._lease_ended):
+            stake = self._stakes[number]
+            if stake.served != self._pass:
+                actions = self._offer(stake, INFINITY, now)
+                if actions:
+                    return self._rest_of_idle(stake, actions, now, False)
+                self._end_offer(stake)
+        self._lease_ended.clear()
+        self._tell_stalls(now)
+        return actions
+
+    def _rest_of_idle(self, stake: Stake, actions: Iterable[Action], now: float, first: bool) -> Iterator[Action]:
+        """What the policy asks of running jobs while nobody waits, and what of the pass is left after it."""
+        yield from self._serve(stake, INFINITY, now, MANY, actions)
+        if first:
+            self._note_wants(now)
+        yield from self._end_leases(now)
+        self._tell_stalls(now)
 
     def _rounds(self, now: float) -> Iterator[Action]:
         if self.tenants.with_budgets:
@@ -59,12 +91,18 @@ class Gate(GateLedger):
         for pool in self.pools:
             if pool.gpus > 0:
                 yield from self._share_out(pool, now)
+        if self._lease_ended:
+            yield from self._end_leases(now)
+        if len(self.pools) > 1:
+            yield from self.move_up(now)
+        self._tell_stalls(now)
+
+    def _end_leases(self, now: float) -> Iterator[Action]:
+        """Serve those whose jobs' leases ended and that were not served yet."""
         for number in list(self._lease_ended):
             if self._stakes[number].served != self._pass:
                 yield from self._serve(self._stakes[number], INFINITY, now, MANY)
         self._lease_ended.clear()
-        yield from self.move_up(now)
-        self._tell_stalls(now)
 
     def choose_pools(self, now: float) -> None:
         """Waiting jobs go to where they would be done sooner, where there are several pools."""
@@ -78,10 +116,9 @@ class Gate(GateLedger):
         waiting = [
             stake for stake in self._stakes if stake.pool is pool and self._queue.waiting[stake.number] > 0
         ]  # fmt: skip
-        alone = len(self.pools) == 1
-        self._scarce = not (alone and self.demanded[0] <= pool.cluster.free_gpus and not self._keeps_back)
+        self._scarce = self._is_scarce(pool)
         if not waiting:
-            if alone or self.migrates:  # running gangs may move
+            if len(self.pools) == 1 or self.migrates:  # running gangs may move
                 yield from self._serve(self.stake_at(self.tenants.other, pool), INFINITY, now, MANY)
             self._note_wants(now)
             return
@@ -91,9 +128,13 @@ class Gate(GateLedger):
                 yield from self._serve(stake, INFINITY, now, MANY)
             self._note_wants(now)
             return
-        if any(self._is_able(stake, now) for stake in waiting):
+        able = False
+        for stake in waiting:
+            stake.able = self._is_able(stake, now)
+            able = able or stake.able
+        if able:
             order = self._in_fair_order(waiting)
-            yield from self._take_back([stake for stake in order if self._is_able(stake, now)], pool, now)
+            yield from self._take_back([stake for stake in order if stake.able], pool, now)
             if not any(stake.owed for stake in waiting):  # until then nobody borrows
                 yield from self._leave_the_rest(order, pool, now)
             self._note_dues(now)
@@ -103,17 +144,29 @@ class Gate(GateLedger):
                 if now < stake.ripe_s < self._due_s:
                     self._due_s = stake.ripe_s
 
+    def _is_scarce(self, pool: Pool) -> bool:
+        """Whether more is asked for than is free, as far as that matters; always where there are several pools."""
+        return len(self.pools) > 1 or self.demanded[0] > int(pool.cluster.all_free()) or self._keeps_back
+
     def _is_able(self, stake: Stake, now: float) -> bool:
         """Whether a look at what the stake is due may come to anything."""
         if now >= stake.claim_s or (stake.stirred and self._replaces):
             return True
-        return self._queue.least_gpus(stake.number) <= float(stake.pool.cluster.free_gpus)
+        return self._queue.least_gpus(stake.number) <= float(stake.pool.cluster.all_free())
 
     def _in_fair_order(self, stakes: list[Stake]) -> list[Stake]:
         if len(stakes) < 2:
             return stakes
         self.tenants.bring_up(self._now)
-        return sorted(stakes, key=lambda stake: standing(stake.tenant))
+        if len(stakes) > FEW:
+            return sorted(stakes, key=lambda stake: standing(stake.tenant))
+        result: list[Stake] = []
+        for stake in stakes:
+            place = len(result)
+            while place > 0 and comes_before(stake.tenant, result[place - 1].tenant):
+                place -= 1
+            result.insert(place, stake)
+        return result
 
     def _stop_spent(self, now: float) -> Iterator[Action]:
         """Jobs of those whose budget is used up."""
@@ -152,7 +205,7 @@ class Gate(GateLedger):
             stake for stake in stakes
             if float(stake.tenant.held[pool.kind]) < shares.guaranteed[stake.tenant.number] - EPSILON
         ]  # fmt: skip
-        for stake in [*first, *(stake for stake in stakes if stake not in first)]:
+        for stake in first + [stake for stake in stakes if stake not in first] if first else stakes:
             due = shares.due[stake.tenant.number]
             stake.owed = False
             stake.ripe_s = INFINITY
@@ -162,7 +215,7 @@ class Gate(GateLedger):
                 if job is None:
                     stake.claim_s = now + REVIEW_S
                     break
-                sure = float(stake.tenant.held[pool.kind] + int(job.gpus))
+                sure = float(stake.tenant.held[pool.kind] + job.gpus)
                 is_sure = sure <= shares.guaranteed[stake.tenant.number] + EPSILON
                 spared: set[int] = set() if is_sure else self._stopped_for.get(int(job.index), set())
                 result = claim(job, pool.kind, shares, self._owners, pool.cluster, spared, now)
@@ -206,7 +259,7 @@ class Gate(GateLedger):
         tenant = self._owners[loser.tenant]
         self._stopped_for.setdefault(int(loser.index), set()).add(int(winner.index))
         self.reasons.lost(loser, winner)
-        held, due = tenant.held[stake.pool.kind], shares.due[tenant.number]
+        held, due = int(tenant.held[stake.pool.kind]), shares.due[tenant.number]
         ran_s = now - loser.placed_s
         self.reclaimed.append(
             Reclaimed(
@@ -225,19 +278,37 @@ class Gate(GateLedger):
                 if stake.settled == self._stops:
                     continue
                 started = yield from self._serve(stake, INFINITY, now, 1)
-                again = again or (started > 0 and pool.cluster.free_gpus > 0)
+                again = again or (started > 0 and pool.cluster.all_free() > 0)
 
-    def _serve(self, stake: Stake, due: float, now: float, most_starts: int) -> Generator[Action, None, int]:
-        """One pass of the policy for a tenant's jobs, up to what it is due; returns how many jobs it started."""
-        starts = freed = unpaid = 0
-        policy = self.policies[stake.pool.number]
-        queue = self._queue
+    def _offer(self, stake: Stake, due: float, now: float) -> Iterable[Action]:
+        """A pass of the policy for a tenant's jobs, up to what it is due, begins: what it asks for."""
+        self._queue.cluster = stake.pool.cluster
+        stake.pool.cluster.focus(None)
         self._open(stake, self._room(stake, due))
-        saw_all = queue.shown == INFINITY
         self.reasons.tenant = stake.number
         stake.stirred = False
         stake.served = self._pass
-        for action in policy.schedule(now, queue, stake.pool.cluster):
+        return self.policies[stake.pool.number].schedule(now, self._queue, stake.pool.cluster)
+
+    def _end_offer(self, stake: Stake) -> None:
+        """The policy asked for nothing."""
+        stake.settled = self._stops if self._queue.shown == INFINITY else -1
+        self._queue.open_all()
+
+    def _serve(
+        self, stake: Stake, due: float, now: float, most_starts: int, actions: Iterable[Action] | None = None
+    ) -> Generator[Action, None, int]:
+        """One pass of the policy for a tenant's jobs, up to what it is due; returns how many jobs it started.
+
+        `actions`: what `_offer` gave, if it has begun.
+        """
+        starts = freed = unpaid = 0
+        policy = self.policies[stake.pool.number]
+        queue = self._queue
+        if actions is None:
+            actions = self._offer(stake, due, now)
+        saw_all = queue.shown == INFINITY
+        for action in actions:
             gpus = int(action.job.gpus)
             if isinstance(action, Start):
                 if not self._can_pay(action.job, stake, now):
@@ -266,12 +337,12 @@ class Gate(GateLedger):
 
     def _open(self, stake: Stake, room: float) -> None:
         """Hide jobs for which there is no room; nobody where no more GPUs are free: a job may replace another."""
-        free = float(stake.pool.cluster.free_gpus)
+        free = float(stake.pool.cluster.all_free())
         self._queue.open(stake.number, INFINITY if free <= room + EPSILON else room + EPSILON)
 
     def _room(self, stake: Stake, due: float) -> float:
         """GPUs the tenant may take now: up to its due and its limits, of those that others do not keep back."""
-        free = float(stake.pool.cluster.free_gpus)
+        free = float(stake.pool.cluster.all_free())
         if self._keeps_back or self._reserved:
             free -= self._reserved_for_others(stake)
         return max(0.0, min(due - float(stake.tenant.held[stake.pool.kind]), min(self._allowed(stake), free)))

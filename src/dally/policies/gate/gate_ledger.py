@@ -8,6 +8,7 @@ from typing import Any, Final
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
+from dally.cluster.feasibility.signatures import Signatures
 from dally.model import CANCELLED, INFINITY, Job
 from dally.pickles import picklable
 from dally.policies import events
@@ -38,10 +39,12 @@ class Stake:
         self.stirred: bool = True  # something happened to its jobs since the policy last looked at them
         self.served: int = -1  # the pass in which it did
         self.settled: int = -1  # stops so far when it had seen all it may, and wanted no more
+        self.able: bool = False  # whether a look at what it is due may come to anything in this pass
         self.claim_s: float = -INFINITY  # when to look again whether others must give back what it is due
         self.ripe_s: float = INFINITY  # when those have run long enough that hold it
         self.owed: bool = False  # whether they hold GPUs of its guarantee that they need not give back yet
-        self.noted: tuple[str, str] = ("", "")  # what its first job waits for, as last told
+        self.noted_cause: str = ""  # what its first job waits for, as last told,
+        self.noted_of: str = ""  # and whose that is
 
 
 class GateQueue(Queue):
@@ -74,6 +77,7 @@ class GateLedger(Policy):
     def __init__(self, tree: QueueTree, build: Callable[[], Policy], pools: list[Pool]) -> None:
         self.pools: list[Pool] = pools
         self.policies: list[Policy] = [build() for _ in self.pools]  # by pool
+        self.registered_name = self.policies[0].registered_name
         self.views: list[View] = []  # likewise
         self.tenants: Tenants = Tenants(tree, kinds_of(self.pools))
         self.samples: list[Sample] = []
@@ -85,7 +89,6 @@ class GateLedger(Policy):
         self._known: dict[int, bool] = {}  # indexes of jobs that have a stake
         self._asking: dict[int, bool] = {}  # indexes of jobs that are counted as asking
         self.demanded: list[int] = [0] * len(self.pools)  # GPUs that jobs wait for, by pool
-        self._by_kind: list[Pool] = [pool for pool in self.pools if not pool.partition]
         self._keeps_back: bool = False  # whether anybody does not lend all that it is guaranteed
         self._reserved: dict[
             tuple[int, int], tuple[int, float]
@@ -125,6 +128,13 @@ class GateLedger(Policy):
     def tree(self) -> QueueTree:
         """All queues as they were written down, and those that were made of jobs."""
         return self.tenants.tree
+
+    def constrain(self, signatures: Signatures) -> None:
+        for pool in self.pools:
+            if not pool.whole:
+                pool.cluster.constrain(signatures)
+        for policy in self.policies:
+            policy.constrain(signatures)
 
     def begin(self, view: View) -> None:
         super().begin(view)
@@ -219,6 +229,11 @@ class GateLedger(Policy):
     def _on_cluster(self, event: PolicyEvent) -> None:
         """What happened to a machine or to the network concerns all."""
         kind, machine = event.kind, int(event.machine)
+        if kind == events.PASS_ENDED:
+            for policy in self.policies:
+                policy.on(event)
+            self._set_wakeup(event.now)
+            return
         for pool in self.pools:
             if kind == events.MACHINE_FAILED:
                 pool.fail(machine)
@@ -229,11 +244,8 @@ class GateLedger(Policy):
         if kind != events.UNSCHEDULABLE:
             for policy in self.policies:
                 policy.on(event)
-        if kind == events.PASS_ENDED:
-            self._set_wakeup(event.now)
-        else:
-            self._recount = True
-            self._stir_all()
+        self._recount = True
+        self._stir_all()
 
     def tell(self, policy: Policy, kind: i64, job: Job | None, now: float) -> None:
         """Tell a policy of what the engine does not."""
@@ -252,9 +264,9 @@ class GateLedger(Policy):
         if asks == (index in self._asking):
             return
         stake = self._stakes[job.tenant]
-        change = int(job.gpus) if asks else -int(job.gpus)
+        change = job.gpus if asks else -job.gpus
         stake.tenant.demanded[stake.pool.kind] += change
-        self.demanded[stake.pool.number] += change
+        self.demanded[stake.pool.number] += int(change)
         if asks:
             self._asking[index] = True
         else:
@@ -267,7 +279,7 @@ class GateLedger(Policy):
             self._changed[tenant.number] = True
             tenant = tenant.parent
 
-    def _count_held(self, job: Job, stake: Stake, sign: int, now: float) -> None:
+    def _count_held(self, job: Job, stake: Stake, sign: i64, now: float) -> None:
         """Count the GPUs that a job was given or gives back."""
         allocation = job.allocation
         assert allocation is not None
@@ -276,10 +288,12 @@ class GateLedger(Policy):
                 pool.take(job, allocation)
             else:
                 pool.give_back(job, allocation)
-        for tenant in stake.tenant.up():
+        tenant: Tenant | None = stake.tenant
+        while tenant is not None:
             if sign > 0 and job.placed_s < now:
                 tenant.charge(job, now)
-            tenant.hold_more(stake.pool.kind, sign * int(job.gpus), now)
+            tenant.hold_more(stake.pool.kind, sign * job.gpus, now)
+            tenant = tenant.parent
         self._note_change(stake.tenant)
         if sign < 0:
             self._stops += 1
@@ -310,7 +324,7 @@ class GateLedger(Policy):
         result = self._shares.get(pool.kind)
         if result is None:
             self.tenants.bring_up(self._now)
-            gpus = self._by_kind[pool.kind].gpus
+            gpus = self.pools[pool.kind].gpus
             result = FairShares(self.tenants.root, len(self.tenants.all), pool.kind, gpus, self._part(pool))
             self._shares[pool.kind] = result
         return result
@@ -321,8 +335,10 @@ class GateLedger(Policy):
 
     def _part(self, pool: Pool) -> float:
         """What GPUs of its type are of all GPUs."""
-        total = sum([each.gpus for each in self._by_kind if len(each.types) == 1])
-        return self._by_kind[pool.kind].gpus / total if total > 0 else 0.0
+        if len(self.pools) == 1:
+            return 1.0 if self.pools[0].gpus > 0 else 0.0
+        total = sum([each.gpus for each in self.pools if len(each.types) == 1])
+        return self.pools[pool.kind].gpus / total if total > 0 else 0.0
 
     # What is told.
 
@@ -338,7 +354,7 @@ class GateLedger(Policy):
 
     def _note_dues(self, now: float) -> None:
         """What everybody is due until somebody looks again."""
-        result = [self.shares(pool) for pool in self._by_kind if pool.gpus > 0]
+        result = [self.shares(pool) for pool in self.pools if pool.gpus > 0]
         for tenant in self.tenants.all:
             due = 0.0
             for shares in result:
@@ -357,7 +373,9 @@ class GateLedger(Policy):
             held = float(tenant.held[0])
             wants = held + float(tenant.demanded[0])
             if tenant.children:
-                wants = sum([child.due for child in tenant.children])
+                wants = 0.0
+                for child in tenant.children:
+                    wants += child.due
             tenant.be_due(min(wants, held + max(0.0, tenant.room(0))), now)
         self._changed = {0: True}
 
@@ -367,34 +385,35 @@ class GateLedger(Policy):
         if everybody:
             self._recorded_s = now
         for stake in self._stakes:
-            if self._queue.waiting[stake.number] == 0 or not (everybody or stake.served == self._pass):
+            if not (everybody or stake.served == self._pass) or self._queue.waiting[stake.number] == 0:
                 continue
             job = self._queue.best_of(stake.number, INFINITY)
             if job is None or stake.pool.gpus == 0:
                 continue
             due = self.shares(stake.pool).due[stake.tenant.number] if self._scarce else INFINITY
             cause, of = cause_of(stake.tenant, stake.pool.kind, job, due)
-            if stake.noted != (cause, of.path if cause else ""):
-                stake.noted = (cause, of.path if cause else "")
+            whose = of.path if cause else ""
+            if stake.noted_cause != cause or stake.noted_of != whose:
+                stake.noted_cause, stake.noted_of = cause, whose
                 self.stalls.append(stall(stake.tenant, stake.pool.name, stake.pool.kind, cause, of, due, now))
 
     def _take_samples(self, now: float) -> None:
         """At the first pass of every hour."""
         self._sample_due_s = (now // SAMPLE_EVERY_S + 1.0) * SAMPLE_EVERY_S
-        for pool in self._by_kind:
+        for pool in self.pools:
             shares = self.shares(pool)
             for tenant in self.tenants.all[1:]:
                 request = _demanded_in(tenant, pool.kind)
                 due, sure = shares.due[tenant.number], shares.guaranteed[tenant.number]
-                held, used_gpu_s = tenant.held[pool.kind], tenant.used_gpu_s
+                held, used_gpu_s = int(tenant.held[pool.kind]), tenant.used_gpu_s
                 self.samples.append(Sample(now, tenant.path, pool.name, held, request, due, sure, used_gpu_s))
 
 
 def _demanded_in(tenant: Tenant, kind: int) -> int:
     """By it and those below it."""
-    return tenant.demanded[kind] + sum([_demanded_in(child, kind) for child in tenant.children])
+    return int(tenant.demanded[kind]) + sum([_demanded_in(child, kind) for child in tenant.children])
 
 
 def _key(pool: Pool) -> str:
     """What a pool is called where it is saved."""
-    return f"{pool.partition}:{pool.name}"
+    return f":{pool.name}"

@@ -51,22 +51,24 @@ class Stall(NamedTuple):
 
 def cause_of(tenant: Tenant, kind: int, job: Job, due: float) -> tuple[str, Tenant]:
     """What keeps that job of the tenant waiting, and whose that is; "": nothing of its queue's."""
-    for above in tenant.up():
+    above: Tenant | None = tenant
+    while above is not None:
         if above.hold:
             return "hold", above
         if above.budget_left_gpu_s() <= job.restart_due_s * float(job.gpus):
             return "budget", above
         if float(job.gpus) > above.room(kind) + EPSILON:
             return "limit", above
-    return ("share" if float(tenant.held[kind] + int(job.gpus)) > due + EPSILON else ""), tenant
+        above = above.parent
+    return ("share" if float(tenant.held[kind] + job.gpus) > due + EPSILON else ""), tenant
 
 
 def stall(tenant: Tenant, name: str, kind: int, cause: str, of: Tenant, due: float, now: float) -> Stall:
     """The same as a note; `name`: of the type of GPU."""
-    held, most = tenant.held[kind], due if cause == "share" else 0.0
+    held, most = int(tenant.held[kind]), due if cause == "share" else 0.0
     if cause == "budget":
         most = of.budget_gpu_s / HOUR_S
     elif cause == "limit":
         whole = of.limits[kind] - float(of.held[kind]) > of.limit - float(of.held_in_all)
-        most, held = (of.limit, of.held_in_all) if whole else (of.limits[kind], of.held[kind])
+        most, held = (of.limit, int(of.held_in_all)) if whole else (of.limits[kind], int(of.held[kind]))
     return Stall(now, tenant.path, name, cause, of.path if cause else "", most, held)

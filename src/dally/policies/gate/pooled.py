@@ -1,4 +1,4 @@
-"""The gate of a cluster with several pools: GPUs of several types, or partitions."""
+"""The gate of a cluster with several pools: GPUs of several types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dally.policies.base import Policy
 from dally.policies.delay_timers import DelayOverrides
 from dally.policies.gate.gate import Gate
 from dally.policies.gate.gate_ledger import Stake
-from dally.policies.gate.pools import Lengths, MoveUp, Pool, Standing, best_move, make_pools, soonest
+from dally.policies.gate.pools import Lengths, MoveUp, Pool, PoolDemand, best_move, make_pools, soonest
 from dally.policies.ordering.base import Order
 from dally.policies.placement.base import Placement
 from dally.policies.prediction.base import Predictor
@@ -54,21 +54,19 @@ class PooledGate(Gate):
         if job.allocation is not None:
             held = job.allocation.parts()
             fitting = [pool for pool in self.pools if all(pool.has(machine) for machine, _ in held)]
-            return min(fitting, key=lambda pool: (pool.partition != job.partition, len(pool.types)))
+            return min(fitting, key=lambda pool: len(pool.types))
         return self._soonest(job)
 
     def _soonest(self, job: Job) -> Pool:
         """Where a waiting job would be done first."""
         return soonest(self._open_to(job), job, self._lengths.left_s(job, job.work_s), self.migrates)
 
-    def _open_to(self, job: Job) -> list[Standing]:
+    def _open_to(self, job: Job) -> list[PoolDemand]:
         """The pools whose GPUs the job accepts."""
-        known = any(pool.partition == job.partition for pool in self.pools)
-        pools = [pool for pool in self.pools if pool.partition == (job.partition if known else "")]
-        names = accepted(job, [pool.name for pool in pools if len(pool.types) == 1])
-        pools = [pool for pool in pools if pool.name in names] or pools
+        names = accepted(job, [pool.name for pool in self.pools if len(pool.types) == 1])
+        pools = [pool for pool in self.pools if pool.name in names] or self.pools
         return [
-            Standing(
+            PoolDemand(
                 pool,
                 self.views[pool.number],
                 self._demanded(pool),
@@ -79,12 +77,12 @@ class PooledGate(Gate):
 
     def _demanded(self, pool: Pool) -> int:
         """GPUs of the pool that are held and asked for."""
-        held = pool.cluster.topology.total_gpus() - int(pool.cluster.free_gpus)
+        held = pool.cluster.topology.total_gpus() - int(pool.cluster.all_free())
         return held + self.demanded[pool.number]
 
     def _unclaimed(self, pool: Pool, job: Job) -> int:
         """Free GPUs less those that others who wait for the pool ask for; gangs that need more do not count."""
-        free = int(pool.cluster.free_gpus)
+        free = int(pool.cluster.all_free())
         claimed = 0
         for group in self._queue.classes:
             if group.gpus > free:
@@ -162,6 +160,7 @@ class PooledGate(Gate):
     def _best_move(self, job: Job, stake: Stake, now: float) -> MoveUp | None:
         if (
             job.non_preemptible
+            or job.non_migratable
             or job.tenant != stake.number
             or job.since_s > now
             or job.placed_s >= now

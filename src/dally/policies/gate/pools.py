@@ -7,7 +7,6 @@ from typing import NamedTuple
 from dally.cluster.capacity import Cluster
 from dally.cluster.delta import pool_topology
 from dally.cluster.links import Network
-from dally.cluster.partitions import Partition
 from dally.cluster.topology import Topology
 from dally.model import Allocation, Job
 from dally.perf.gpu_types import MIX
@@ -22,15 +21,12 @@ WORTH = 2.0  # a move to a faster type must save so many times its restart
 class Pool:
     """What a policy of this pool takes for the cluster: the same machines, of which only the pool's have GPUs."""
 
-    def __init__(
-        self, number: int, name: str, kind: int, cluster: Cluster, whole: bool, partition: Partition | None = None
-    ) -> None:
+    def __init__(self, number: int, name: str, kind: int, cluster: Cluster, whole: bool) -> None:
         """`whole`: the pool is the cluster itself, which the engine hands us and keeps the books of."""
         self.number: int = number
         self.name: str = name  # its type of GPU, or several joined
         self.kind: int = kind  # the number of that name: quotas are by type, wherever the machines are
         self.whole: bool = whole
-        self.partition: str = "" if partition is None else partition.name
         self.types: set[str] = set(name.split(MIX))
         self.cluster: Cluster = cluster
         self.gpus: int = cluster.topology.total_gpus()  # of machines that are up
@@ -53,7 +49,7 @@ class Pool:
         if all(self.has(machine) for machine in allocation.machines):
             self.cluster.take(job, allocation)
         else:
-            self._change(allocation, -1)
+            self._change(job, allocation, -1)
 
     def give_back(self, job: Job, allocation: Allocation) -> None:
         """And has them back."""
@@ -62,17 +58,20 @@ class Pool:
         if int(job.index) in self.cluster.running:
             self.cluster.give_back(job, allocation)
         else:
-            self._change(allocation, 1)
+            self._change(job, allocation, 1)
 
-    def _change(self, allocation: Allocation, sign: int) -> None:
+    def _change(self, job: Job, allocation: Allocation, sign: int) -> None:
+        """A job that is not wholly in the pool takes GPUs of it (-1), or gives them back."""
+        inside = Allocation(0)
         for machine, gpus in allocation.parts():
             if self.has(machine):
-                self.cluster.change(machine, sign * gpus)
+                inside.add(machine, gpus)
+        self.cluster.take_part(job, inside, sign)
 
     def withhold(self, machine: int, gpus: int) -> None:
         """So many of its free GPUs are not offered; below 0: they are again."""
         if not self.whole and self.has(machine):
-            self.cluster.change(machine, -gpus)
+            self.cluster.withhold(machine, gpus)
 
     def fail(self, machine: int) -> None:
         if not self.whole and self.has(machine):
@@ -84,18 +83,15 @@ class Pool:
 
 
 def make_pools(topology: Topology, network: Network | None, mixed: list[str]) -> list[Pool]:
-    """One pool a type, then those that jobs ask for which may mix types, then those of each partition."""
+    """One pool a type, then those that jobs ask for which may mix types. Partitions are constraints of jobs."""
     names = types_of(topology)
-    if len(names) > 1:
-        names += mixed
-    elif not topology.partitions:
+    if len(names) == 1:
         return [Pool(0, names[0], 0, Cluster(topology, network), True)]
     result: list[Pool] = []
-    for partition in (None, *topology.partitions):
-        for kind, name in enumerate(names):
-            part = pool_topology(topology, set(name.split(MIX)), partition)
-            if part.total_gpus() > 0:
-                result.append(Pool(len(result), name, kind, Cluster(part, network), False, partition))
+    for kind, name in enumerate([*names, *mixed]):
+        part = pool_topology(topology, set(name.split(MIX)))
+        if part.total_gpus() > 0:
+            result.append(Pool(len(result), name, kind, Cluster(part, network), False))
     return result
 
 
@@ -116,7 +112,7 @@ def types_of(topology: Topology) -> list[str]:
     return list(dict.fromkeys(topology.gpu_types))
 
 
-class Standing(NamedTuple):
+class PoolDemand(NamedTuple):
     """What stands in front of a pool."""
 
     pool: Pool
@@ -142,23 +138,23 @@ class Lengths:
         return max(self._mean_s.get(int(job.gpus).bit_length(), FIRST_GUESS_S), had_s)
 
 
-def wait_s(standing: Standing, job: Job, left_s: float) -> float:
+def wait_s(standing: PoolDemand, job: Job, left_s: float) -> float:
     """How long a job that joins them waits: until what is wanted above the pool's size has run."""
     gpus = standing.pool.gpus
     return max(0, standing.demanded + int(job.gpus) - gpus) * left_s / gpus if gpus else float("inf")
 
 
-def finish_s(standing: Standing, job: Job, left_s: float) -> float:
+def finish_s(standing: PoolDemand, job: Job, left_s: float) -> float:
     """When it would be done there, from now."""
     return wait_s(standing, job, left_s) + standing.view.best(job) * left_s
 
 
-def soonest(standings: list[Standing], job: Job, left_s: float, moves: bool) -> Pool:
+def soonest(standings: list[PoolDemand], job: Job, left_s: float, moves: bool) -> Pool:
     """The pool in which the job would be done first; the fastest of equals, then the first.
 
     If it `moves` to faster GPUs as they become free, it waits for none while others are free.
     """
-    fitting = [one for one in standings if one.pool.cluster.topology.closest_tier(job.gpus, job.group) >= 0]
+    fitting = [one for one in standings if one.pool.cluster.closest_tier(job) >= 0]
     fitting = fitting or standings
     if moves:
         fitting = [one for one in fitting if one.free >= job.gpus] or fitting
@@ -179,7 +175,7 @@ class MoveUp(NamedTuple):
     saved_s: float
 
 
-def best_move(job: Job, here: View, open_to: list[Standing], lengths: Lengths, now: float) -> MoveUp | None:
+def best_move(job: Job, here: View, open_to: list[PoolDemand], lengths: Lengths, now: float) -> MoveUp | None:
     """The move to a pool with enough free GPUs that saves most, if it pays for the gang's restart."""
     result: MoveUp | None = None
     own = 1.0 / job.rate

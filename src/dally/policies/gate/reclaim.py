@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, Job
 from dally.policies.gate.fair_shares import FairShares
 from dally.policies.gate.tenants import Tenant
+from dally.policies.victims import makes_room
 
 EPSILON: Final = 1e-9
 
@@ -22,17 +24,83 @@ class Claim:
         self.ripe_s: float = ripe_s
 
 
-class Held:
-    """What a job that may be stopped holds of a domain."""
+class Borrowers:
+    """Jobs of tenants that hold more than they are due, the latest placed first."""
 
-    def __init__(self, job: Job, gpus: i64, tenant: Tenant) -> None:
-        self.job: Job = job
-        self.gpus: i64 = gpus
-        self.tenant: Tenant = tenant
+    __slots__ = ("_any", "jobs", "left_over", "over", "owners")
+
+    def __init__(self, kind: i64, shares: FairShares, owners: list[Tenant]) -> None:
+        """`owners`: tenants by `job.tenant`."""
+        self.jobs: list[Job] = []
+        self.owners: list[Tenant] = owners
+        self.over: vec[float] = vec[float]([0.0] * len(shares.due))  # by tenant, GPUs that it holds above its due,
+        self.left_over: vec[float] = vec[float]([0.0] * len(shares.due))  # and once some of its jobs have stopped
+        self._any: bool = False  # whether there are any
+        for tenant in owners:
+            over = float(tenant.held[kind]) - shares.due[tenant.number]
+            self.over[tenant.number] = over
+            self._any = self._any or over > EPSILON
+
+    def find(self, job: Job, cluster: Cluster, spared: set[int]) -> None:
+        """All whose GPUs the job may have, but for those spared."""
+        if not self._any:
+            return
+        own = self.owners[job.tenant]
+        for other in cluster.running.values():
+            tenant = self.owners[other.tenant]
+            if tenant is own or other.non_preemptible or self.over[tenant.number] <= EPSILON:
+                continue
+            if not spared or int(other.index) not in spared:
+                self.jobs.append(other)
+        self.jobs.reverse()  # they ran in order of start: only those placed at one instant are out of order
+        _sort(self.jobs)
+
+    def begin(self, domains: Domains, domain: i64) -> None:
+        """Nobody has lost anything yet of those that hold GPUs of the domain."""
+        part = domains.first[domain]
+        while part >= 0:
+            tenant = self.owners[self.jobs[domains.jobs[part]].tenant].number
+            self.left_over[tenant] = self.over[tenant]
+            part = domains.next[part]
+
+
+class Domains:
+    """By domain of a tier, what borrowers hold there: a chain of parts for each, in their order."""
+
+    __slots__ = ("first", "gpus", "jobs", "next", "room")
+
+    def __init__(self, jobs: list[Job], tier: i64, cluster: Cluster) -> None:
+        count = len(cluster.free[tier])
+        self.first: vec[i64] = vec[i64]([-1] * count)  # by domain, the number of its first part; -1: there is none
+        self.room: vec[i64] = vec[i64]([0] * count)  # by domain, GPUs of all of them
+        self.next: vec[i64] = vec[i64]()  # by part, the next one of its domain; -1: it is the last
+        self.gpus: vec[i64] = vec[i64]()
+        self.jobs: vec[i64] = vec[i64]()  # by part, the place of its job among the borrowers'
+        last: vec[i64] = vec[i64]([-1] * count)
+        for place in range(len(jobs)):
+            allocation = jobs[place].allocation
+            assert allocation is not None
+            for part in range(len(allocation.machines)):
+                gpus = allocation.gpus[part]
+                domain = cluster.topology.domain_of(tier, allocation.machines[part])
+                self.room[domain] += gpus
+                before = last[domain]
+                if before >= 0 and self.jobs[before] == place:  # the job has another machine there
+                    self.gpus[before] += gpus
+                    continue
+                number: i64 = len(self.next)
+                self.next = append(self.next, -1)
+                self.gpus = append(self.gpus, gpus)
+                self.jobs = append(self.jobs, i64(place))
+                if before < 0:
+                    self.first[domain] = number
+                else:
+                    self.next[before] = number
+                last[domain] = number
 
 
 def claim(
-    job: Job, kind: int, shares: FairShares, owners: list[Tenant], cluster: Cluster, spared: set[int], now: float
+    job: Job, kind: i64, shares: FairShares, owners: list[Tenant], cluster: Cluster, spared: set[int], now: float
 ) -> Claim | None:
     """Room for the job in a domain of its closest tier, at the least loss; None if nobody holds more than its due.
 
@@ -40,108 +108,93 @@ def claim(
     and so are those spared and those that stay. Where the closest tier cannot be cleared so, the next is looked at.
     `owners`: tenants by `job.tenant`.
     """
-    near = cluster.topology.closest_tier(job.gpus, job.group)
+    near = cluster.closest_tier(job)
     if near < 0:
         return None
-    others = _others(job, kind, shares, owners, cluster, spared)
+    cluster.focus(job)
+    borrowers = Borrowers(kind, shares, owners)
+    borrowers.find(job, cluster, spared)
     for tier in range(near, cluster.root + 1):
-        if job.group == 1 and cluster.best_domain(tier, job.gpus) >= 0:
+        if cluster.counts_suffice(job) and cluster.best_domain(tier, job.gpus) >= 0:
             return Claim([])
-        result: list[Job] = []
-        least = INFINITY
-        ripe_s = INFINITY
-        rooms = _by_domain(others, tier, cluster)
-        for domain in sorted(rooms):
-            inside = rooms[domain]
-            room = cluster.free[tier][domain]
-            for row in inside:
-                room += row.gpus
-            if room < job.gpus:
-                continue
-            losers, soon_s = _losers(job, cluster.free[tier][domain], inside, kind, shares, now)
-            loss = 0.0
-            for loser in losers:
-                loss += float(loser.gpus) * (now - loser.placed_s)
-            if losers and loss < least:
-                result, least = losers, loss
-            ripe_s = min(ripe_s, soon_s)
-        if result or ripe_s < INFINITY:
-            return Claim(result) if result else Claim(result, ripe_s)
+        if not borrowers.jobs:
+            continue
+        result = _cheapest(job, borrowers, tier, cluster, now)
+        if result.losers or result.ripe_s < INFINITY:
+            return result
     return None
 
 
-def _others(
-    job: Job, kind: int, shares: FairShares, owners: list[Tenant], cluster: Cluster, spared: set[int]
-) -> list[Held]:
-    """Jobs of those that hold more than their due, the latest placed first."""
-    own = owners[job.tenant]
-    rows: list[tuple[float, int, Job]] = []
-    for other in cluster.running.values():
-        tenant = owners[other.tenant]
-        if (
-            tenant is own
-            or other.non_preemptible
-            or float(tenant.held[kind]) - shares.due[tenant.number] <= EPSILON
-        ):
+def _cheapest(job: Job, borrowers: Borrowers, tier: i64, cluster: Cluster, now: float) -> Claim:
+    """Who has to stop in the domain of the tier where the least work is lost; if in none yet, when that may be."""
+    domains = Domains(borrowers.jobs, tier, cluster)
+    free = cluster.free[tier]
+    result: list[Job] = []
+    least = INFINITY
+    ripe_s = INFINITY
+    for domain in range(len(domains.first)):
+        if domains.first[domain] < 0 or free[domain] + domains.room[domain] < job.gpus:
             continue
-        if int(other.index) not in spared:
-            rows.append((-other.placed_s, -int(other.index), other))
-    rows.sort(key=_latest)
-    return [Held(row[2], row[2].gpus, owners[row[2].tenant]) for row in rows]
+        chosen = _losers(job, borrowers, domains, domain, free[domain], now)
+        loss = 0.0
+        for loser in chosen.losers:
+            loss += float(loser.gpus) * (now - loser.placed_s)
+        if chosen.losers and loss < least and makes_room(job, tier, domain, chosen.losers, cluster):
+            result, least = chosen.losers, loss
+        ripe_s = min(ripe_s, chosen.ripe_s)
+    return Claim(result) if result else Claim(result, ripe_s)
 
 
-def _latest(row: tuple[float, int, Job]) -> tuple[float, int]:
-    return row[0], row[1]
-
-
-def _by_domain(others: list[Held], tier: i64, cluster: Cluster) -> dict[int, list[Held]]:
-    """By domain of that tier, what they hold there, in the same order."""
-    result: dict[int, list[Held]] = {}
-    for row in others:
-        allocation = row.job.allocation
-        assert allocation is not None
-        for part in range(len(allocation.machines)):
-            inside = result.setdefault(int(cluster.topology.domain_of(tier, allocation.machines[part])), [])
-            if inside and inside[-1].job is row.job:
-                inside[-1].gpus += allocation.gpus[part]
-            else:
-                inside.append(Held(row.job, allocation.gpus[part], row.tenant))
-    return result
-
-
-def _losers(
-    job: Job, free: i64, inside: list[Held], kind: int, shares: FairShares, now: float
-) -> tuple[list[Job], float]:
-    """Who of these has to go for the job; if they are not enough yet, when they will be."""
-    over: dict[int, float] = {}  # by tenant, what it holds above its due
-    ripe: list[Held] = []
+def _losers(job: Job, borrowers: Borrowers, domains: Domains, domain: i64, free: i64, now: float) -> Claim:
+    """Who of the domain has to go for the job; if they are not enough yet, when they will be."""
+    borrowers.begin(domains, domain)
+    over = borrowers.left_over
+    ripe: vec[i64] = vec[i64]()  # parts
     unripe: list[tuple[float, int]] = []  # when, and how many GPUs
-    for row in inside:
-        tenant = row.tenant
-        if over.setdefault(tenant.number, float(tenant.held[kind]) - shares.due[tenant.number]) <= EPSILON:
-            continue
-        at_s = row.job.placed_s + tenant.min_runtime_s
-        if at_s > now:
-            unripe.append((at_s, int(row.gpus)))
-        elif free < job.gpus:
-            ripe.append(row)
-            free += row.gpus
-            over[tenant.number] -= float(row.job.gpus)
+    part = domains.first[domain]
+    while part >= 0:
+        other = borrowers.jobs[domains.jobs[part]]
+        owner = borrowers.owners[other.tenant]
+        tenant = owner.number
+        if over[tenant] > EPSILON:
+            at_s = other.placed_s + owner.min_runtime_s
+            if at_s > now:
+                unripe.append((at_s, int(domains.gpus[part])))
+            elif free < job.gpus:
+                ripe = append(ripe, part)
+                free += domains.gpus[part]
+                over[tenant] -= float(other.gpus)
+        part = domains.next[part]
     if free >= job.gpus:
-        return _needed(ripe, free, job.gpus), INFINITY
+        return Claim(_needed(ripe, borrowers, domains, free, job.gpus))
     for at_s, gpus in sorted(unripe):
         free += gpus
         if free >= job.gpus:
-            return [], at_s
-    return [], INFINITY
+            return Claim([], at_s)
+    return Claim([])
 
 
-def _needed(losers: list[Held], free: i64, gpus: i64) -> list[Job]:
-    """Without those whose GPUs turn out not to be needed."""
+def _needed(parts: vec[i64], borrowers: Borrowers, domains: Domains, free: i64, gpus: i64) -> list[Job]:
+    """Their jobs, without those whose GPUs turn out not to be needed."""
     result: list[Job] = []
-    for row in losers:
-        if free - row.gpus >= gpus:
-            free -= row.gpus
+    for part in parts:
+        if free - domains.gpus[part] >= gpus:
+            free -= domains.gpus[part]
         else:
-            result.append(row.job)
+            result.append(borrowers.jobs[domains.jobs[part]])
     return result
+
+
+def _sort(jobs: list[Job]) -> None:
+    """The latest placed first, of equals the latest submitted: by insertion, as they are nearly in order."""
+    for number in range(1, len(jobs)):
+        job = jobs[number]
+        place = number
+        while place > 0 and _is_later(job, jobs[place - 1]):
+            jobs[place] = jobs[place - 1]
+            place -= 1
+        jobs[place] = job
+
+
+def _is_later(one: Job, other: Job) -> bool:
+    return one.index > other.index if one.placed_s == other.placed_s else one.placed_s > other.placed_s

@@ -6,6 +6,9 @@ from dataclasses import replace
 from math import exp, log
 from typing import Any, Final
 
+from librt.vecs import vec
+from mypy_extensions import i64
+
 from dally.model import INFINITY, NEVER, Job
 from dally.pickles import picklable
 from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota
@@ -21,23 +24,24 @@ class Tenant:
 
     def __init__(self, number: int, written: QueueNode, parent: Tenant | None, kinds: list[str]) -> None:
         self.number: int = number
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         self.written: QueueNode = written
         self.path: str = written.path
         self.parent: Tenant | None = parent
         self.children: list[Tenant] = []
         self.last: bool = False  # of equals among its siblings
-        self.held: list[int] = [0] * len(kinds)  # GPUs its jobs run on
-        self.demanded: list[int] = [0] * len(kinds)  # GPUs its waiting jobs want
-        self.held_in_all: int = 0
+        self.held: vec[i64] = vec[i64]([0] * len(kinds))  # GPUs its jobs run on
+        self.demanded: vec[i64] = vec[i64]([0] * len(kinds))  # GPUs its waiting jobs want
+        self.held_in_all: i64 = 0
         quotas = [written.quotas.get(kind, NOTHING) if kind else NOTHING for kind in kinds]
         over_all = written.quotas.get(ANY_TYPE, NOTHING)
-        self.limits: list[float] = [quota.limit for quota in quotas]
+        self.limits: vec[float] = vec[float]([quota.limit for quota in quotas])
         self.limit: float = over_all.limit  # over all types together, as the next ones
-        self._guarantees: list[float] = [quota.guarantee for quota in quotas]
+        self._guarantees: vec[float] = vec[float]([quota.guarantee for quota in quotas])
         self._guarantee: float = over_all.guarantee
-        self._unlent: list[float] = [max(0.0, quota.guarantee - quota.lend_limit) for quota in quotas]
+        self._unlent: vec[float] = vec[float]([max(0.0, quota.guarantee - quota.lend_limit) for quota in quotas])
         self._unlent_in_all: float = max(0.0, over_all.guarantee - over_all.lend_limit)
-        self._guaranteed: float = sum(self._guarantees) + self._guarantee
+        self._guaranteed: float = sum([quota.guarantee for quota in quotas], 0.0) + self._guarantee
         self.weight: float = written.weight
         self.priority: float = written.priority
         self.half_life_s: float = written.half_life_s
@@ -65,21 +69,21 @@ class Tenant:
             above = above.parent
         return result
 
-    def guarantee(self, kind: int, part: float) -> float:
+    def guarantee(self, kind: i64, part: float) -> float:
         """GPUs of a type it is guaranteed; of a guarantee over all types, that part of it."""
         return self._guarantees[kind] + self._guarantee * part
 
-    def lends_all_but(self, kind: int, part: float) -> float:
+    def lends_all_but(self, kind: i64, part: float) -> float:
         """GPUs of its guarantee that nobody else may use, whether it does or not."""
         return self._unlent[kind] + part * self._unlent_in_all
 
-    def room(self, kind: int) -> float:
+    def room(self, kind: i64) -> float:
         """GPUs of a type that its limits still let it have."""
         if self.hold or (self.window_s < INFINITY and self.budget_left_gpu_s() <= 0.0):
             return 0.0
         return min(self.limits[kind] - float(self.held[kind]), self.limit - float(self.held_in_all))
 
-    def hold_more(self, kind: int, gpus: int, now: float) -> None:
+    def hold_more(self, kind: i64, gpus: i64, now: float) -> None:
         """Its jobs were given so many GPUs of a type; below 0: they gave them back."""
         self.bring_up(now)
         self.held[kind] += gpus
@@ -87,25 +91,33 @@ class Tenant:
 
     def bring_up(self, now: float) -> None:
         """Integrate what it held since the last time."""
-        if now == self._now:
-            return
+        passed_s = self.behind_s(now)
+        if passed_s != 0.0:
+            self.go_on(now, faded(passed_s, self.half_life_s))
+
+    def behind_s(self, now: float) -> float:
+        """For how long what it held is not in these books yet."""
         if self._now == -INFINITY:
             self._now = now
+        return now - self._now
+
+    def go_on(self, now: float, left: float) -> None:
+        """Integrate what it held up to now; `left` is what is left of 1 since the last time."""
         passed_s = now - self._now
         held = float(self.held_in_all)
         if passed_s > 0.0:
-            self.used_gpu_s *= _faded(passed_s, self.half_life_s)
-            self._use(held, passed_s)
+            self.used_gpu_s *= left
+            self._use(held, passed_s, left)
         if self.window_s < INFINITY:
             self._spend(held, self._now, now)
         self._now = now
 
-    def _use(self, held: float, had_s: float) -> None:
+    def _use(self, held: float, had_s: float, left: float) -> None:
         """So many GPUs, for the last `had_s` seconds, each faded since its own instant."""
         if held > 0.0:
             lasting_s = had_s
             if self.half_life_s < INFINITY:
-                lasting_s = (1.0 - _faded(had_s, self.half_life_s)) * self.half_life_s / LN_2
+                lasting_s = (1.0 - left) * self.half_life_s / LN_2
             self.used_gpu_s += held * lasting_s
             self.gpu_s += held * had_s
             self.borrowed_gpu_s += max(0.0, held - self._guaranteed) * had_s
@@ -123,7 +135,7 @@ class Tenant:
         from_s = max(job.placed_s, self._away_s)
         if from_s < now:
             self.bring_up(now)
-            self._use(float(job.gpus), now - from_s)
+            self._use(float(job.gpus), now - from_s, faded(now - from_s, self.half_life_s))
             if self.window_s < INFINITY:
                 self._spend(float(job.gpus), from_s, now)
 
@@ -173,15 +185,18 @@ class Tenant:
         return changes_s
 
 
-def _faded(passed_s: float, half_life_s: float) -> float:
+def faded(passed_s: float, half_life_s: float) -> float:
     """What is left of 1 after that time."""
     return exp(-LN_2 * passed_s / half_life_s)
 
 
 def is_present(tenant: Tenant) -> bool:
     """Whether it or one below it has jobs."""
-    if tenant.held_in_all > 0 or sum(tenant.demanded) > 0:
+    if tenant.held_in_all > 0:
         return True
+    for gpus in tenant.demanded:
+        if gpus > 0:
+            return True
     return any(is_present(child) for child in tenant.children)
 
 
@@ -248,9 +263,17 @@ class Tenants:
         return result
 
     def bring_up(self, now: float) -> None:
-        """All of them."""
+        """All of them; most are as far behind as the one before them, and what is left of a GPU-second as well."""
+        since_s = half_life_s = 0.0
+        left = 1.0
         for tenant in self.all:
-            tenant.bring_up(now)
+            passed_s = tenant.behind_s(now)
+            if passed_s == 0.0:
+                continue
+            if passed_s != since_s or tenant.half_life_s != half_life_s:
+                since_s, half_life_s = passed_s, tenant.half_life_s
+                left = faded(passed_s, half_life_s)
+            tenant.go_on(now, left)
 
     def save(self) -> dict[str, Any]:
         """What each has used."""

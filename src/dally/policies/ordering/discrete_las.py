@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
+from math import ceil
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -16,7 +17,9 @@ from dally.policies.ordering.base import Order
 GROWTH = 1.1  # so many times more jobs must have finished for limits and indices to be worked out again
 QUANTILES = (0.5, 0.8, 0.95)  # of the service of finished jobs: the limits of queues that are learnt
 USUAL_LIMITS = [3250.0, 7200.0, 18000.0]  # GPU-seconds, of the paper's artifact; until others are learnt
-SLACK_GPU_S = 1e-3  # service this close to a limit counts as having reached it: times are rounded
+GRAIN_S = 1.0 / 1024.0  # service counts in such steps: what a float rounds off must not decide; sums are exact
+SOON_S = 2e-6  # a job due so soon changes queues now: moments that are worked out differ by what a float rounds off
+STEPS = 2.0**20  # of a second, for wake-ups
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -64,7 +67,7 @@ class DiscreteLas(Order):
             self._next_lesson = int(len(self._services) * GROWTH) + 1
             self._learn(sorted(self._services), now)
         jobs: list[Job] = []
-        while len(self._due) > 0 and self._due.key(self._due.first()) <= now:
+        while len(self._due) > 0 and self._due.key(self._due.first()) <= now + SOON_S:
             job = self._jobs[int(self._due.pop())]
             jobs.append(job)
             if job.status == RUNNING:
@@ -73,7 +76,7 @@ class DiscreteLas(Order):
             else:
                 self._levels[int(job.index)] = 0
                 self._forgiven_s[int(job.index)] = job.run_s(now)
-                self._forgiven[int(job.index)] = job.worked_s(now) * float(job.gpus)
+                self._forgiven[int(job.index)] = attained(job, now)
         return list(self._jobs.values()) if lesson else jobs
 
     def _learn(self, services: list[float], now: float) -> None:
@@ -92,7 +95,7 @@ class DiscreteLas(Order):
                     self._expect_promotion(job, job.lost_s)
 
     def wakeup_s(self) -> float:
-        return self._due.key(self._due.first()) if len(self._due) > 0 else INFINITY
+        return just_after(self._due.key(self._due.first())) if len(self._due) > 0 else INFINITY
 
     def queued(self, job: Job, now: float) -> None:
         self._jobs[int(job.index)] = job
@@ -106,7 +109,7 @@ class DiscreteLas(Order):
         self._sink(job, now)
 
     def finished(self, job: Job, now: float) -> None:
-        self._services.append(job.worked_s(now) * float(job.gpus))
+        self._services.append(attained(job, now))
         self._forget(job)
 
     def withdrawn(self, job: Job, now: float) -> None:
@@ -122,12 +125,12 @@ class DiscreteLas(Order):
         self._jobs.pop(int(job.index), None)
 
     def service(self, job: Job, now: float) -> float:
-        """What it has attained, in GPU-seconds."""
-        return job.worked_s(now) * float(job.gpus) - self._forgiven.get(int(job.index), 0.0)
+        """What it has attained since it was last promoted, in GPU-seconds."""
+        return attained(job, now) - self._forgiven.get(int(job.index), 0.0)
 
     def _sink(self, job: Job, now: float) -> None:
         """Past every limit that its service has reached."""
-        service = self.service(job, now) + SLACK_GPU_S
+        service = self.service(job, now) + GRAIN_S * float(job.gpus)  # a step short of a limit has reached it
         level = self.level(job)
         while level < len(self.limits) and service >= self.limits[level]:
             level += 1
@@ -203,6 +206,20 @@ class GittinsLas(DiscreteLas):
         begin = self.limits[level - 1] if level > 0 else 0.0
         width = self.limits[level] - begin if level < len(self.limits) else INFINITY
         return -table.index(self.service(job, now), width)
+
+
+def just_after(moment_s: float) -> float:
+    """The moment, or the next in steps below SOON_S: a job that ends at that very moment has ended by then."""
+    return ceil(moment_s * STEPS - 0.01) / STEPS
+
+
+def attained(job: Job, now: float) -> float:
+    """The job's service in GPU-seconds, restarts aside.
+
+    In whole steps: two starts at one instant would else leave it with a rank of its own by the last bit, and gangs
+    of one rank would preempt each other without end.
+    """
+    return float(round(job.worked_s(now) / GRAIN_S)) * GRAIN_S * float(job.gpus)
 
 
 def limits_of(services: list[float]) -> list[float]:

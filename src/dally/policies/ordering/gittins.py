@@ -82,6 +82,15 @@ class GittinsOrder(Order):
         ranked = self.ranked(job)
         return self.table.left_s(ranked.leaf, ranked.age_bin)
 
+    def alike(self, times: float) -> bool:
+        """Whether ranks of jobs of one size tell nothing yet: none has lived so many times as long as another."""
+        return times > 0.0 and self.by == GITTINS and not self.table.tells_apart(times)
+
+    def share_ending(self, job: Job, by_s: float) -> float:
+        """The share of jobs like it, of its age, that were seen to end by an age."""
+        ranked = self.ranked(job)
+        return self.table.share_ending(ranked.leaf, ranked.age_bin, by_s)
+
     def changed(self, now: float, cluster: Cluster) -> list[Job]:
         return [ranked.job for ranked in self.moved(now)]
 

@@ -23,7 +23,7 @@ class LeastAttained(Order):
 
 
 class RoundRobin(Order):
-    """Who has waited longest comes first; of those who run, who has run longest comes last."""
+    """The job that has waited longest comes first; the running job that has run longest comes last."""
 
     def key(self, job: Job, now: float) -> float:
         return 2.0 * now - job.placed_s if job.status == RUNNING else job.lost_s

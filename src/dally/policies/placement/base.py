@@ -29,11 +29,11 @@ class Placement(Part):
         return cluster.root
 
     def offered(self, cluster: Cluster, gpus: i64, group: i64) -> i64:
-        """The closest tier with room for such a gang right now, or -1."""
+        """The closest tier with room right now for such a gang, which is in focus, or -1."""
         if cluster.free_gpus < gpus:
             return -1
         for tier in range(cluster.root + 1):
-            if group > 1 and tier > 0:
+            if group > 1 and tier > 0 and not cluster.in_groups:
                 for domain in range(len(cluster.free[tier])):
                     if cluster.free[tier][domain] >= gpus and usable(cluster, tier, domain, group) >= gpus:
                         return tier

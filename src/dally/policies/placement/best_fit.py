@@ -15,6 +15,7 @@ class BestFit(Placement):
     """Takes the closest tier on offer, however far that is."""
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         for tier in range(cluster.root + 1):
             allocation = best_fit(cluster, tier, job.gpus, job.group)
             if allocation is not None:
@@ -27,12 +28,22 @@ def best_fit(cluster: Cluster, tier: i64, gpus: i64, group: i64 = 1) -> Allocati
 
     GPUs come in groups of `group` that share a machine.
     """
-    if group > 1 and tier > 0:
+    if group > 1 and tier > 0 and not cluster.in_groups:
         return best_fit_groups(cluster, tier, gpus, group)
     domain = cluster.best_domain(tier, gpus)
     if domain < 0:
         return None
     return fit_into(cluster, tier, domain, gpus)
+
+
+def closest_place(job: Job, empty: Cluster) -> Allocation | None:
+    """The best fit for the job on an empty cluster that is used for nothing else, reservations aside."""
+    empty.show_most(job)
+    for tier in range(empty.root + 1):
+        allocation = best_fit(empty, tier, job.gpus, job.group)
+        if allocation is not None:
+            return allocation
+    return None
 
 
 def fit_into(cluster: Cluster, tier: i64, domain: i64, gpus: i64) -> Allocation:

@@ -37,9 +37,10 @@ class ClosestTier(Placement):
         return self._inner.kind(job)
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
-        return cluster.topology.closest_tier(job.gpus, job.group)
+        return cluster.closest_tier(job)
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         widest = self.widest(job, cluster)
         tier = self.offered(cluster, job.gpus, job.group)
         if tier < 0 or tier > widest:

@@ -25,19 +25,22 @@ class DelayPlacement(Placement):
         self.timers: Timers = timers
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         tier = self.offered(cluster, job.gpus, job.group)
-        if tier < 0 or job.lost_s + self.patience_s(cluster, tier, job.gpus, job.group, now) > now:
+        if tier < 0 or job.lost_s + self.patience_s(cluster, tier, job.gpus, job.group, now, job.signature) > now:
             return None
         return best_fit(cluster, tier, job.gpus, job.group)
 
-    def patience_s(self, cluster: Cluster, tier: i64, gpus: i64, group: i64, now: float) -> float:
+    def patience_s(
+        self, cluster: Cluster, tier: i64, gpus: i64, group: i64, now: float, signature: i64 = 0
+    ) -> float:
         """How long such a gang must have waited to take that tier; 0 if it can get no closer."""
-        if tier <= cluster.topology.closest_tier(gpus, group):
+        if tier <= cluster.closest_tier_of(gpus, group, signature):
             return 0.0
         return self.timers.wait_s(tier, cluster.root, gpus, now)
 
     def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
-        return self.patience_s(cluster, tier, job.gpus, job.group, now)
+        return self.patience_s(cluster, tier, job.gpus, job.group, now, job.signature)
 
 
 PATIENCE: Final = Param(
@@ -47,12 +50,12 @@ PATIENCE: Final = Param(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BreakEvenDelay(Placement):
-    """Takes the place that the wrapped placement finds once waiting for a better one has cost as much as it saves.
+    """Takes a place once waiting for a better one has cost as much as the better one would save.
 
-    What a place costs is the predicted time of the job times how much slower it would be there, beside today's
-    traffic, than at its closest place. Time counts from when the gang was first offered GPUs. Whoever waits so
-    never loses more than twice what the best choice would have lost, for itself. A job without a prediction takes
-    what it gets.
+    The cost of a place is the predicted time of the job × how much slower it would run there, beside today's
+    traffic, than at its closest place. The time counts from the moment when the gang was first offered GPUs.
+    With this rule a job never loses more than twice what its best choice would have lost. A job without a
+    prediction takes the first place it is offered.
     """
 
     def __init__(self, inner: Placement, patience: float) -> None:
@@ -98,12 +101,12 @@ LEAF: i64 = 1  # the tier below one leaf switch
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SwitchesPlacement(Placement):
-    """One leaf switch; anything once `max_wait_s` have passed since the job first was offered more switches.
+    """One leaf switch; any GPUs once `max_wait_s` have passed since the job was first offered several switches.
 
     Slurm's manual, sbatch --switches, with SchedulerParameters=max_switch_wait. The clock starts when Slurm
-    first finds GPUs for the job under several switches only, and does not stop again. A gang that fits one machine
-    is asked for with --nodes=1, as users do: it waits for a machine, however long. What we could not do: users who
-    ask otherwise, as no trace says what they asked for.
+    first finds GPUs for the job under several switches only, and does not stop again. A gang that fits one
+    machine requests --nodes=1, as users do, and waits for a machine without limit. Traces do not record what
+    users requested, so other requests are left out.
     """
 
     has_delays = True
@@ -122,9 +125,10 @@ class SwitchesPlacement(Placement):
         return self._wakeups.next_s(now)
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
-        return 0 if cluster.topology.closest_tier(job.gpus, job.group) == 0 else cluster.root
+        return 0 if cluster.closest_tier(job) == 0 else cluster.root
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         if self.widest(job, cluster) == 0:
             return best_fit(cluster, 0, job.gpus, job.group)
         leaf = min(LEAF, cluster.root)

@@ -20,6 +20,7 @@ class HeavyEdge(Placement):
     """
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         if cluster.free_gpus < job.gpus:
             return None
         inside = best_fit(cluster, 0, job.gpus)

@@ -16,41 +16,43 @@ KAPPA: Final = Param("kappa", 1, "gangs of at most so many GPUs are spread, larg
 
 
 class LeastWorkload(Placement):
-    """A gang takes the least loaded machine that holds all of it; else all of the least loaded one, and so on.
+    """A gang takes the least loaded machine that holds all of it, else all of the least loaded one, and so on.
 
-    Wang et al. (arXiv 2002.10105): a gang of more than κ GPUs goes machine by machine, least work left first, so
-    that it is on few of them. A machine that holds all that is still to be placed comes before those that do not:
-    crumbs of idler ones would spread the gang against the rule's own purpose. One of at most κ GPUs takes the
-    least loaded GPUs wherever they are. There, jobs share GPUs, and a GPU's load is the work left of its jobs.
-    That we could not do: here GPUs are exclusive and all free ones are idle, so that choice goes by the load of
-    their machines, counting what the gang itself brings: it spreads. A machine's load is the sum over its GPUs of
-    the seconds until their jobs are done at their present speed. The paper reports up to 1.59 times better than
-    first fit, on 64 GPUs with 10 Gb Ethernet. It knows no racks, and neither does this rule: a gang larger than
-    any room goes to the least loaded machines wherever they are, so on oversubscribed uplinks it collapses. That
-    is what its authors' form does there, not a mistake of ours; `tier=closest` is our addition that keeps its
-    order and its choice of machines within one domain.
+    Wang et al. (arXiv 2002.10105): a gang of more than κ GPUs is placed machine by machine, least remaining
+    work first, so that it uses few machines. A machine that holds all GPUs that are still to be placed comes
+    before machines that do not: a few GPUs of idler machines would spread the gang, against the purpose of the
+    rule. A gang of at most κ GPUs takes the least loaded GPUs anywhere. In the paper jobs share GPUs, and a
+    GPU's load is the remaining work of its jobs. Here GPUs are exclusive and all free GPUs are idle, so the
+    choice follows the load of their machines, including the load that the gang adds: it spreads. A machine's
+    load is the sum over its GPUs of the seconds until their jobs finish at their present speed. The paper
+    reports up to 1.59 times better than first fit, on 64 GPUs with 10 Gb Ethernet. It does not consider racks,
+    and neither does this rule: a gang larger than any free machine goes to the least loaded machines of any
+    rack, so it collapses on oversubscribed uplinks. The authors' form does so there too; `tier=closest` is our
+    addition, which keeps its order and its choice of machines within one domain.
     """
 
     def __init__(self, kappa: i64 = 1) -> None:
         self.kappa: i64 = kappa
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         if cluster.free_gpus < job.gpus:
             return None
         loads = machine_loads(cluster, now)
         taken = vec[i64]([0] * len(loads))
         remaining_s = job.remaining_s(now)
         left = job.gpus
+        group = cluster.group_of(job)
         while left > 0:
             machine: i64 = -1
             if job.gpus > self.kappa:
                 machine = _least_loaded(cluster.free[0], taken, loads, left)
             if machine < 0:
-                machine = _least_loaded(cluster.free[0], taken, loads, job.group)
+                machine = _least_loaded(cluster.free[0], taken, loads, group)
             if machine < 0:
                 return None  # free GPUs, but not in groups
             room = cluster.free[0][machine] - taken[machine]
-            part = job.group if job.gpus <= self.kappa else room - room % job.group
+            part = group if job.gpus <= self.kappa else room - room % group
             if part > left:
                 part = left
             taken[machine] += part

@@ -12,12 +12,12 @@ from dally.policies.placement.best_fit import best_fit
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PodPlacement(Placement):
-    """Within one domain of the wanted tier; if that is only preferred, in the closest tier above that has room.
+    """Within one domain of the requested tier; if that is only preferred, in the closest tier above with room.
 
-    Kueue's topology-aware scheduling (KEP 2724): required and preferred topology, fewest domains, best fit. A gang
-    that fits a machine is one pod, which cannot be split. A gang too large for the wanted tier asks for the
-    closest one that holds it: Kueue would never admit it. We could not do what no trace tells: which level users
-    ask for, and quotas of their queues.
+    Kueue's topology-aware scheduling (KEP 2724): required and preferred topology, fewest domains, best fit. A
+    gang that fits a machine is one pod, which cannot be split. A gang too large for the requested tier requests
+    the closest tier that holds it; Kueue would never admit it. Traces do not record which level users request,
+    nor the quotas of their queues, so both are left out.
     """
 
     def __init__(self, tier: i64, required: bool) -> None:
@@ -25,7 +25,7 @@ class PodPlacement(Placement):
         self._required: bool = required
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
-        closest = cluster.topology.closest_tier(job.gpus, job.group)
+        closest = cluster.closest_tier(job)
         if closest == 0:
             return 0
         if not self._required:
@@ -33,6 +33,7 @@ class PodPlacement(Placement):
         return closest if closest > self._tier else min(self._tier, cluster.root)
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         widest = self.widest(job, cluster)
         tier = min(self._tier, widest)
         while tier <= widest:

@@ -15,13 +15,13 @@ KINDS = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TierBids(Placement):
-    """The best fit of the closest tier on offer, unless the gang is better off waiting for its closest tier.
+    """The best fit of the closest tier on offer, unless the gang gains by waiting for its closest tier.
 
-    Mahajan et al., Themis, NSDI 2020: an app bids for each allocation the finish-time fairness that it would reach
-    with it. For GPUs farther than its closest tier that is worth a bid only if the gang would be done sooner there,
-    at the rate it would have beside today's traffic, than after one more lease at its closest tier. Nobody is
-    preempted for GPUs farther than that. The paper's table of slowdowns by machine, rack and network is our model
-    of the network.
+    Mahajan et al., Themis, NSDI 2020: an app bids for each allocation the finish-time fairness that it would
+    reach with it. A gang bids for GPUs farther than its closest tier only if it would finish sooner there, at
+    the rate beside today's traffic, than after one more lease at its closest tier. No job is preempted for GPUs
+    farther than that. Our model of the network replaces the paper's table of slowdowns by machine, rack and
+    network.
     """
 
     def __init__(self, lease_s: float) -> None:
@@ -37,15 +37,17 @@ class TierBids(Placement):
         return kind
 
     def widest(self, job: Job, cluster: Cluster) -> i64:
-        return cluster.topology.closest_tier(job.gpus, job.group)
+        return cluster.closest_tier(job)
 
     def delay_s(self, job: Job, tier: i64, now: float, cluster: Cluster) -> float:
         if tier <= self.widest(job, cluster):
             return 0.0
+        cluster.focus(job)
         allocation = best_fit(cluster, tier, job.gpus, job.group)
         return 0.0 if allocation is None or self._bids(job, allocation, now) else INFINITY
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
+        cluster.focus(job)
         tier = self.offered(cluster, job.gpus, job.group)
         if tier < 0:
             return None

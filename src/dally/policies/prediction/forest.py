@@ -9,7 +9,7 @@ from dally.extras import need
 from dally.model import Job
 from dally.policies.prediction.base import Predictor
 from dally.policies.prediction.features import PastDurations, at_least_1
-from dally.policies.prediction.history import History, median
+from dally.policies.prediction.history import HistoryPredictor, median
 from dally.policies.prediction.trees import Trees
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Forest(Predictor):
 
     def __init__(self) -> None:
         need("sklearn", "predictor forest")
-        self._history = History()
+        self._history = HistoryPredictor()
         self._past = PastDurations()
         self._rows: dict[
             int, tuple[float, float, list[float]]

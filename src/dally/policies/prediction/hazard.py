@@ -83,6 +83,8 @@ class HazardTable(Part):
         self.edges_s: vec[float] = age_edges()
         self.bins: i64 = len(self.edges_s)
         self.finishes: i64 = 0
+        self._first_end: i64 = self.bins  # the lowest age bin in which a job has ended,
+        self._oldest: i64 = 0  # and the highest that one has reached
         self.prior: vec[float] = vec[float]([1.0 - 1.0 / GROWTH] * int(self.bins))
         self.prior[0] = prior_first
         self._classes: list[AgeClass] = []
@@ -126,6 +128,7 @@ class HazardTable(Part):
 
     def outlived(self, number: i64, age_bin: i64) -> None:
         """A job of that class crossed the upper edge of an age bin alive."""
+        self._oldest = max(self._oldest, age_bin + 1)
         while number >= 0:
             group = self._classes[number]
             group.met[age_bin] += 1.0
@@ -139,6 +142,8 @@ class HazardTable(Part):
             group.met[age_bin] += 1.0
             group.ended[age_bin] += 1.0
             number = group.parent
+        self._first_end = min(self._first_end, age_bin)
+        self._oldest = max(self._oldest, age_bin)
         self.finishes += 1
         leaf.version += 1
         leaf.known_at = -1
@@ -147,11 +152,35 @@ class HazardTable(Part):
                 leaf.met[place] *= self.keep
                 leaf.ended[place] *= self.keep
 
+    def tells_apart(self, times: float) -> bool:
+        """Whether a job was seen to live so many times as long as one that ended; until then all may be alike."""
+        if self._first_end >= self.bins:
+            return False
+        return self.edges_s[min(self._oldest, self.bins - 1)] >= times * self.end_s(self._first_end)
+
     # What follows from it.
 
     def left_s(self, number: i64, age_bin: i64) -> float:
         """Seconds of work that a job of that class and age has left on average."""
         return self._known(number).lefts_s[age_bin]
+
+    def share_ending(self, number: i64, age_bin: i64, by_s: float) -> float:
+        """The share of jobs of that class and age that were seen to end by an age; 0 where none was seen."""
+        survival = 1.0
+        for place in range(age_bin, self.bins):
+            if self.end_s(place) > by_s:
+                break
+            survival *= 1.0 - self._seen_hazard(number, place)
+        return 1.0 - survival
+
+    def _seen_hazard(self, number: i64, place: i64) -> float:
+        """The hazard of a class as it was seen, shrunk towards the wider ones, but without a prior."""
+        if number < 0:
+            return 0.0
+        group = self._classes[number]
+        weight = self.weight if group.parent >= 0 else 0.0
+        met = group.met[place] + weight
+        return (group.ended[place] + weight * self._seen_hazard(group.parent, place)) / met if met > 0.0 else 0.0
 
     def rank_s(self, number: i64, age_bin: i64) -> float:
         """The inverse of its Gittins index: expected seconds of service per finish, over the best horizon."""
@@ -249,4 +278,19 @@ class HazardTable(Part):
             group.met = vec[float](met)
             group.ended = vec[float](ended)
             self._classes.append(group)
+        self._see_again()
         self.finishes = saved["finishes"]
+
+    def _see_again(self) -> None:
+        """From the counts of all jobs, the ages of which `tells_apart` asks."""
+        self._first_end, self._oldest = self.bins, 0
+        for group in self._classes:
+            if group.parent >= 0:  # narrower classes are part of the widest, and may have forgotten
+                continue
+            for place in range(self.bins):
+                if group.ended[place] > 0.0 and place < self._first_end:
+                    self._first_end = place
+                if group.met[place] > group.ended[place]:
+                    self._oldest = max(self._oldest, place + 1)
+                elif group.met[place] > 0.0:
+                    self._oldest = max(self._oldest, place)

@@ -45,7 +45,7 @@ def median(ordered: list[float]) -> float:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class History(Predictor):
+class HistoryPredictor(Predictor):
     """The median of finished jobs of the same user and size, else of the same size, else of all."""
 
     def __init__(self) -> None:

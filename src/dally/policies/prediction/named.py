@@ -9,12 +9,12 @@ from dally.errors import unknown
 from dally.policies.base import Param
 from dally.policies.prediction.base import NoPrediction, Oracle, Predictor
 from dally.policies.prediction.forest import Forest
-from dally.policies.prediction.history import History
+from dally.policies.prediction.history import HistoryPredictor
 
 PREDICTORS: Final[dict[str, Callable[[], Predictor]]] = {
     "oracle": Oracle,
     "none": NoPrediction,
-    "history": History,
+    "history": HistoryPredictor,
     "forest": Forest,
 }
 PREDICTOR: Final = Param("predictor", "oracle", "what foresees durations: oracle, none, history or forest")

@@ -52,4 +52,4 @@ class Preemption(Part):
 
 
 class NoPreemption(Preemption):
-    """Whoever runs, runs to the end."""
+    """A running job runs to its end."""

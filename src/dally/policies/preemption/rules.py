@@ -27,9 +27,9 @@ def next_round_s(now: float, every_s: float, first_s: float) -> float:
 class EventPreemption(Preemption):
     """Any running job may lose its GPUs whenever a better-ranked one needs them.
 
-    The heap holds each job's key as last seen. As keys of running jobs only fall, and `reranked` tells
-    of those that rose, that is an upper bound: once the top has been brought up to date and is still
-    the top, it is the worst. This keeps the cost of an event far below the number of running jobs.
+    The heap holds each job's key as last seen. Keys of running jobs only fall, and `reranked` reports those
+    that rose, so the heap has upper bounds: once the top is up to date and still the top, it is the
+    worst-ranked job. This keeps the cost of an event far below the number of running jobs.
     """
 
     def __init__(self) -> None:
@@ -85,21 +85,23 @@ class LeasePreemption(Preemption):
 
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
-        self._ended_of: dict[int, list[Job]] = {}  # leases that ended at this instant, by tenant
-        self._ended: list[Job] = []  # those of the tenant that the pass is for, worst rank last
-        self._tenant: i64 = 0
+        self._ended_of: list[list[Job]] = [[]]  # leases that ended at this instant, by tenant
+        self._ended: list[Job] = self._ended_of[0]  # those of the tenant that the pass is for, worst rank last
+
+    def _of(self, tenant: i64) -> list[Job]:
+        while len(self._ended_of) <= tenant:
+            self._ended_of.append([])
+        return self._ended_of[tenant]
 
     def lease_ended(self, job: Job) -> None:
-        self._ended_of.setdefault(int(job.tenant), []).append(job)
+        self._of(job.tenant).append(job)
 
     def begin_pass(self, order: Order, now: float, tenant: i64 = 0) -> None:
-        self._tenant = tenant
-        self._ended = self._ended_of.get(int(tenant), [])
+        self._ended = self._of(tenant)
         if len(self._ended) > 1:
             rows = [(order.key(job, now), order.tie(job), int(job.index), job) for job in self._ended]
             rows.sort(key=lambda row: row[:3])
-            self._ended = [row[3] for row in rows]
-            self._ended_of[int(tenant)] = self._ended
+            self._ended[:] = [row[3] for row in rows]
 
     def worst(self, order: Order, now: float) -> Job | None:
         return self._ended[-1] if self._ended else None
@@ -111,15 +113,14 @@ class LeasePreemption(Preemption):
         self._ended.append(job)
 
     def stopped(self, job: Job) -> None:
-        ended = self._ended_of.get(int(job.tenant), [])
+        ended = self._of(job.tenant)
         for place in range(len(ended) - 1, -1, -1):
             if ended[place] is job:
                 del ended[place]
                 break
 
     def end_pass(self) -> None:
-        self._ended_of.pop(int(self._tenant), None)
-        self._ended = []
+        self._ended.clear()
 
 
 class Slice:
@@ -137,7 +138,7 @@ picklable(Slice, Job(0, "", 0.0, 1, 0.0), 0.0)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SlicePreemption(Preemption):
-    """Every `slice_s` seconds, jobs that have worked for a slice may lose their GPUs to those who wait."""
+    """Every `slice_s` seconds, jobs that have worked for a slice may lose their GPUs to waiting jobs."""
 
     def __init__(self, slice_s: float) -> None:
         self._slice_s: float = slice_s

@@ -28,11 +28,14 @@ class MachinePlan:
     Moments are ends of running jobs, the last of each step; steps double, as those of Slurm's own look ahead do.
     """
 
-    __slots__ = ("_bookings", "_free", "_topology", "moments_s")
+    __slots__ = ("_bookings", "_cluster", "_ended", "_free", "_free_for", "_topology", "moments_s")
 
     def __init__(self, cluster: Cluster, ends: list[tuple[float, Job]], now: float, window_s: float) -> None:
         """`ends`: running jobs by when their limits run out, first first."""
+        self._cluster: Cluster = cluster
         self._topology: Topology = cluster.topology
+        self._ended: list[tuple[float, Job]] = ends  # and those that have started since
+        self._free_for: dict[int, list[vec[i64]]] = {}  # by signature, where jobs have constraints
         here = _copy(cluster.free[0])
         self.moments_s: list[float] = [now]
         self._free: list[vec[i64]] = [here]
@@ -58,7 +61,9 @@ class MachinePlan:
         Of the closest domains that have room, the one that is left fullest.
         """
         topology = self._topology
-        near = topology.closest_tier(job.gpus, job.group)
+        near = self._cluster.closest_tier(job)
+        if near < 0:
+            return vec[i64]()
         room = self._room(job, moment, length_s)
         for tier in range(near, len(topology.gpus)):
             best: i64 = -1
@@ -77,12 +82,40 @@ class MachinePlan:
     def _room(self, job: Job, moment: i64, length_s: float) -> vec[i64]:
         """GPUs that the job could have on each machine."""
         start_s = self.moments_s[moment]
-        room = _copy(self._free[moment])
+        room = _copy(self._free_at(job, moment))
+        group = self._cluster.group_of(job)
         for machine in range(len(room)):
             if room[machine] > 0 and not self.is_open(machine, start_s, start_s + length_s):
                 room[machine] = 0
-            room[machine] = room[machine] // job.group * job.group
+            room[machine] = room[machine] // group * group
         return room
+
+    def _free_at(self, job: Job, moment: i64) -> vec[i64]:
+        """GPUs of every machine that the job could have at that moment, bookings aside."""
+        if self._cluster.feasibility is None:
+            return self._free[moment]
+        rows = self._free_for.get(int(job.signature))
+        if rows is None:
+            rows = self._tried(job)
+            self._free_for[int(job.signature)] = rows
+        return rows[moment]
+
+    def _tried(self, job: Job) -> list[vec[i64]]:
+        """The same at every moment: running jobs end, as if, one after the other."""
+        cluster = self._cluster
+        cluster.focus(job)
+        trial = cluster.trial()
+        rows: list[vec[i64]] = []
+        at: i64 = 0
+        for moment_s in self.moments_s:
+            while at < len(self._ended) and self._ended[at][0] <= moment_s:
+                held = self._ended[at][1].allocation
+                if held is not None:
+                    trial.release(held)
+                at += 1
+            rows.append(_copy(cluster.free[0]))
+        trial.undo()
+        return rows
 
     def reserve(self, machines: vec[i64], start_s: float, end_s: float) -> None:
         """These machines are a planned job's, whole."""
@@ -96,8 +129,13 @@ class MachinePlan:
                 return False
         return True
 
-    def take(self, allocation: Allocation, until_s: float) -> None:
+    def take(self, job: Job, allocation: Allocation, until_s: float) -> None:
         """A job starts now on these GPUs and keeps them until its limit runs out."""
+        if self._cluster.feasibility is not None:
+            self._ended.append((until_s, job))
+            self._ended.sort(key=_by_end)
+            self._free_for.clear()
+            return
         for moment in range(len(self.moments_s)):
             if self.moments_s[moment] < until_s:
                 for part in range(len(allocation.machines)):
@@ -136,6 +174,10 @@ def _fill(topology: Topology, room: vec[i64], tier: i64, domain: i64, gpus: i64,
         part = gpus if best[0] >= gpus else best[0]
         _fill(topology, room, tier - 1, first + best[1], part, machines)
         gpus -= part
+
+
+def _by_end(row: tuple[float, Job]) -> tuple[float, int]:
+    return row[0], int(row[1].index)
 
 
 def _copy(values: vec[i64]) -> vec[i64]:

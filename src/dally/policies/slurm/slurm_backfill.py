@@ -36,17 +36,17 @@ class Backfill(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SlurmBackfill(Policy):
-    """Multifactor priority; strictly by it while jobs fit, then backfill that knows time limits, not durations.
+    """Multifactor priority, strictly while jobs fit, then backfill that knows time limits, not durations.
 
-    Slurm's manual: priority/multifactor, sched/backfill, select/cons_tres with topology/tree. Whenever something
-    happens jobs start in order of priority until one does not fit. At most every `bf_interval_s`, the first
-    `bf_max_job_test` jobs are planned: each gets the earliest time at which machines are free for as long as its
-    limit says, running jobs being expected to end at theirs, and books these machines; later jobs start now only
-    on machines that nobody has booked meanwhile. As in Slurm a plan takes whole machines, a job beyond
-    `bf_window_s` is not planned, and the moments looked at get farther apart. A gang that fits a machine is asked
-    for with --nodes=1; larger ones take the closest free GPUs. A job that outlasts its limit is not killed here, as
-    its trace says that it ran; it is then expected to end at any moment. Without time limits in the trace every
-    job has the same one, and next to nothing is backfilled.
+    Slurm's manual: priority/multifactor, sched/backfill, select/cons_tres with topology/tree. At every event,
+    jobs start in order of priority until one does not fit. At most every `bf_interval_s`, the first
+    `bf_max_job_test` jobs are planned: each books the earliest time at which machines are free for as long as
+    its limit, where running jobs are expected to end at their limits. Later jobs start now only on machines
+    without a booking in that time. As in Slurm, a plan takes whole machines, a job beyond `bf_window_s` is not
+    planned, and the moments considered get farther apart. A gang that fits a machine requests --nodes=1; larger
+    gangs take the closest free GPUs. A job that outlasts its limit is not killed here, because its trace
+    records that it ran; it is then expected to end at any moment. If the trace has no time limits, all jobs
+    have the same one, and almost nothing is backfilled.
     """
 
     def __init__(self, weights: Weights, backfill: Backfill) -> None:
@@ -160,7 +160,7 @@ class SlurmBackfill(Policy):
             if moment == 0:
                 allocation = place_around(job, length_s, plan, cluster)
                 if allocation is not None:
-                    plan.take(allocation, now + length_s)
+                    plan.take(job, allocation, now + length_s)
                     yield Start(job, allocation)
 
     def _reserve(self, job: Job, length_s: float, plan: MachinePlan) -> i64:
@@ -191,7 +191,8 @@ def _first(pair: tuple[float, Job]) -> tuple[float, int]:
 
 def place(job: Job, cluster: Cluster) -> Allocation | None:
     """Free GPUs in one machine if it fits one, else the closest there are."""
-    if cluster.topology.closest_tier(job.gpus, job.group) == 0:
+    cluster.focus(job)
+    if cluster.closest_tier(job) == 0:
         return best_fit(cluster, 0, job.gpus, job.group)
     for tier in range(1, cluster.root + 1):
         allocation = best_fit(cluster, tier, job.gpus, job.group)
@@ -203,6 +204,7 @@ def place(job: Job, cluster: Cluster) -> Allocation | None:
 def place_around(job: Job, length_s: float, plan: MachinePlan, cluster: Cluster) -> Allocation | None:
     """The same on machines that nobody has booked for any of the next so many seconds."""
     now = plan.moments_s[0]
+    cluster.focus(job)
     with cluster.trial() as trial:
         for machine in range(len(cluster.down)):
             if cluster.free[0][machine] > 0 and not plan.is_open(machine, now, now + length_s):

@@ -19,14 +19,15 @@ from dally.report.explanation.waiting import placement_text
 from dally.report.time_text import duration, run_clock, run_stamp
 from dally.runs.assemble import tier_slowdowns
 
+LEAST_SLOWDOWN: Final = 1.005  # what reads 1.00 is none
 MOST_CAUSES: Final = 6  # of one wait that a history names
 BEGINS_TO_WAIT: Final = ("submit", "preempt", "evict")
 WAITS_ON: Final = (*BEGINS_TO_WAIT, "release", "start_failed")  # as long as nothing else happens
-ASIDE: Final = ("renew", ACTION)  # kinds that neither begin nor end a wait
+ASIDE: Final = ("renew", "would", ACTION)  # kinds that neither begin nor end a wait
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """One thing that happened to a job."""
 
     time_s: float
@@ -35,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitingJob:
     """One job that waits at an instant."""
 
     job_id: str
@@ -62,6 +63,12 @@ class Explainer:
         return self.run.job(job_id)
 
     @cached_property
+    def _heads(self) -> pl.DataFrame:
+        """Decisions by which another job came to be first in line."""
+        heads = self.decisions.filter(pl.col("kind").is_in(["head", "reserve"]))
+        return heads.filter(pl.col("job_id").ne_missing(pl.col("job_id").shift(1)))
+
+    @cached_property
     def timeline(self) -> Timeline:
         """Which jobs were where at any instant."""
         return Timeline(self.run)
@@ -80,20 +87,32 @@ class Explainer:
 
     # The history of one job.
 
-    def history(self, job_id: str, until_s: float = inf) -> list[Entry]:
-        """What happened to the job up to an instant, in order."""
+    def history(self, job_id: str, until_s: float = inf, most: int | None = None) -> list[TimelineEntry]:
+        """What happened to the job up to an instant, in order.
+
+        Of more than `most` events, only the first and the last are explained, with an entry that counts the others:
+        under a policy that preempts by the minute, a job has thousands.
+        """
         job = self.job(job_id)
         rows = self.events.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
         if rows.is_empty():
-            return [Entry(job["submit_s"], "pending", "not submitted yet")]
+            return [TimelineEntry(job["submit_s"], "pending", "not submitted yet")]
         own = self.decisions.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
         acts = iter(self.timeline.course.acts_of(self.timeline.numbers[job_id]))
-        entries: list[Entry] = []
+        entries: list[TimelineEntry] = []
         since_s = 0.0
         renewals: list[float] = []
-        for row in rows.iter_rows(named=True):
+        skipped = _middle(rows.height, most)
+        for place, row in enumerate(rows.iter_rows(named=True)):
             time_s, kind, reason = row["time_s"], row["kind"], row.get("reason") or ""
             act = next(acts) if kind in MAKES else -1
+            if place in skipped:
+                since_s = time_s if kind in BEGINS_TO_WAIT else since_s
+                if place == skipped.start:
+                    entries += self._renewals(renewals)
+                    renewals = []
+                    entries.append(TimelineEntry(time_s, "skipped", f"… {len(skipped):,} more events …"))
+                continue
             if kind == "renew":
                 renewals.append(time_s)
                 continue
@@ -102,20 +121,20 @@ class Explainer:
             if kind in ("start", "migrate", "adopt") and row["machines"] is not None:
                 if kind == "start":
                     entries += self._causes(job_id, own, since_s, time_s)
-                entries.append(Entry(time_s, kind, self._placed(row, act, own, since_s)))
+                entries.append(TimelineEntry(time_s, kind, self._placed(row, act, own, since_s)))
             elif kind == "finish":
-                entries.append(Entry(time_s, kind, _outcome(job)))
+                entries.append(TimelineEntry(time_s, kind, _outcome(job)))
             elif kind in BEGINS_TO_WAIT:
                 since_s = time_s
-                entries.append(Entry(time_s, kind, self._stopped(kind, job, own, time_s)))
+                entries.append(TimelineEntry(time_s, kind, self._stopped(kind, job, own, time_s)))
             elif kind not in HOLDS or reason != BY_ACTION:
-                entries.append(Entry(time_s, kind, _intervention(kind, reason)))
+                entries.append(TimelineEntry(time_s, kind, _intervention(kind, reason)))
         entries += self._renewals(renewals)
         if rows.filter(~pl.col("kind").is_in(ASIDE))["kind"].tail(1).is_in(WAITS_ON).any():
             entries += self._causes(job_id, own, since_s, nextafter(min(until_s, self.run.end_s), inf))
         return sorted(entries, key=lambda entry: entry.time_s)  # things happen to jobs while they wait
 
-    def _causes(self, job_id: str, own: pl.DataFrame, since_s: float, until_s: float) -> list[Entry]:
+    def _causes(self, job_id: str, own: pl.DataFrame, since_s: float, until_s: float) -> list[TimelineEntry]:
         """What kept the job waiting, as far as it changed."""
         if until_s <= since_s:
             return []
@@ -123,23 +142,21 @@ class Explainer:
         left_out = len(moments) - MOST_CAUSES
         half = MOST_CAUSES // 2
         shown = moments if left_out <= 0 else [*moments[:half], *moments[-half:]]
-        entries: list[Entry] = []
+        entries: list[TimelineEntry] = []
         for place, at_s in enumerate(shown):
             if left_out > 0 and place == half:
-                entries.append(Entry(moments[half], "wait", f"… {left_out} more decisions about it …"))
+                entries.append(TimelineEntry(moments[half], "wait", f"… {left_out} more decisions about it …"))
             wait = self.wait_of(job_id, at_s)
             if wait is not None and (not entries or entries[-1].text != wait.why):
-                entries.append(Entry(at_s, "wait", wait.why))
+                entries.append(TimelineEntry(at_s, "wait", wait.why))
         return entries
 
     def _moments(self, job_id: str, own: pl.DataFrame, since_s: float, until_s: float) -> list[float]:
         """When it began to wait, and when something was recorded that may have kept it waiting."""
-        firsts = self.decisions.filter(pl.col("kind").is_in(["head", "reserve"]))
-        firsts = firsts.filter(pl.col("job_id").ne_missing(pl.col("job_id").shift(1)))
         mine = own.filter(pl.col("kind").is_in(["defer", "admit", "offer"]))
         offers = self._offers_for(own.filter(pl.col("rank").is_not_null()), job_id, until_s)
         times = {since_s}
-        for rows in (firsts, mine, offers):
+        for rows in (self._heads, mine, offers):
             times |= set(rows.filter(pl.col("time_s") > since_s, pl.col("time_s") < until_s)["time_s"].to_list())
         return sorted(times)
 
@@ -170,11 +187,15 @@ class Explainer:
         winner, prices = lost["winner"][0], lost["prices"][0]
         if winner is None:
             return "lease ended; released GPUs that are farther apart than it accepts before its delay"
+        if winner == job["job_id"]:
+            return "lease ended; released its GPUs for a better fit"
         if len(prices) == 0:
             return f"preempted for {winner}"
-        _, _, restart_s, at_risk_s = prices
-        risk = f" and {duration(at_risk_s)} of work since its checkpoint" if at_risk_s > 0.0 else ""
-        return f"preempted for {winner}, at the cost of a restart of {duration(restart_s)}{risk}"
+        _, _, restart_s, at_risk_s, *idle_gpu_s = prices
+        risk = f" and {duration(at_risk_s)} of work that is not saved" if at_risk_s > 0.0 else ""
+        idle = f"; {duration(idle_gpu_s[0])} of GPU time stood idle beside that gang" if idle_gpu_s else ""
+        verb = "drained" if idle_gpu_s else "preempted"
+        return f"{verb} for {winner}, at the cost of a restart of {duration(restart_s)}{risk}{idle}"
 
     def _spent(self, job: dict[str, Any], time_s: float) -> str:
         """Whether that was because a budget was used up."""
@@ -251,29 +272,29 @@ class Explainer:
         closest = next((tier for tier, domains in enumerate(free) if max(domains) >= gpus), -1)
         return ", nothing closer had room" if group == 1 and closest == number else ""
 
-    def _renewals(self, times: list[float]) -> list[Entry]:
+    def _renewals(self, times: list[float]) -> list[TimelineEntry]:
         if not times:
             return []
         often = "once" if len(times) == 1 else f"{len(times)} times, last at {self.clock(times[-1])}"
-        return [Entry(times[0], "renew", f"lease ended and no job ahead needed its GPUs: renewed {often}")]
+        return [TimelineEntry(times[0], "renew", f"lease ended and no job ahead needed its GPUs: renewed {often}")]
 
     # All that wait at an instant.
 
-    def waiting(self, at_s: float) -> list[Wait]:
+    def waiting(self, at_s: float) -> list[WaitingJob]:
         """The waiting jobs at an instant, first in order first."""
         instant = self.timeline.at(at_s)
         return [self._wait(instant, place) for place in range(1, len(instant.waiting) + 1)]
 
-    def wait_of(self, job_id: str, at_s: float) -> Wait | None:
+    def wait_of(self, job_id: str, at_s: float) -> WaitingJob | None:
         """The same of one job; None: it does not wait then."""
         instant = self.timeline.at(at_s)
         places = (place for place, job in enumerate(instant.waiting, 1) if job.job_id == job_id)
         place = next(places, None)
         return None if place is None else self._wait(instant, place)
 
-    def _wait(self, instant: Instant, place: int) -> Wait:
+    def _wait(self, instant: Instant, place: int) -> WaitingJob:
         job, why = instant.waiting[place - 1], instant.why(place)
-        return Wait(
+        return WaitingJob(
             job.job_id, job.gpus, job.lost_s, place if job.ranked else None, why.sentence(self.clock), why.reason,
             why.until_s,
         )  # fmt: skip
@@ -314,6 +335,7 @@ def _intervention(kind: str, reason: str) -> str:
         "preempt_failed": f"could not be preempted{because}; keeps running",
         "migrate_failed": f"could not be moved{because}; keeps running where it is",
         "adopt": "taken over as it was",
+        "would": f"dry run: Dally would {reason.replace('run on', 'run it on').replace('stop', 'stop it')}",
     }
     return texts.get(kind, kind)
 
@@ -322,10 +344,22 @@ def _outcome(job: dict[str, Any]) -> str:
     ended = job.get("outcome") or "finished"  # of a live job: it may have failed
     often = "once" if job["preemptions"] == 1 else f"{job['preemptions']} times"
     preempted = f", preempted {often}" if job["preemptions"] else ""
-    lost = ""
-    if job["comm_s"]:
-        lost = f", {duration(job['comm_s'])} of it lost to the network (slowdown {job['slowdown']:.2f})"
     return (
         f"{ended} {duration(job['jct_s'])} after submission: waited {duration(job['queue_s'])}, "
-        f"ran {duration(job['run_s'])}{lost}{preempted}"
+        f"ran {duration(job['run_s'])}{_network_text(job)}{preempted}"
     )
+
+
+def _network_text(job: dict[str, Any]) -> str:
+    """What a farther place and other jobs on the links cost; communication at the closest place is no loss."""
+    if not job["comm_s"] or not job["slowdown"]:
+        return ""
+    lost_s = (job["compute_s"] + job["comm_s"]) * (1.0 - 1.0 / job["slowdown"])
+    if job["slowdown"] < LEAST_SLOWDOWN:
+        return f", {duration(job['comm_s'])} of it communicating, as at its closest place"
+    return f", {duration(lost_s)} of it lost to the network (slowdown {job['slowdown']:.2f})"
+
+
+def _middle(count: int, most: int | None) -> range:
+    """The places between the first and the last that are shown; none if all are."""
+    return range(0) if most is None or count <= most else range(most // 2, count - (most - most // 2))

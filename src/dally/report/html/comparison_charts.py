@@ -7,19 +7,19 @@ from typing import Any
 
 import polars as pl
 
+from dally.metrics import over_time
 from dally.metrics.distribution import cdf_points, comm_by_model, finished, jct_by_size, mean_parts, size_label
-from dally.metrics.over_time import (
-    fragmentation,
-    held_gpus,
-    link_loads,
-    step_means,
-    time_edges,
-    uplink_names,
-    waiting_jobs,
-)
+from dally.metrics.metric_list import Spread, spread
 from dally.metrics.record import Record
-from dally.metrics.spread import Spread, spread
-from dally.report.html.axes import (
+from dally.report.html.charts import (
+    DOTS,
+    HEAT,
+    LINES,
+    STACK,
+    STEPS,
+    Chart,
+    Series,
+    Total,
     category_axis,
     clock_axis,
     count_axis,
@@ -28,15 +28,14 @@ from dally.report.html.axes import (
     share_axis,
     span_axis,
 )
-from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series, Total
 from dally.report.html.run_charts import (
     JOBS_SHARE,
     PART_COLOURS,
     SHORTEST_S,
-    TIER_COLOURS,
     cdf_series,
-    over_time,
+    levels_of,
     span_range_axis,
+    spread_chart,
 )
 
 SPANS = 160
@@ -222,20 +221,9 @@ def tiers_chart(contenders: Sequence[Contender]) -> Chart:
     counts = [
         [sum(run.summary["tier_starts"].get(tier, 0) for run in one.runs) for tier in tiers] for one in contenders
     ]
-    places = [float(place) for place in range(len(contenders))]
-    series = [
-        Series(
-            f"within one {tier}" if place < len(tiers) - 1 else f"across the {tier}", TIER_COLOURS[place % 5],
-            [row[place] / (sum(row) or 1) for row in counts], places,
-        )
-        for place, tier in enumerate(tiers)
-    ]  # fmt: skip
-    return Chart(
-        "tiers", "How far gangs were spread",
-        "Placements by the closest tier that holds the whole gang: first starts, restarts and migrations.",
-        STACK, share_axis("placements", unit="% of them"),
-        category_axis("policy", "name", [one.label for one in contenders]), series, accents=accents(contenders),
-    )  # fmt: skip
+    return spread_chart(
+        tiers, counts, category_axis("policy", "name", [one.label for one in contenders]), accents(contenders)
+    )
 
 
 def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
@@ -245,22 +233,15 @@ def charts_over_time(contenders: Sequence[Contender]) -> list[Chart]:
         return []
     ends = [float(run.all_events["time_s"].max() or 0.0) for _, run in firsts]  # type: ignore[arg-type]
     start_s = min(float(run.events["time_s"][0]) for _, run in firsts)
-    edges_s = time_edges(start_s, max(ends), SPANS)
+    edges_s = over_time.time_edges(start_s, max(ends), SPANS)
     clock = clock_axis(firsts[0][1], edges_s[0], edges_s[-1])
     gpus = firsts[0][1].topology.total_gpus()
     held, broken, waits = [], [], []
     for one, run in firsts:
-        level = held_gpus(run.events, run.jobs)
-        shares = [value / gpus for value in step_means(level["time_s"], level["level"], edges_s)]
-        held.append(over_time(one.label, one.colour, shares, edges_s))
-        sampled = fragmentation(run.slots)
-        broken.append(
-            over_time(one.label, one.colour, step_means(sampled["time_s"], sampled["level"], edges_s), edges_s)
-        )
-        level = waiting_jobs(run.events)
-        waits.append(
-            over_time(one.label, one.colour, step_means(level["time_s"], level["level"], edges_s), edges_s)
-        )
+        label, colour = one.label, one.colour
+        held.append(levels_of(label, colour, over_time.held_gpus(run.events, run.jobs), edges_s, gpus))
+        broken.append(levels_of(label, colour, over_time.fragmentation(run.slots), edges_s))
+        waits.append(levels_of(label, colour, over_time.waiting_jobs(run.events), edges_s))
     first = " First seed." if any(len(one.runs) > 1 for one in contenders) else ""
     most = fitted_high([max(one.ys) for one in waits])
     cut = [f"{one.name} goes up to {max(one.ys):,.0f}" for one in waits if max(one.ys) > most]
@@ -284,8 +265,8 @@ def _load_charts(firsts: Sequence[tuple[Contender, Record]], edges_s: list[float
     """The mean load of all uplinks over time, one row per policy."""
     rows = []
     for _, run in firsts:
-        links = uplink_names(run.tiers, [list(tier) for tier in run.topology.names])
-        loads = link_loads(run.all_events, links, edges_s)
+        links = over_time.uplink_names(run.tiers, [list(tier) for tier in run.topology.names])
+        loads = over_time.link_loads(run.all_events, links, edges_s)
         rows.append([sum(cells) / len(links) for cells in zip(*loads, strict=True)])
     if not any(any(row) for row in rows):
         return []

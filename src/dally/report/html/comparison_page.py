@@ -12,9 +12,8 @@ import polars as pl
 
 from dally.errors import InputError
 from dally.metrics.comparison import Contest, Entry, choose_baseline, compare_rows, contest_of, favourite
-from dally.metrics.metric_list import JCT_MEAN
+from dally.metrics.metric_list import JCT_MEAN, MEANING
 from dally.metrics.over_time import time_edges
-from dally.metrics.spread import MEANING
 from dally.metrics.summary import Row
 from dally.report.comparison_tables import UNFINISHED_NOTE, as_good, recorded_baseline
 from dally.report.html.comparison_charts import BASELINE, GREY, SUBJECT, Contender, comparison_charts
@@ -23,8 +22,7 @@ from dally.report.html.page import Page
 from dally.report.html.page_tables import best_first, comparison_table
 from dally.report.html.run_charts import timer_charts
 from dally.report.html.run_page import add_histories
-from dally.runs.folder import FolderRecord
-from dally.runs.run_files import checked_parquet
+from dally.runs.folder import FolderRecord, checked_parquet
 
 HISTORIES = 5
 

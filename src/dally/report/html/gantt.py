@@ -13,9 +13,9 @@ from typing import Any
 
 import polars as pl
 
+from dally.metrics.jobs_csv import USER
+from dally.metrics.over_time import occupancies, outages
 from dally.metrics.record import Record
-from dally.metrics.tables import USER
-from dally.report.occupancy import occupancies, outages
 
 MOST_PIECES = 300_000  # of gangs on machines: a page with more takes too long to open
 TICKS = 2**31
@@ -143,7 +143,7 @@ def pack(
     for name, values in columns.items():
         remaining = [after - before for before, after in pairwise([0, *values])] if name in ascending else values
         _check(name, remaining)
-        width = _width(max(remaining, default=0))
+        width = max(1, (max(remaining, default=0).bit_length() + 7) // 8)
         raw = array("I", remaining).tobytes()
         body += [raw[plane::4] for plane in range(width)]
         header["columns"].append([name, len(remaining), width, name in ascending])
@@ -154,11 +154,6 @@ def pack(
     head = json.dumps(header).encode()
     whole = len(head).to_bytes(4, "little") + head + b"".join(body)
     return base64.b64encode(gzip.compress(whole, compresslevel=6, mtime=0)).decode()
-
-
-def _width(largest: int) -> int:
-    """Bytes that hold it."""
-    return max(1, (largest.bit_length() + 7) // 8)
 
 
 def _check(name: str, values: Sequence[int]) -> None:

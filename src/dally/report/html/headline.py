@@ -20,8 +20,9 @@ from dally.metrics.metric_list import (
     PREEMPTIONS,
     WAIT_MEAN,
     Metric,
+    paired_ratios,
+    spread,
 )
-from dally.metrics.spread import paired_ratios, spread
 from dally.report.html.page_tables import best_first, text
 from dally.report.time_text import brief, percent
 
@@ -49,7 +50,7 @@ def run_headline(policy: str, jobs: pl.DataFrame, jct_bound_s: float) -> Headlin
     median_s = float(done["jct_s"].median() or 0.0)  # type: ignore[arg-type]
     parts = mean_parts(jobs)
     lead = f"`{policy}` finishes the median job in {brief(median_s)} and the mean job in {brief(parts.jct_s())}"
-    if jct_bound_s > 0:
+    if jct_bound_s > 0 and done.height == jobs.height:  # the bound is of all jobs, the mean of those that finished
         times = parts.jct_s() / jct_bound_s
         lead += ", as fast as any scheduler could" if times < 1 + NOISE else f", {times:.1f}× the least possible"
     tail = slowest(jobs)

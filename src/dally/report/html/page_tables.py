@@ -8,8 +8,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from dally.metrics.comparison import ROUNDING, Contest, Entry, Standing, within_noise
-from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, SHARE, SPAN, Metric
+from dally.metrics.metric_list import JCT_MEAN, ON_PAGE, RATIO, SHARE, SPAN, Metric, Spread
+from dally.report.comparison_tables import BOUNDED
+from dally.report.text_table import TextTable
 from dally.report.time_text import brief
+from dally.report.whatif_text import VerdictCell
 
 NO_FIGURE = '<td data-value="">–</td>'
 UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
@@ -54,7 +57,7 @@ def text(value: float, unit: str) -> str:
         return brief(value, in_table=True)
     if unit == SHARE:
         return f"{value * 100:.1f} %"
-    return f"{value:,.0f}"
+    return f"{value:,.2f}" if unit == RATIO else f"{value:,.0f}"
 
 
 def heading(title: str, left: bool = False) -> str:
@@ -103,7 +106,7 @@ def _cell(contest: Contest, entry: Entry, column: Column) -> str:
     if entry.label != contest.baseline and base and result.ratio:
         lines.append(_change(result, base, metric))
     if result.times_bound:
-        lines.append(f"{result.times_bound.mean:.2f}× bound")
+        lines.append(f"{result.times_bound.mean:.2f}× {metric.divisor}")
     return _value_cell(result, column, _under(lines))
 
 
@@ -133,8 +136,16 @@ def _bound_row(contest: Contest, columns: Sequence[Column]) -> str:
     result = [contest.bounds.get(column.metric.key) for column in columns]
     if not any(result):
         return ""
-    texts = [column.text(bound.mean) if bound else "" for bound, column in zip(result, columns, strict=True)]
+    texts = [_bound_text(bound, column) for bound, column in zip(result, columns, strict=True)]
     return f'<tr class="bound"><td>lower bound</td>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
+
+
+def _bound_text(bound: Spread | None, column: Column) -> str:
+    """The bound; named where it is none: what the jobs lose alone at their closest placement."""
+    if bound is None:
+        return ""
+    text = column.text(bound.mean)
+    return text if column.metric.divisor == BOUNDED else f"{text} {column.metric.divisor}"
 
 
 def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
@@ -192,3 +203,30 @@ def cards(figures: Sequence[tuple[str, str, str]]) -> str:
         )
         + "</div>"
     )
+
+
+def text_table(table: TextTable) -> str:
+    """A table of texts, as it is."""
+    return cells_table(table.headings, [[VerdictCell(text) for text in line] for line in table.texts()])
+
+
+def cells_table(heads: Sequence[str], lines: Sequence[Sequence[VerdictCell]], sortable: bool = False) -> str:
+    """A table of cells, to sort by its headings or not."""
+    plain = [
+        heading(text, left=place == 0) if sortable else f'<th scope="col"{_left(place)}>{escape(text)}</th>'
+        for place, text in enumerate(heads)
+    ]
+    rows = "".join(f"<tr>{''.join(map(_shown, line, range(len(line))))}</tr>" for line in lines)
+    kind = ' class="sortable"' if sortable else ""
+    head = f"<thead><tr>{''.join(plain)}</tr></thead>"
+    return f'<div class="tablebox"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _shown(cell: VerdictCell, place: int) -> str:
+    shown = f'<span class="{cell.look}">{escape(cell.text)}</span>' if cell.look else escape(cell.text)
+    value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+    return f"<td{_left(place)}{value}>{shown}</td>"
+
+
+def _left(place: int) -> str:
+    return ' class="left"' if place == 0 else ""

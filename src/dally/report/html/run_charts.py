@@ -7,6 +7,7 @@ from math import inf
 
 import polars as pl
 
+from dally.metrics import over_time
 from dally.metrics.distribution import (
     cdf_points,
     comm_by_model,
@@ -16,18 +17,23 @@ from dally.metrics.distribution import (
     size_label,
     with_size_class,
 )
-from dally.metrics.over_time import (
-    fragmentation,
-    held_gpus,
-    link_loads,
-    step_means,
-    time_edges,
-    uplink_names,
-    waiting_jobs,
-)
 from dally.metrics.record import Record
-from dally.report.html.axes import Axis, category_axis, clock_axis, count_axis, log_span_axis, share_axis, span_axis
-from dally.report.html.charts import DOTS, HEAT, LINES, STACK, STEPS, Chart, Series
+from dally.report.html.charts import (
+    DOTS,
+    HEAT,
+    LINES,
+    STACK,
+    STEPS,
+    Axis,
+    Chart,
+    Series,
+    category_axis,
+    clock_axis,
+    count_axis,
+    log_span_axis,
+    share_axis,
+    span_axis,
+)
 
 SPANS = 240  # of time, in charts over time
 SHORTEST_S = 1.0  # on logarithmic scales
@@ -38,7 +44,7 @@ JOBS_SHARE = "jobs at or below that time"
 def run_charts(run: Record, end_s: float) -> list[Chart]:
     """All that have something to show, in the order of the page."""
     start_s = float(run.events["time_s"][0]) if run.events.height else 0.0
-    edges_s = time_edges(start_s, end_s, SPANS)
+    edges_s = over_time.time_edges(start_s, end_s, SPANS)
     return [
         *([cdf_chart(run.jobs), size_chart(run.jobs), parts_chart(run.jobs)] if _any_finished(run.jobs) else []),
         *comm_charts(run.jobs),
@@ -152,20 +158,25 @@ def tiers_chart(run: Record) -> Chart:
     counts = placed.join(sized, on="job_id").group_by("size_class", "tier").len()
     numbers = sorted(counts["size_class"].unique().to_list())
     result = {(number, tier): count for number, tier, count in counts.iter_rows()}
-    totals = {number: sum(result.get((number, tier), 0) for tier in run.tiers) for number in numbers}
+    rows = [[result.get((number, tier), 0) for tier in run.tiers] for number in numbers]
+    return spread_chart(
+        run.tiers, rows, category_axis("job size", "GPUs", [size_label(number) for number in numbers])
+    )
+
+
+def spread_chart(tiers: list[str], rows: list[list[int]], y: Axis, accents: dict[str, int] | None = None) -> Chart:
+    """How far gangs were spread: a bar for each row of placements by tier."""
     series = [
         Series(
-            f"within one {tier}" if place < len(run.tiers) - 1 else f"across the {tier}", TIER_COLOURS[place % 5],
-            [result.get((number, tier), 0) / totals[number] for number in numbers],
-            [float(row) for row in range(len(numbers))],
+            f"within one {tier}" if place < len(tiers) - 1 else f"across the {tier}", TIER_COLOURS[place % 5],
+            [row[place] / (sum(row) or 1) for row in rows], [float(bar) for bar in range(len(rows))],
         )
-        for place, tier in enumerate(run.tiers)
+        for place, tier in enumerate(tiers)
     ]  # fmt: skip
     return Chart(
         "tiers", "How far gangs were spread",
         "Placements by the closest tier that holds the whole gang: first starts, restarts and migrations.",
-        STACK, share_axis("placements", unit="% of them"),
-        category_axis("job size", "GPUs", [size_label(number) for number in numbers]), series,
+        STACK, share_axis("placements", unit="% of them"), y, series, accents=accents or {},
     )  # fmt: skip
 
 
@@ -175,15 +186,14 @@ TIER_COLOURS = (2, 0, 1, 3, 5)
 def busy_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     """GPUs held, those that are free in pieces, and fragmentation, over time."""
     gpus = run.topology.total_gpus()
-    held = held_gpus(run.events, run.jobs)
-    shares = [level / gpus for level in step_means(held["time_s"], held["level"], edges_s)]
-    sampled = fragmentation(run.slots)
+    held = over_time.held_gpus(run.events, run.jobs)
+    sampled = over_time.fragmentation(run.slots)
     clock = clock_axis(run, edges_s[0], edges_s[-1])
-    series = [over_time("held by jobs", 0, shares, edges_s)]
+    series = [levels_of("held by jobs", 0, held, edges_s, gpus)]
     if sampled.is_empty():
         return [Chart("utilization", "GPUs held", "", STEPS, clock, share_axis("GPUs", unit="% of all"), series)]
-    broken = step_means(sampled["time_s"], sampled["fragmented_gpus"], edges_s)
-    series.append(over_time("free, but in pieces", 1, [level / gpus for level in broken], edges_s))
+    broken = over_time.step_means(sampled["time_s"], sampled["fragmented_gpus"], edges_s)
+    series.append(stepped("free, but in pieces", 1, [level / gpus for level in broken], edges_s))
     return [
         Chart(
             "utilization", "GPUs held, and free in pieces",
@@ -193,33 +203,38 @@ def busy_charts(run: Record, edges_s: list[float]) -> list[Chart]:
         Chart(
             "fragmentation", "Fragmentation", "Share of the free GPUs that are free in pieces; 0 if none is free.",
             STEPS, clock, share_axis("fragmentation", unit="% of free GPUs"),
-            [over_time("fragmentation", 1, step_means(sampled["time_s"], sampled["level"], edges_s), edges_s)],
+            [levels_of("fragmentation", 1, sampled, edges_s)],
         ),
     ]  # fmt: skip
 
 
-def over_time(name: str, colour: int, values: list[float], edges_s: list[float]) -> Series:
+def stepped(name: str, colour: int, values: list[float], edges_s: list[float]) -> Series:
     """A series that holds each value for its span of time."""
     return Series(name, colour, edges_s, [*values, values[-1]])
 
 
+def levels_of(name: str, colour: int, table: pl.DataFrame, edges_s: list[float], whole: int = 1) -> Series:
+    """The `level` of a table over its `time_s`, as a share of the whole: means over each span of time."""
+    means = over_time.step_means(table["time_s"], table["level"], edges_s)
+    return stepped(name, colour, [level / whole for level in means], edges_s)
+
+
 def waiting_chart(run: Record, edges_s: list[float]) -> Chart:
     """How many jobs wait, over time."""
-    level = waiting_jobs(run.events)
-    values = step_means(level["time_s"], level["level"], edges_s)
+    series = levels_of("waiting jobs", 0, over_time.waiting_jobs(run.events), edges_s)
     return Chart(
         "waiting", "Jobs that wait", "Mean over each span of time.", STEPS,
-        clock_axis(run, edges_s[0], edges_s[-1]), count_axis("waiting jobs", max(values), "jobs"),
-        [over_time("waiting jobs", 0, values, edges_s)],
+        clock_axis(run, edges_s[0], edges_s[-1]), count_axis("waiting jobs", max(series.ys), "jobs"),
+        [series],
     )  # fmt: skip
 
 
 def load_charts(run: Record, edges_s: list[float]) -> list[Chart]:
     """The load of uplinks over time, a row each; none if no link was ever used."""
     names = [list(tier) for tier in run.topology.names]
-    links = uplink_names(run.tiers, names)
+    links = over_time.uplink_names(run.tiers, names)
     edges_s = edges_s[::2]
-    loads = link_loads(run.all_events, links, edges_s)
+    loads = over_time.link_loads(run.all_events, links, edges_s)
     if not any(any(row) for row in loads):
         return []
     note = "Share of time that a link is busy with the run's jobs; 0 where nothing crosses it."

@@ -11,9 +11,9 @@ import polars as pl
 
 from dally.metrics.comparison import lost_to_network
 from dally.metrics.distribution import most_delayed
+from dally.metrics.jobs_csv import USER
 from dally.metrics.over_time import waiting_jobs
 from dally.metrics.record import Record
-from dally.metrics.tables import USER
 from dally.report.explanation.job_timeline import Explainer
 from dally.report.html.gantt import gantt_data
 from dally.report.html.headline import run_headline
@@ -24,6 +24,7 @@ from dally.report.html.team_section import add_teams
 from dally.report.time_text import brief, run_stamp
 
 HISTORIES = 10
+MOST_EVENTS = 40  # of a job's history on the page: a policy that preempts by the minute leaves thousands
 JUMPS = 12  # of each kind of moment
 
 
@@ -85,7 +86,7 @@ def key_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
         ]
     if summary["comm_s"]:
         lost = f"{lost_to_network(summary) * 100:.1f} %"
-        floor = f"at least {brief(summary['comm_floor_s'])} of {brief(summary['comm_s'])}"
+        floor = f"{brief(summary['comm_s'])}; {brief(summary['comm_floor_s'])} alone, at the closest"
         result.append(("lost to network", lost, floor if summary["comm_floor_s"] else "of GPU time at work"))
     result += [
         ("GPUs held", f"{summary['utilization'] * 100:.1f} %", f"computing {summary['goodput'] * 100:.1f} %"),
@@ -160,13 +161,20 @@ def add_histories(
     page.section(anchor, title)
     page.note(
         "Lost: completion time less the time that the job's work takes alone at its closest placement. "
-        "Click a job for its history, which `dally explain JOB --run DIR` prints too."
+        "Click a job for its history, which `dally explain JOB --run DIR` prints too"
+        f"{', whole' if _is_long(run, jobs) else ''}."
     )
     page.add('<div class="card">')
     explainer = Explainer(run)
     for job in jobs.iter_rows(named=True):
         page.add(history_html(explainer, job, replay))
     page.add("</div>")
+
+
+def _is_long(run: Record, jobs: pl.DataFrame) -> bool:
+    """Whether one of the jobs has more events than its history shows."""
+    counts = run.events.filter(pl.col("job_id").is_in(jobs["job_id"].to_list())).group_by("job_id").len()
+    return bool((counts["len"] > MOST_EVENTS).any())
 
 
 def history_html(explainer: Explainer, job: dict[str, Any], replay: str | None = "", lost: str = "") -> str:
@@ -186,7 +194,7 @@ def history_html(explainer: Explainer, job: dict[str, Any], replay: str | None =
     lines = "".join(
         f"<dt>{_moment(explainer.clock(entry.time_s), entry.time_s, job['job_id'], replay)}</dt>"
         f"<dd>{escape(entry.text)}</dd>"
-        for entry in explainer.history(job["job_id"])
+        for entry in explainer.history(job["job_id"], most=MOST_EVENTS)
     )
     summary = f"<summary><b>{escape(job['job_id'])}</b> {escape(parts)}</summary>"
     return f'<details class="job">{summary}<dl>{lines}</dl></details>'

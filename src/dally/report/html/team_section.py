@@ -6,15 +6,14 @@ from html import escape
 
 import polars as pl
 
-from dally.metrics.over_time import held_gpus, step_means, time_edges
+from dally.metrics.over_time import held_gpus, occupancies, step_means, time_edges
 from dally.metrics.record import Record
-from dally.report.html.axes import clock_axis, count_axis, share_axis
-from dally.report.html.charts import STEPS, Chart
+from dally.report.html.charts import STEPS, Chart, clock_axis, count_axis, share_axis
 from dally.report.html.page import Page
-from dally.report.html.run_charts import SPANS, over_time
-from dally.report.occupancy import occupancies
-from dally.report.share_tables import fairness_lines, queues_table, types_table
-from dally.report.text_table import TextTable, plain_table
+from dally.report.html.page_tables import text_table
+from dally.report.html.run_charts import SPANS, stepped
+from dally.report.run_summary import fairness_lines, queues_table, types_table
+from dally.report.text_table import plain_table
 
 MOST_QUEUES = 8  # that get a chart
 MOST_USERS = 10  # that the page names: those worst off
@@ -39,14 +38,14 @@ def add_teams(page: Page, run: Record) -> None:
     page.section("teams", "Teams" if queues else "GPU types")
     edges_s = time_edges(float(run.events["time_s"][0]), run.end_s, SPANS)
     if queues:
-        page.add(_html(queues_table(summary)))
+        page.add(text_table(queues_table(summary)))
         page.note(MEANINGS)
         for line in fairness_lines(summary):
             page.add(f"<p>{escape(line)}.</p>")
         page.add_charts([share_chart(run, name, place, edges_s) for place, name in enumerate(_largest(run))])
         _add_users(page, run)
     if types:
-        page.add(_html(types_table(summary)))
+        page.add(text_table(types_table(summary)))
         if "queues" in summary:
             page.add_charts([types_chart(run, edges_s)])
 
@@ -75,7 +74,7 @@ def share_chart(run: Record, queue: str, place: int, edges_s: list[float]) -> Ch
     return Chart(
         f"share-{place}", queue, "GPUs held, due, and of these guaranteed.", STEPS,
         clock_axis(run, edges_s[0], edges_s[-1]), count_axis("GPUs", most, ""),
-        [over_time(name, colour, values, edges_s) for colour, (name, values) in enumerate(lines.items())],
+        [stepped(name, colour, values, edges_s) for colour, (name, values) in enumerate(lines.items())],
     )  # fmt: skip
 
 
@@ -88,7 +87,7 @@ def types_chart(run: Record, edges_s: list[float]) -> Chart:
         own = steps.filter(pl.col("type") == name)
         levels = step_means(own["time_s"], own["step"].cum_sum(), edges_s)
         values = [level / count if count else 0.0 for level in levels]
-        series.append(over_time(name or "not stated", colour, values, edges_s))
+        series.append(stepped(name or "not stated", colour, values, edges_s))
     most = max(max(one.ys) for one in series)
     return Chart(
         "types", "GPUs held by type", "Share of the type's GPUs that jobs held.", STEPS,
@@ -115,17 +114,6 @@ def _add_users(page: Page, run: Record) -> None:
         return
     worst = sorted(rho["by_user"].items(), key=lambda row: (-row[1], row[0]))
     rows = [[user, f"{value:.2f}"] for user, value in worst[:MOST_USERS]]
-    page.add(f'<h3 class="by">Users, the worst off first</h3>{_html(plain_table(["user", "fairness"], rows))}')
+    page.add(f'<h3 class="by">Users, the worst off first</h3>{text_table(plain_table(["user", "fairness"], rows))}')
     more = f" {len(worst) - MOST_USERS:,} more in summary.json." if len(worst) > MOST_USERS else ""
     page.note(RHO + more)
-
-
-def _html(table: TextTable) -> str:
-    head = "".join(map(_cell, table.headings, range(len(table.headings)), ["th"] * len(table.headings)))
-    rows = "".join(f"<tr>{''.join(map(_cell, line, range(len(line))))}</tr>" for line in table.texts())
-    return f'<div class="tablebox"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _cell(text: str, place: int, tag: str = "td") -> str:
-    left = ' class="left"' if place == 0 else ""
-    return f"<{tag}{left}>{escape(text)}</{tag}>"

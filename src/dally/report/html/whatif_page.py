@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from dally.errors import at
 from dally.input_file import read_text
-from dally.metrics.spread import MEANING
+from dally.metrics.metric_list import MEANING
 from dally.report.explanation.job_timeline import Explainer
-from dally.report.html.axes import category_axis, count_axis
-from dally.report.html.charts import STACK, Chart, Series
+from dally.report.html.charts import STACK, Chart, Series, category_axis, count_axis
 from dally.report.html.page import Page, marked
-from dally.report.html.page_tables import heading
+from dally.report.html.page_tables import cells_table, text_table
 from dally.report.html.run_charts import PART_COLOURS
 from dally.report.html.run_page import history_html
 from dally.report.time_text import brief
@@ -23,7 +21,6 @@ from dally.report.whatif_text import (
     GROUP_HEADS,
     GROUPS,
     NO_LOSERS,
-    Cell,
     assumption_sentences,
     figure_rows,
     fit_table,
@@ -89,8 +86,7 @@ def _trust(page: Page, values: Values) -> None:
         page.add(f"<p>{marked(line)}</p>")
     if not values["fit"]["whole"]["jobs"]:
         return
-    table = fit_table(values)
-    page.add(_table(table.headings, [[Cell(text) for text in line] for line in table.texts()]))
+    page.add(text_table(fit_table(values)))
     page.note(
         "Recorded waits beside those of the replay under what is in use. A job is off by how much longer one wait "
         "is than the other, a minute added to both. The last quarter of the time had no say in what was chosen."
@@ -99,7 +95,7 @@ def _trust(page: Page, values: Values) -> None:
 
 def _changes(page: Page, values: Values) -> None:
     page.section("changes", "What changes")
-    page.add(_table(["", values["current"], values["new"], "change"], figure_rows(values)))
+    page.add(cells_table(["", values["current"], values["new"], "change"], figure_rows(values)))
     if len(values["seeds"]) > 1:
         page.note(f"± is {MEANING}. Less is better everywhere.")
     page.add_charts([_causes(values)])
@@ -134,7 +130,7 @@ def _whom(page: Page, values: Values) -> None:
             continue
         page.add(f'<h3 class="by">By {"GPUs of the job" if key == "sizes" else what}</h3>')
         heads = [what, *(head or "share" for head in GROUP_HEADS)]
-        page.add(_table(heads, group_rows(groups[:SHOWN]), sortable=True))
+        page.add(cells_table(heads, group_rows(groups[:SHOWN]), sortable=True))
         if len(groups) > SHOWN:
             page.note(f"Those with most GPU-hours; {len(groups) - SHOWN:,} more in {ANSWER}.")
 
@@ -183,26 +179,3 @@ def _assumed(values: Values) -> list[str]:
     if values["links_stated"] and not values["network"]:
         lines.append("Links are as the topology states them.")
     return lines + assumption_sentences(values)
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[Cell]], sortable: bool = False) -> str:
-    """A table, to sort by its headings or not."""
-    plain = [heading(text, left=place == 0) if sortable else _head(text, place) for place, text in enumerate(heads)]
-    rows = "".join(f"<tr>{''.join(map(_cell, line, range(len(line))))}</tr>" for line in lines)
-    kind = ' class="sortable"' if sortable else ""
-    head = f"<thead><tr>{''.join(plain)}</tr></thead>"
-    return f'<div class="tablebox"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
-
-
-def _head(text: str, place: int) -> str:
-    return f'<th scope="col"{_left(place)}>{escape(text)}</th>'
-
-
-def _cell(cell: Cell, place: int) -> str:
-    shown = f'<span class="{cell.look}">{escape(cell.text)}</span>' if cell.look else escape(cell.text)
-    value = "" if cell.value is None else f' data-value="{cell.value!r}"'
-    return f"<td{_left(place)}{value}>{shown}</td>"
-
-
-def _left(place: int) -> str:
-    return ' class="left"' if place == 0 else ""

@@ -1,33 +1,119 @@
-"""Which policy and network replay a record best: three quarters of its time choose, the last one checks."""
+"""Which policy and network replay a record best: three quarters of its time choose, the last one checks.
+
+Waits cannot tell networks apart: with recorded places taken out, every network replays them alike. But jobs of one
+user, name, size and model do the same thing again and again. Where they ran at different places, the network shows
+in their running times: taken out as the right network has it, the work of such jobs lies closest together.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from dally.metrics.summary import Row
 from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
+from dally.perf.recorded_work import recorded_work
 from dally.report.whatif_text import STATED
+from dally.runs.assemble import assemble, places_of
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_run
-from dally.sweep.whatif.network_evidence import NetworkEvidence, network_evidence
 from dally.traces import History
-from dally.traces.rows import NOT_KNOWN
+from dally.traces.rows import NOT_KNOWN, TraceRow
 
 if TYPE_CHECKING:
     import polars as pl
 
+
+RULED_OUT = 3.0  # the record is e³ ≈ 20 times likelier under the best network
+SHOWS = 0.01  # a group tells something if places cost its jobs differently by more than that
+USUAL_DEVIATION = 0.05  # one more job in each group lies that far off: two that happen to agree prove little
+FEWEST_JOBS = 10
+SECOND = 1.0  # shorter runs count as that
+
+Works = list[float]  # log of seconds, job by job
+
+
+@dataclass(frozen=True)
+class NetworkEvidence:
+    """How much less likely the record is under each network than under the best: differences of log-likelihood."""
+
+    jobs: int  # in groups that tell something
+    groups: int
+    against: dict[str, float]  # by network; 0 for the best; {}: the record tells nothing
+
+    def possible(self) -> list[str]:
+        """Networks that are not ruled out, the best first."""
+        remaining = [name for name in self.against if self.against[name] <= RULED_OUT]
+        return sorted(remaining, key=lambda name: self.against[name])
+
+
+def network_evidence(base: Scenario, history: History, networks: Sequence[str]) -> NetworkEvidence:
+    """What running times say about these networks; '' stands for none."""
+    rows = [row for row in history.rows if row.nodes and row.spec.model and row.spec.name and row.stated >= SECOND]
+    if len(rows) < FEWEST_JOBS:
+        return NetworkEvidence(0, 0, {})
+    works: dict[str, dict[str, float]] = {}
+    for network in networks:
+        simulation, _ = assemble(replace(base, network=network, durations="closest"))
+        placed = places_of(simulation.jobs, history.rows, simulation.state.cluster.topology)
+        result = recorded_work(simulation.state.speed, placed.ran)
+        works[network] = {
+            record.job.job_id: math.log(max(work_s, SECOND))
+            for record, work_s in zip(placed.ran, result, strict=True)
+        }
+    return likelihoods(groups_of(rows, works), works)
+
+
+def groups_of(rows: Sequence[TraceRow], works: dict[str, dict[str, float]]) -> list[list[str]]:
+    """Ids of jobs that do the same thing and whose places cost them differently under one of the networks."""
+    alike: dict[tuple[str, str, int, str], list[TraceRow]] = {}
+    placed = next(iter(works.values()))
+    for row in rows:
+        if row.job_id in placed:
+            alike.setdefault((row.spec.user, row.spec.name, row.spec.gpus, row.spec.model), []).append(row)
+    result: list[list[str]] = []
+    for group in alike.values():
+        costs = [[math.log(row.stated) - works[name][row.job_id] for row in group] for name in works]
+        if len(group) > 1 and max(max(one) - min(one) for one in costs) > SHOWS:
+            result.append([row.job_id for row in group])
+    return result
+
+
+def likelihoods(groups: Sequence[Sequence[str]], works: dict[str, dict[str, float]]) -> NetworkEvidence:
+    """The networks by how close together the works of each group lie: Laplace's law, a scale for each group."""
+    jobs = sum(map(len, groups))
+    if jobs < FEWEST_JOBS:
+        return NetworkEvidence(jobs, len(groups), {})
+    scores = {
+        name: sum(_spread([result[job_id] for job_id in group]) for group in groups)
+        for name, result in works.items()
+    }
+    best = min(scores.values())
+    return NetworkEvidence(jobs, len(groups), {name: score - best for name, score in scores.items()})
+
+
+def _spread(works: Works) -> float:
+    middle = median(works)
+    deviation = (sum(abs(work - middle) for work in works) + USUAL_DEVIATION) / len(works)
+    return (len(works) - 1) * math.log(deviation)
+
+
 # What clusters run, likeliest first: of two that fit alike the earlier one is taken.
 POLICIES = ("slurm-backfill", "fifo-backfill", "slurm-switches", "easy-backfill", "kueue-preferred", "fifo")
+# Settings of these that sites use, tried once the policy itself is chosen: gangs insist on their closest tier.
+VARIANTS = {name: ({"tier": "closest"},) for name in ("fifo", "fifo-backfill", "easy-backfill")}
 NETWORKS = ("normal", "slow", "congested", "fast", "")  # '' is none: places do not matter
 USUAL = "fifo-backfill"  # where the record is too short to tell: it needs no time limits
 FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
 FEWEST = 20  # jobs with a recorded wait; fewer prove nothing
+CLOSE_OFF = 0.1  # in log: fits that are no farther apart are told apart by single jobs
 ALIKE = 0.01  # misfits that are no farther apart say nothing
 
 Carry = Callable[[list[Run]], Sequence[Row]]  # carries runs out, folders included
@@ -113,8 +199,15 @@ def calibrate(
         network = search.best([(policy, name) for name in likely])[1]
         if network != likely[0]:
             policy = search.best([(one, network) for one in policies])[0]
+    if len(policies) > 1:
+        policy = search.best([(one, network) for one in [policy, *variants(policy)]])[0]
     record = evidence if evidence and evidence.against else None
     return Calibration(policy, network, search.tried(), record, "")
+
+
+def variants(policy: Chosen) -> list[Chosen]:
+    """The policy with other settings that sites use: tried once the policy itself is chosen."""
+    return [Chosen(policy.name, dict(settings)) for settings in VARIANTS.get(policy.name, ())]
 
 
 def usual_of(policies: Sequence[Chosen]) -> Chosen:
@@ -134,15 +227,18 @@ class _Search:
         self._digests: dict[str, str] = {}
 
     def best(self, pairs: Sequence[tuple[Chosen, str]]) -> tuple[Chosen, str]:
-        """The pair that fits best; of those that fit alike the first."""
+        """The pair whose waits fit best; where these are alike, the one whose single jobs do, then the first."""
         self._try([pair for pair in pairs if (pair[0].label(), pair[1]) not in self._fitted])
-        misfits = [self._fitted[policy.label(), network].misfit for policy, network in pairs]
-        least = min(misfits)
-        return next(pair for pair, misfit in zip(pairs, misfits, strict=True) if misfit <= least + ALIKE)
+        fitted = [self._fitted[policy.label(), network] for policy, network in pairs]
+        limit = math.log1p(min(one.off for one in fitted)) + CLOSE_OFF
+        close = [one for one in fitted if math.log1p(one.off) <= limit]
+        least = min(one.misfit for one in close)
+        chosen = next(one for one in close if one.misfit <= least + ALIKE)
+        return pairs[fitted.index(chosen)]
 
     def tried(self) -> list[Tried]:
         """All of them, the best fit first."""
-        return sorted(self._fitted.values(), key=lambda one: one.misfit)
+        return sorted(self._fitted.values(), key=lambda one: one.off)
 
     def _try(self, pairs: Sequence[tuple[Chosen, str]]) -> None:
         runs = [self._run(policy, network) for policy, network in pairs]

@@ -1,11 +1,11 @@
-"""What would be different: the question of every what-if, and the two sides that it compares."""
+"""The question of every what-if, what would be different, and its answer: both sides, who gains and who loses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from dally.cluster.delta import change as resized
 from dally.cluster.delta import without_links
@@ -14,7 +14,9 @@ from dally.cluster.presets import find_preset
 from dally.cluster.spec import connect_topology, read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.metrics.summary import Row
 from dally.policies.registry import build
+from dally.report.time_text import brief
 from dally.runs.folder import prepare_folder
 from dally.runs.world import AnyConfig, merge, setting_values
 from dally.sweep.policy_list import Chosen
@@ -104,8 +106,8 @@ def _on_network(
 def _new_queues(change: Change, present: str, topology: Topology, folder: Path | None) -> str:
     """The file of the new side's queues."""
     from dally.quotas.known_formats import read_quotas
-    from dally.quotas.queues_text import to_toml
     from dally.quotas.quota_changes import check_types, with_changes
+    from dally.quotas.toml_file import to_toml
 
     source = change.queues or present
     if not source:
@@ -128,3 +130,75 @@ def check_sizes(sizes: Iterable[tuple[str, int]], side: WhatIfSide[Any], advice:
         if gpus > most:
             problem = f"job {job_id!r} asks for {gpus} GPUs and the cluster would have {most}"
             raise InputError(f"{side.label}: {problem}{advice}")
+
+
+SECONDS: Final = "s"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure on both sides; `low` to `high` is how far the change goes over futures or seeds."""
+
+    name: str
+    label: str
+    unit: str
+    before: float
+    after: float
+    change: float
+    low: float
+    high: float
+    about: str = ""  # what it is, in a line
+
+    def shown(self, value: float, signed: bool = False) -> str:
+        """A value of it for people."""
+        text = brief(abs(value)) if self.unit == SECONDS else f"{abs(value):,.1f}".removesuffix(".0")
+        if float(text.split()[0].replace(",", "")) == 0.0:
+            return text
+        return f"−{text}" if value < 0.0 else f"+{text}" if signed else text
+
+
+@dataclass(frozen=True)
+class JobChange:
+    """One job: how long until it is done, in the mean, on both sides."""
+
+    job_id: str
+    name: str
+    user: str
+    gpus: int
+    state: str
+    before_s: float
+    after_s: float
+
+    @property
+    def change_s(self) -> float:
+        """Above 0: it loses."""
+        return self.after_s - self.before_s
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay of recorded jobs tells beside: all of whatif.json, and what tables are made of."""
+
+    values: dict[str, Any]
+    top_users: list[dict[str, Any]]  # as `users` in the values: those with most GPU-hours, and the others as one
+    rows: list[Row]  # of its runs
+
+
+@dataclass(frozen=True)
+class WhatIfAnswer:
+    """All of it."""
+
+    headline: str
+    before: str  # what the two sides are called
+    after: str
+    figures: list[Figure]
+    winners: list[JobChange] = field(default_factory=list)
+    losers: list[JobChange] = field(default_factory=list)
+    jobs: int = 0  # compared
+    better: int = 0
+    worse: int = 0
+    samples: int = 0  # futures, or seeds
+    spread: str = ""  # what `low` to `high` is
+    notes: list[str] = field(default_factory=list)
+    verdict: str = ""  # how far to trust a replay
+    replay: Replay | None = None  # None: it runs from now

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.links import has_links
-from dally.cluster.presets import find_preset
+from dally.cluster.presets import NO_NETWORK, find_preset
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
@@ -25,18 +25,16 @@ from dally.metrics.before_after import (
     paired,
     total,
 )
-from dally.metrics.record_evidence import RecordedJob, evidence_of
 from dally.metrics.summary import Row, mean
+from dally.metrics.wait_fit import RecordedJob, evidence_of
 from dally.policies.registry import USUAL_POLICY
 from dally.report.whatif_text import in_a_sentence
-from dally.runs.assemble import assemble
+from dally.runs.assemble import assemble, places_of
 from dally.runs.folder import FolderRecord, prepare_folder
-from dally.runs.recorded_durations import places_of
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Prepared, Run, comparison_runs, trace_loads
-from dally.sweep.whatif.answer import SECONDS, Figure, JobChange, Replay, WhatIfAnswer
 from dally.sweep.whatif.calibration import (
     FEWEST,
     NETWORKS,
@@ -48,7 +46,19 @@ from dally.sweep.whatif.calibration import (
     recorded_waits,
     usual_of,
 )
-from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
+from dally.sweep.whatif.change import (
+    SECONDS,
+    Change,
+    Figure,
+    JobChange,
+    Replay,
+    WhatIfAnswer,
+    WhatIfSide,
+    changed,
+    check_sizes,
+    today,
+)
+from dally.sweep.whatif.recorded_partitions import recorded_partitions
 from dally.sweep.whatif.verdict import Misplaced, judge
 from dally.traces import History
 from dally.traces.reading import start_s
@@ -60,7 +70,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ASSUMED_NETWORK = "normal"
-NO_NETWORK = "none"
+PARTITIONS_SEEN = "are kept in the partition that the record names, on the machines that it shows of each: {}"
 NAMED = 8  # jobs that an answer names among those that lose; its replay has all
 FIGURES = {
     "wait_mean_s": ("waiting, mean", SECONDS),
@@ -114,8 +124,9 @@ class HistoryWhatIf:
         self._notes = trace.notes
         placed = places_of(simulation.jobs, history.rows, self._topology)
         self._places = Misplaced(
-            len(placed.ran), placed.elsewhere, placed.missing, placed.unused, self._topology.machine_count()
+            len(placed.ran), placed.elsewhere, placed.missing, len(placed.unused), self._topology.machine_count()
         )
+        self._unused = placed.unused
         self._check()
 
     def _today(self, policy: Chosen, network: str) -> WhatIfSide[Scenario]:
@@ -136,6 +147,7 @@ class HistoryWhatIf:
     def answer(self, folder: Path, carry: Carry, top: int, report: bool = False) -> WhatIfAnswer:
         """The answer; what the runs leave goes into the folder. `carry` carries runs out."""
         history, seeds = self._history, self._question.seeds
+        self._keep_partitions(folder)
         base = self._before.config
         chosen = calibrate(base, history, self._policies, self._networks, folder, carry)
         before = self._before = self._today(chosen.policy, chosen.network)
@@ -148,11 +160,14 @@ class HistoryWhatIf:
         fits = fits_of(tables[: len(seeds)], recorded_waits(history))
         evidence = evidence_of(recorded_jobs(history), self._topology.total_gpus())
         known = not self._network_assumed or bool(chosen.evidence)
-        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known)
+        # A machine that stays idle in the replay too, on this very cluster, says nothing of another one.
+        self._places = self._places._replace(unused=len(self._unused & machines_used(runs[0])))
+        held = {partition.name for partition in self._topology.partitions} | set(self._topology.gpu_types)
+        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known, held)
         values = self._inputs(before, after, rows) | compared
         values |= {
             "verdict": asdict(verdict),
-            "answer": in_a_sentence(values["total"], after.label),
+            "answer": in_a_sentence(values["total"], after.label, verdict.rough_by()),
             "fit": {name: asdict(part) for name, part in fits._asdict().items()},
             "calibration": self._calibration(chosen),
             "evidence": asdict(evidence),
@@ -160,6 +175,20 @@ class HistoryWhatIf:
             "notes": self._notes,
         }
         return answer_of(Replay(values, top_users, rows))
+
+    def _keep_partitions(self, folder: Path) -> None:
+        """Keep jobs in their partitions, where the record shows them and the cluster's file does not."""
+        partitions = recorded_partitions(self._topology, self._history.rows)
+        if not partitions:
+            return
+        cluster = folder / "partitions.toml"
+        prepare_folder(folder)
+        self._topology.partitions = partitions
+        write_whole(cluster, to_toml(self._topology).encode())
+        self._question = replace(self._question, base=replace(self._question.base, cluster=str(cluster)))
+        self._before = self._today(usual_of(self._policies), self._before.config.network)
+        names = ", ".join(partition.name for partition in partitions)
+        self._notes = self._notes | {PARTITIONS_SEEN.format(names): len(self._history.rows)}
 
     def _calibration(self, chosen: Calibration) -> dict[str, Any]:
         """What was chosen, and how that came about."""
@@ -193,6 +222,13 @@ class HistoryWhatIf:
             "skipped": rows[0]["skipped"],
             "no_longer_fit": rows[-1]["skipped"] if self._change.changes_cluster() else 0,
         }
+
+
+def machines_used(run: Run) -> set[str]:
+    """Names of the machines on which jobs of the run started."""
+    assert run.folder is not None
+    events = FolderRecord(run.folder).events
+    return set(events.filter(events["kind"] == "start")["machines"].explode().drop_nulls().to_list())
 
 
 def known_network(topology: Topology, name: str | None) -> tuple[str, bool]:

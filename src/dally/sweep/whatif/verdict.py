@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dally.metrics.record_evidence import Evidence
+from dally.metrics.wait_fit import Evidence
 from dally.sweep.whatif.calibration import FEWEST, Fits
 
 USE, ROUGH, DO_NOT_QUOTE, UNCHECKED = "use", "rough", "do not quote", "unchecked"
@@ -21,7 +22,7 @@ class Misplaced(NamedTuple):
     known: int  # jobs whose place is known
     elsewhere: int  # jobs on machines that the topology does not have
     missing: list[str]  # names of these machines
-    unused: int  # machines of the topology on which no job ran
+    unused: int  # machines of the topology on which no job ran, though jobs of the replay did
     machines: int
 
 
@@ -34,13 +35,21 @@ class Verdict:
     reasons: list[str]
     off: float | None  # None: there is nothing to compare with
 
+    def rough_by(self) -> float | None:
+        """By which share figures are uncertain that may not be quoted; None: they are shown as they are."""
+        return self.off if self.level == DO_NOT_QUOTE else None
+
 
 def judge(
-    fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int = 0, network_known: bool = True
-) -> Verdict:
-    """The verdict on a replay under the policy in use; how fast links are may be no more than a guess."""
+    fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int = 0, network_known: bool = True,
+    held: Collection[str] = (),
+) -> Verdict:  # fmt: skip
+    """The verdict on a replay under the policy in use; how fast links are may be no more than a guess.
+
+    `held`: partitions and GPU types that the replay kept jobs in.
+    """
     grave = _grave(evidence, places)
-    reasons = grave + _likely(fits, evidence, places, policy, too_large)
+    reasons = grave + _likely(fits, evidence, policy, too_large, held)
     if fits.whole.jobs < FEWEST:
         text = (
             f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are a simulation, no more."
@@ -91,7 +100,7 @@ def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
     return places.known > 10 * places.machines and evidence.waited > FEW * evidence.jobs
 
 
-def _likely(fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int) -> list[str]:
+def _likely(fits: Fits, evidence: Evidence, policy: str, too_large: int, held: Collection[str]) -> list[str]:
     """What may have drawn the replay away from the record."""
     result = []
     waited = max(evidence.waited, 1)
@@ -109,10 +118,14 @@ def _likely(fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_
         )
     if too_large:
         result.append(f"{too_large:,} jobs larger than the cluster given are left out")
+    tables = {"partitions": "[[partitions]]", "types of GPU": "gpu_type of [[machines]]"}
     for kinds, what in ((evidence.partitions, "partitions"), (evidence.gpu_types, "types of GPU")):
-        if len(kinds) > 1:
+        if len(kinds) > 1 and not set(kinds) <= set(held):
             named = ", ".join(f"{count:,} {kind}" for kind, count in list(kinds.items())[:3])
-            result.append(f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere")
+            result.append(
+                f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere: say which "
+                f"machines are whose by {tables[what]} in a topology file (`dally topology convert` writes one)"
+            )
     if policy.startswith("slurm-backfill") and evidence.without_limit > FEW * evidence.jobs:
         result.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")
     return result

@@ -1,4 +1,4 @@
-"""Processes on this machine, one run at a time each."""
+"""This process, one run after the other, and processes on this machine, one run at a time each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
 from dally.sweep.workers import Failure, Item, Result, attempt
+
+
+class ThisProcess:
+    """No workers at all. An error ends it: who calls from Python wants the traceback, not a line about it."""
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | Failure]]:
+        """See Workers."""
+        for item in items:
+            yield item, function(item)
+
 
 ATTEMPTS = 2  # a worker may be killed for what others do, e.g. for memory; twice is no accident
 

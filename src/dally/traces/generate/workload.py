@@ -4,16 +4,63 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from dally.errors import InputError
 from dally.traces.generate.arrivals import DAY_S, HOUR_S, draw_arrivals
-from dally.traces.generate.campaigns import draw_bursts
-from dally.traces.generate.people import shared_out
+from dally.traces.generate.campaigns import draw_bursts, shared_out
 from dally.traces.generate.recipe import Recipe
-from dally.traces.generate.stream import Stream
-from dally.traces.generate.work import draw_work, gpu_seconds, mean_gpu_seconds
+from dally.traces.generate.stream import Stream, near_shares
+from dally.whole_file import write_pieces
+
+GOLDEN = 0.6180339887498949  # its multiples, less their whole part, lie evenly in [0, 1) wherever one stops
+
+
+def draw_work(recipe: Recipe, jobs: int, most_gpus: int, seed: int, attempt: int = 0) -> dict[int, list[int]]:
+    """Durations in seconds by size, shortest first; sizes above `most_gpus` are left out.
+
+    Shares are quotas and durations lie evenly on their curve. So seeds differ in who comes when, and hardly in how
+    much work there is, although the few longest jobs hold most of it.
+    """
+    shares = possible_shares(recipe, most_gpus)
+    offset = Stream(seed, recipe.name, "sizes").point()
+    counts = near_shares(jobs, list(shares.values()), offset)
+    points = {most: Stream(seed, recipe.name, "durations", most, attempt).point() for most in recipe.curves}
+    result: dict[int, list[int]] = {}
+    for gpus, count in zip(shares, counts, strict=True):
+        most = recipe.curve_of(gpus)
+        own_s = []
+        for _ in range(count):
+            own_s.append(recipe.curves[most].at(points[most]))
+            points[most] = (points[most] + GOLDEN) % 1.0
+        result[gpus] = sorted(own_s)
+    return result
+
+
+def possible_shares(recipe: Recipe, most_gpus: int) -> dict[int, float]:
+    """Percent of jobs by size, of the sizes that a cluster of so many GPUs can hold."""
+    shares = {gpus: share for gpus, share in recipe.shares.items() if gpus <= most_gpus}
+    if not shares:
+        least = min(recipe.shares)
+        raise InputError(f"{recipe.name}: its gangs have at least {least} GPUs, the cluster has {most_gpus}")
+    return shares
+
+
+def gpu_seconds(work: dict[int, list[int]]) -> int:
+    """GPUs × seconds of all jobs."""
+    return sum(gpus * sum(durations_s) for gpus, durations_s in work.items())
+
+
+def mean_gpu_seconds(recipe: Recipe, most_gpus: int) -> float:
+    """GPUs × seconds of a job on average."""
+    shares = possible_shares(recipe, most_gpus)
+    means_s = {most: curve.mean_s() for most, curve in recipe.curves.items()}
+    total = sum(share * gpus * means_s[recipe.curve_of(gpus)] for gpus, share in shares.items())
+    return total / sum(shares.values())
+
 
 MOST_JOBS = 10_000_000
 MOST_PEOPLE = 10_000
@@ -48,7 +95,7 @@ class GeneratedJob(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload:
+class GeneratedWorkload:
     """Jobs in order of submission, and the cluster that they were made for."""
 
     recipe: Recipe
@@ -82,7 +129,7 @@ class Workload:
         }
 
 
-def generate(recipe: Recipe, ask: Ask) -> Workload:
+def generate(recipe: Recipe, ask: Ask) -> GeneratedWorkload:
     """A workload after the recipe; the same ask gives the same jobs on every machine."""
     _check(recipe, ask)
     gpus = ask.gpus if ask.gpus is not None else recipe.cluster_gpus
@@ -107,7 +154,7 @@ def generate(recipe: Recipe, ask: Ask) -> Workload:
         status = _end(recipe, duration_s, ends.point())
         facts = (f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status, queues[place])
         jobs.append(GeneratedJob(*facts))
-    return Workload(recipe, ask.seed, gpus, jobs)
+    return GeneratedWorkload(recipe, ask.seed, gpus, jobs)
 
 
 def _move_to_ends(rows: list[tuple[int, int, int]], last_s: int) -> None:
@@ -189,3 +236,15 @@ def _check(recipe: Recipe, ask: Ask) -> None:
         raise InputError("--jobs, --days and --load: give two of them, the third follows")
     if recipe.arrivals == "batch" and (ask.days is not None or ask.load is not None):
         raise InputError(f"{recipe.name}: all jobs come at once, so --days and --load have no meaning")
+
+
+def write_workload(path: Path, workload: GeneratedWorkload) -> None:
+    """Write csv, or csv.gz by the name; the file appears only when it is complete."""
+    write_pieces(path, _lines(workload))
+
+
+def _lines(workload: GeneratedWorkload) -> Iterator[str]:
+    columns = len(GeneratedJob._fields) - (not workload.jobs[0].queue)  # the last is the queue
+    yield ",".join(GeneratedJob._fields[:columns]) + "\n"
+    for job in workload.jobs:
+        yield ",".join(map(str, job[:columns])) + "\n"

@@ -1,4 +1,4 @@
-"""The plain trace: csv or csv.gz with job_id, submit_s, gpus, duration_s and more if known.
+"""The plain trace: csv, csv.gz or a DataFrame with job_id, submit_s, gpus, duration_s and more if known.
 
 The workload csv of the paper's simulator and Tiresias traces are this one with other column names.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dally.errors import at
-from dally.job_spec import JobSpec
-from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow, empty
+from dally.job_spec import PREEMPT_CHOICES, JobSpec
+from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow, empty, no_jobs
 from dally.traces.table import csv_lines, number, rows_of
 
 NEEDED: Final = {
@@ -103,7 +103,10 @@ def rows_below(
             facts: dict[str, Any] = dict(zip(stated, map(find_token, texts[:texts_in_all]), strict=False))
             for name, text in zip(stated[texts_in_all:], texts[texts_in_all:], strict=False):
                 if text.strip():
-                    facts[name] = number(path, line, name, text)
+                    facts[name] = _stated_number(path, line, name, text)
+            if facts.get("preempt", "") not in ("", *PREEMPT_CHOICES):
+                problem = f"{facts['preempt']!r}: must be one of {', '.join(PREEMPT_CHOICES)}"
+                raise at(path, line, "preempt", problem)
             gpus = gpus_in.get(texts[-2])
             if gpus is None:
                 gpus = gpus_in[texts[-2]] = reading.gpus(line, gpus_name, texts[-2])
@@ -124,6 +127,17 @@ def rows_below(
             token[row[placement_at]],
             token[row[nodes_at]],
         )
+
+
+def _stated_number(path: Path, line: int, name: str, text: str) -> float | int | bool:
+    """The number in a column of JobSpec, of that field's kind."""
+    value = number(path, line, name, text)
+    kind = type(SPEC_COLUMNS[name])
+    if kind is bool and value not in (0.0, 1.0):
+        raise at(path, line, name, f"{text!r}: must be 0 or 1")
+    if kind is int and value != int(value):
+        raise at(path, line, name, f"{text!r}: must be a whole number")
+    return kind(value) if kind in (bool, int) else value
 
 
 def _is_number(name: str) -> bool:
@@ -218,3 +232,51 @@ def _length(path: Path, line: int | None, header: list[str]) -> tuple[str, int]:
 def _place(header: list[str], spellings: tuple[str, ...]) -> int:
     """Where the first spelling that the header has stands, or -1."""
     return next((header.index(spelling) for spelling in spellings if spelling in header), -1)
+
+
+NAME = Path("DataFrame")  # what errors call it; behind it the row, counted from 0
+MISSING = ("NAType", "NaTType")  # pandas' own ways to say that a value is missing
+
+
+def is_frame(what: object) -> bool:
+    """Whether it is a DataFrame, told without importing the library that it is of."""
+    return type(what).__name__ == "DataFrame"
+
+
+def frame_csv(frame: Any, strict: bool = False) -> str:
+    """The text of the plain csv that holds the frame's jobs; an InputError names the column and the row."""
+    header = [str(name) for name in frame.columns]
+    if len({*header}) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise at(NAME, None, twice, "stands for several columns; names must differ")
+    columns = [frame[name].to_list() for name in frame.columns]
+    rows = [[_text(value) for value in row] for row in zip(*columns, strict=True)]
+    _check(header, rows, strict)
+    return "".join(csv_lines([header, *rows]))
+
+
+def _text(value: Any) -> str:
+    """A cell as the csv has it; empty if it is missing."""
+    if value is None or type(value).__name__ in MISSING or value != value:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _check(header: list[str], rows: Iterable[list[str]], strict: bool) -> None:
+    """InputError if a column is missing, a value is none, or two jobs have one id."""
+    seen: dict[str, int] = {}
+    reading = Reading(NAME, strict)
+    for job in rows_below(reading, None, header, _numbered(rows)):
+        if job.job_id in seen:
+            raise at(NAME, job.line, "job_id", f"{job.job_id!r} stands already in row {seen[job.job_id]}")
+        seen[job.job_id] = job.line
+    if not seen:
+        raise no_jobs(reading)
+
+
+def _numbered(rows: Iterable[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """Rows with their numbers; copies, as the reader adds to them."""
+    for line, row in enumerate(rows):
+        if any("\0" in text for text in row):
+            raise at(NAME, line, None, "holds a NUL character")
+        yield line, [*row]

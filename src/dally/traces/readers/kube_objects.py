@@ -22,7 +22,7 @@ DONE: Final = ("Complete", "Succeeded", "Failed", "Finished")
 HELD: Final = ("Admitted", "QuotaReserved")  # since when GPUs are its own
 
 
-class Needs(NamedTuple):
+class RequestedGpus(NamedTuple):
     """GPUs that pods ask for."""
 
     gpus: int = 0
@@ -41,7 +41,7 @@ class KubeObject(NamedTuple):
     name: str
     family: str  # what jobs made by one template share
     owners: tuple[str, ...]  # uids and paths of what it was made by
-    needs: Needs
+    needs: RequestedGpus
     submit_s: float | None
     start_s: float | None
     end_s: float | None
@@ -101,7 +101,7 @@ def read_object(reading: Reading, line: int, entry: Entry) -> KubeObject | None:
     )
 
 
-def _needs(reading: Reading, line: int, kind: str, spec: Entry, status: Entry) -> Needs | None:
+def _needs(reading: Reading, line: int, kind: str, spec: Entry, status: Entry) -> RequestedGpus | None:
     """GPUs of all its pods; None for what is no job."""
     path = reading.path
     if kind == "Workload":
@@ -120,13 +120,13 @@ def _needs(reading: Reading, line: int, kind: str, spec: Entry, status: Entry) -
     return _sum([_pods(reading, line, object_in(path, line, groups, name), "replicas") for name in groups])
 
 
-def _pods(reading: Reading, line: int, group: Entry, count: str) -> Needs:
+def _pods(reading: Reading, line: int, group: Entry, count: str) -> RequestedGpus:
     """So many pods of one template."""
     each = _pod(reading, line, object_in(reading.path, line, group, "template"))
     return _times(reading, line, _whole(reading, line, group, count, 1), each)
 
 
-def _pod(reading: Reading, line: int, template: Entry) -> Needs:
+def _pod(reading: Reading, line: int, template: Entry) -> RequestedGpus:
     """One pod: its containers run together, those of its beginning one after another before them."""
     path = reading.path
     spec = object_in(path, line, template, "spec")
@@ -136,14 +136,14 @@ def _pod(reading: Reading, line: int, template: Entry) -> Needs:
     return needs._replace(gpu_type=text_in(path, line, object_in(path, line, spec, "nodeSelector"), PRODUCT_LABEL))
 
 
-def _container(reading: Reading, line: int, container: Entry) -> Needs:
+def _container(reading: Reading, line: int, container: Entry) -> RequestedGpus:
     """Limits, which for GPUs are what is asked for; where they are left out, requests."""
     resources = object_in(reading.path, line, container, "resources")
     result = [_resources(reading, line, resources, field) for field in ("limits", "requests")]
     return result[0] if result[0].gpus else result[1]
 
 
-def _assigned(reading: Reading, line: int, assignment: Entry) -> Needs:
+def _assigned(reading: Reading, line: int, assignment: Entry) -> RequestedGpus:
     """What Kueue gave to a set of pods, and of which flavour."""
     needs = _resources(reading, line, assignment, "resourceUsage")
     flavors = object_in(reading.path, line, assignment, "flavors")
@@ -151,19 +151,19 @@ def _assigned(reading: Reading, line: int, assignment: Entry) -> Needs:
     return needs._replace(gpu_type=types[0] if types else "")
 
 
-def _resources(reading: Reading, line: int, entry: Entry, field: str) -> Needs:
+def _resources(reading: Reading, line: int, entry: Entry, field: str) -> RequestedGpus:
     amounts = object_in(reading.path, line, entry, field)
     named = [name for name in amounts if GPU.fullmatch(name)]
     gpus = sum(reading.gpus(line, name, str(amounts[name])) for name in named)
-    return Needs(gpus, "", any(PART_OF_GPU.fullmatch(name) for name in named))
+    return RequestedGpus(gpus, "", any(PART_OF_GPU.fullmatch(name) for name in named))
 
 
-def _sum(needs: list[Needs]) -> Needs:
+def _sum(needs: list[RequestedGpus]) -> RequestedGpus:
     types = dict.fromkeys(need.gpu_type for need in needs if need.gpus and need.gpu_type)
-    return Needs(sum(need.gpus for need in needs), "+".join(types), any(need.parts for need in needs))
+    return RequestedGpus(sum(need.gpus for need in needs), "+".join(types), any(need.parts for need in needs))
 
 
-def _times(reading: Reading, line: int, count: int, needs: Needs) -> Needs:
+def _times(reading: Reading, line: int, count: int, needs: RequestedGpus) -> RequestedGpus:
     if count * needs.gpus > MOST_GPUS:
         raise at(reading.path, line, "spec", f"{count * needs.gpus} GPUs: too many to be true")
     return needs._replace(gpus=count * needs.gpus)

@@ -58,8 +58,8 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         except ValueError:
             raise _bad_number(reading, line, fields) from None
         # Also false for not-a-number.
-        seconds = (submit_s, wait_s, duration_s, limit_s)
-        if not all(-1.0 <= each <= MOST for each in seconds) or gpus > MOST_GPUS:
+        known = -1.0 <= submit_s <= MOST and -1.0 <= wait_s <= MOST and -1.0 <= duration_s <= MOST
+        if not (known and -1.0 <= limit_s <= MOST and gpus <= MOST_GPUS):
             raise _bad_number(reading, line, fields)
         if status in PARTS:
             reading.skip(line, "status", status, PART)

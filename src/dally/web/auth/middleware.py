@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
@@ -11,6 +10,9 @@ from math import ceil
 from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
+from dally.web.auth.client_limits import ClientLimits
+from dally.web.auth.peers import Peer
+from dally.web.auth.refusal import Message, Refused, Send
 from dally.web.auth.tokens import Caller
 
 BURST_S: Final = 2.0  # of its rate a client may save up
@@ -56,34 +58,22 @@ POLICY: Final = (
     b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 FRESH: Final = (b"cache-control", b"no-store")
+ONCE: Final = frozenset((b"host", b"origin", b"authorization", b"cookie", b"content-length"))  # in a request
 HEADERS: Final = [
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"content-security-policy", POLICY),
 ]
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 
-class Refused(Exception):  # noqa: N818 - an answer
-    """The request goes no further: status, what is said, and headers that come with it."""
-
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.headers = headers or {}
-
-
-class TokenSource(Protocol):
-    """Who is let in; TokenCache are one."""
-
-    @property
-    def open(self) -> bool:
-        """Whether no token is needed."""
-        ...
+class Authority(Protocol):
+    """Who is let in; Access is one."""
 
     def stale(self, text: str | None) -> bool:
         """Whether to `read` before `caller` is asked."""
@@ -92,7 +82,7 @@ class TokenSource(Protocol):
     def read(self) -> None:
         """Read the tokens anew."""
 
-    def caller(self, text: str | None) -> Caller | None:
+    def caller(self, text: str | None, peer: Peer) -> Caller | None:
         """Who asks; None: nobody we know."""
         ...
 
@@ -100,10 +90,11 @@ class TokenSource(Protocol):
 class AuthMiddleware:
     """In front of the application; `caller` of `scope["state"]` says who asks, `known` who that is by now."""
 
-    def __init__(self, app: Any, tokens: TokenSource, rate: Rate) -> None:
+    def __init__(self, app: Any, access: Authority, rate: Rate) -> None:
         self._app = app
-        self._tokens = tokens
+        self._access = access
         self._rate = rate
+        self._limits = ClientLimits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, or say why not."""
@@ -119,34 +110,52 @@ class AuthMiddleware:
             await send(message)
 
         try:
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            await self._admit(scope, headers)
+            client = await self._admit(scope, _headers(scope))
             body = await _body(receive)
         except Refused as refused:
-            await _answer(refused, with_headers)
+            await refused.answer(with_headers)
             return
-        await self._app(scope, _again(body, receive), with_headers)
+        await self._limits.answer(client, scope["path"], self._app, (scope, _again(body, receive), with_headers))
 
-    async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
+    async def _admit(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Whose requests it counts among, once it may go on."""
         text, by_cookie = _token(headers)
-        caller = await self._known(text)
-        client = scope.get("client")
-        wait_s = self._rate.take(caller.name if caller and caller.name else str(client[0] if client else ""))
+        peer: Peer = scope.setdefault("state", {}).get("peer", Peer())
+        caller = await self._known(text, peer)
+        client = f"token {caller.name}" if caller and text is not None else peer.client
+        wait_s = self._rate.take(client)
         if wait_s > 0.0:
             raise Refused(429, "too many requests", {"retry-after": str(ceil(wait_s))})
+        is_safe = scope["method"] in SAFE
+        _check_origin(headers, is_safe)
         if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_BELOW):
-            return
-        if caller is None:
+            return client
+        if caller is None or (not caller.name and not is_safe):  # without a name, one may only look
             raise _unknown(scope, headers, text is None)
-        if by_cookie and scope["method"] not in SAFE and "origin" not in headers:
+        if text is None and not peer.by_socket:
+            _check_name(headers.get("host", ""))
+        if by_cookie and not is_safe and "origin" not in headers:
             raise Refused(403, "browsers say which page asks, and this request does not")
-        _check_origin(headers, self._tokens.open)
-        scope.setdefault("state", {}).update(caller=caller, known=partial(self._known, text))
+        scope["state"].update(caller=caller, by_cookie=by_cookie, known=partial(self._known, text, peer))
+        return client
 
-    async def _known(self, text: str | None) -> Caller | None:
-        if self._tokens.stale(text):
-            await asyncio.to_thread(self._tokens.read)
-        return self._tokens.caller(text)
+    async def _known(self, text: str | None, peer: Peer) -> Caller | None:
+        if self._access.stale(text):
+            await asyncio.to_thread(self._access.read)
+        return self._access.caller(text, peer)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """By name; 400 for one that comes twice and would mean one thing to us and another to a proxy."""
+    result: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        text = name.decode("latin-1")
+        if text in result and name in ONCE:
+            raise Refused(400, f"the header {text} must come once", {"connection": "close"})
+        result[text] = value.decode("latin-1")
+    if "transfer-encoding" in result and "content-length" in result:
+        raise Refused(400, "a request has one length", {"connection": "close"})
+    return result
 
 
 def _token(headers: dict[str, str]) -> tuple[str | None, bool]:
@@ -174,18 +183,21 @@ def _unknown(scope: Scope, headers: dict[str, str], nothing_came: bool) -> Refus
     return Refused(401, f"{problem}: Authorization: Bearer …", {"www-authenticate": "Bearer"})
 
 
-def _check_origin(headers: dict[str, str], is_open: bool) -> None:
-    """Pages of other sites that somebody has open in a browser must not act for him.
-
-    Without tokens the server must also be called by its own name: a name of the page's that was made to lead here
-    would make it the same site.
-    """
-    host = headers.get("host", "")
+def _check_origin(headers: dict[str, str], is_safe: bool) -> None:
+    """Pages of other sites that a user has open in a browser must not act for that user."""
     origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != host:
+    elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
+    if elsewhere or (not is_safe and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
         raise Refused(403, "pages of other sites may not ask this server")
-    if is_open and host and _hostname(host) not in LOOPBACK:
-        raise Refused(403, "without tokens, this server is called localhost or 127.0.0.1")
+
+
+def _check_name(host: str) -> None:
+    """Without a token, the server is called by a name of this machine.
+
+    Another name that was made to lead here would make its page one of the same site.
+    """
+    if host and _hostname(host) not in LOOPBACK:
+        raise Refused(403, "without a token, this server is called localhost or 127.0.0.1")
 
 
 def _hostname(host: str) -> str:
@@ -232,11 +244,3 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return replay
-
-
-async def _answer(refused: Refused, send: Send) -> None:
-    content = json.dumps({"detail": str(refused)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in refused.headers.items()]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})

@@ -1,4 +1,4 @@
-"""The tokens as the server knows them: read anew when they may have changed. Without any, loopback is open."""
+"""The tokens as the server knows them: read anew when they may have changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 from dally.live.store import Store
 from dally.live.store.database import StoreError
-from dally.web.auth.tokens import OPERATOR, Caller, Token, caller_of, tokens
+from dally.web.auth.tokens import Caller, Token, caller_of, tokens, tokens_needed
 
 FRESH_S: Final = 2.0  # a token that was removed opens nothing after this
 RETRY_S: Final = 0.2  # at the earliest, the store is asked whether an unknown token is a new one
@@ -18,18 +18,13 @@ log = structlog.get_logger("dally")
 
 
 class TokenCache:
-    """Who holds which token. `trusting`: whoever can reach us may do everything, as long as there is no token."""
+    """Who holds which token. `needed`: an operator has made one, ever; from then on, nothing is open without."""
 
-    def __init__(self, store: Store, trusting: bool) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._trusting = trusting
         self.known: list[Token] = tokens(store)
+        self.needed = tokens_needed(store, self.known)
         self._read_s = time.monotonic()
-
-    @property
-    def open(self) -> bool:
-        """Whether no token is needed."""
-        return self._trusting and not self.known
 
     def stale(self, text: str | None) -> bool:
         """Whether to `read` before `caller` is asked."""
@@ -42,12 +37,12 @@ class TokenCache:
         """Ask the store. If it does not answer, what was known holds on."""
         self._read_s = time.monotonic()
         try:
-            self.known = tokens(self._store)
+            known = tokens(self._store)
+            self.needed = self.needed or tokens_needed(self._store, known)
+            self.known = known
         except StoreError as error:
             log.warning("tokens_not_read", why=str(error))
 
-    def caller(self, text: str | None) -> Caller | None:
-        """Who asks; None: nobody we know."""
-        if self.open:
-            return Caller("", OPERATOR)
-        return None if text is None else caller_of(text, self.known)
+    def caller(self, text: str) -> Caller | None:
+        """Who holds that token; None: nobody we know."""
+        return caller_of(text, self.known)

@@ -20,6 +20,9 @@ VIEWER: Final = "viewer"  # reads everything
 USER: Final = "user"  # sees, submits and cancels jobs of one user
 OPERATOR: Final = "operator"  # everything
 ROLES: Final = (VIEWER, USER, OPERATOR)
+FIRST: Final = "operator"  # the name of the token that a daemon makes itself
+MADE: Final = "first_token_made"  # facts of the store
+NEEDED: Final = "tokens_needed"
 PREFIX: Final = "dally_"  # so that a token is known for what it is wherever it turns up
 
 
@@ -40,11 +43,17 @@ class Caller:
 
     name: str
     role: str
-    user: str = ""
+    user: str = ""  # as whom it submits, unless it says otherwise
+    sees_all: bool = False  # though it is a user
+    uid: int | None = None  # if the kernel says who asks
 
     def sees(self, owner: str) -> bool:
         """Whether jobs of that user are its business."""
-        return self.role != USER or owner == self.user
+        return self.role != USER or self.sees_all or owner == self.user
+
+    def may_touch(self, owner: str) -> bool:
+        """Whether it may hold, release and cancel jobs of that user."""
+        return self.role == OPERATOR or (self.role == USER and bool(owner) and owner == self.user)
 
     @property
     def may_act(self) -> bool:
@@ -67,12 +76,18 @@ def add_token(store: Store, name: str, role: str, user: str = "") -> str:
     row = {"name": name, "digest": digest(text), "role": role, "user": user, "created_s": time.time()}
     with store.transaction() as connection:
         connection.execute(insert(TOKENS), [row])
+        store.keep(connection, MADE if name == FIRST else NEEDED, True)
     return text
 
 
 def tokens(store: Store) -> list[Token]:
     """All of them, by name."""
     return [Token(**row) for row in store.rows(select(TOKENS).order_by(TOKENS.c.name))]
+
+
+def tokens_needed(store: Store, known: Iterable[Token]) -> bool:
+    """Whether an operator has made a token, ever: then, nothing is open without one."""
+    return bool(store.fact(NEEDED)) or any(token.name != FIRST for token in known)
 
 
 def remove_token(store: Store, name: str) -> None:

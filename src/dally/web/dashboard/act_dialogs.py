@@ -1,23 +1,25 @@
-"""Dialogs that ask why before something is done to a job, a machine or a timer, and do it."""
+"""Dialogs that ask why before something is done to a job, a machine or a timer; and the log of what was done."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
+from dally.live.overrides import FIRST, HOLD, PATIENCE, TIMER
 from dally.live.status import ClusterStatus
+from dally.report.time_text import span
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes import acts
-from dally.web.routes.acts import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer
-from dally.web.routes.bodies import Job
-from dally.web.routes.dependencies import AnyActor, AnySite, is_operator
-from dally.web.routes.jobs import find
+from dally.web.routes.acts import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer, action_page
+from dally.web.routes.bodies import JobBody
+from dally.web.routes.dependencies import AnyActor, AnyCaller, AnySite, is_operator
 from dally.web.site import Site
 
 OF_USERS: Final = ("hold", "release", "cancel")  # of jobs that are their own
@@ -35,7 +37,7 @@ class Dialog(NamedTuple):
     first: bool | None = None  # in line, or back: what was read is done, whatever others did meanwhile
 
 
-def job_dialog(what: str, job: Job, first: bool) -> Dialog | None:
+def job_dialog(what: str, job: JobBody, first: bool) -> Dialog | None:
     """What is asked of a job; None: there is no such thing. `first`: whether to put it there, or back."""
     name = f"job {job.job_id}" + (f" ({job.spec.name})" if job.spec.name else "")
     runs = job.state in ("running", "starting")
@@ -58,7 +60,7 @@ def job_dialog(what: str, job: Job, first: bool) -> Dialog | None:
     return made.get(what)
 
 
-def _priority(job: Job, name: str, first: bool) -> Dialog:
+def _priority(job: JobBody, name: str, first: bool) -> Dialog:
     if not first:
         tells = "It goes back to its place" + (f"; {job.first_by} put it first." if job.first_by else ".")
         return Dialog(f"Put {name} back in line?", tells, "Put it back", first=False)
@@ -141,7 +143,7 @@ async def _dialog(site: Site, caller: Caller, what: str, about: str, options: di
     elif what in ("drain", "resume"):
         result = machine_dialog(what, about, site.status)
     else:
-        job = await find(site, caller, about)
+        job = await acts.own_job(site, caller, about)
         first = options["first"] == "yes" if "first" in options else not job.first_by
         result = job_dialog(what, job, first)
     if result is None:
@@ -177,3 +179,62 @@ def _seconds(options: dict[str, str]) -> float | None:
         return 60.0 * float(options.get("minutes", ""))
     except ValueError:
         raise HTTPException(422, "minutes: must be a number") from None
+
+
+ROWS: Final = 50  # on one page
+BACK: Final = {HOLD: "release", FIRST: "priority", PATIENCE: "patience", TIMER: "timer"}  # what takes it back
+
+
+class OverrideLine(NamedTuple):
+    """Something that somebody said, and that holds until it is taken back."""
+
+    message: str
+    by: str
+    at_s: float  # since 1970
+    job_id: str  # empty: it is about gangs of a size
+    back: str  # the address of the dialog that takes it back
+
+
+@router.get("/log")
+async def log(
+    request: Request,
+    site: AnySite,
+    caller: AnyCaller,
+    at_page: Annotated[int, Query(ge=1, le=100_000, alias="page")] = 1,
+) -> HTMLResponse:
+    """The page; when htmx asks, what changes of it alone."""
+    result = await run_in_threadpool(action_page, site, caller, None, None, ROWS * (at_page - 1), ROWS)
+    pages = max(1, -(-result.total // ROWS))
+    template = "_log.html" if "hx-request" in request.headers else "log.html"
+    return page(
+        request, caller, template, rows=result.actions, total=result.total, at_page=at_page, pages=pages,
+        standing=standing(site, caller),
+    )  # fmt: skip
+
+
+def standing(site: Site, caller: Caller) -> list[OverrideLine]:
+    """What stands, as far as it is the caller's business."""
+    scheduler = site.service.daemon.scheduler
+    if scheduler is None:
+        return []
+    lines = site.status.by_id
+    overrides, clock = scheduler.overrides, site.service.clock
+    record = {
+        HOLD: "is on hold",
+        FIRST: "is first in line",
+        PATIENCE: "is told how long to hold out for a closer place",
+    }
+    result = []
+    for kind, said in record.items():
+        for job_id, override in overrides.of(kind).items():
+            line = lines.get(job_id)
+            if line is not None and caller.sees(line.spec.user):
+                back = f"{BACK[kind]}/{quote(job_id, safe='')}"
+                result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), job_id, back))
+    for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
+        waits = (
+            f"hold out for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
+        )
+        said = f"Gangs of {gpus} GPUs {waits}"
+        result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
+    return result

@@ -11,11 +11,10 @@ from dally.live.cycle import CycleResult
 from dally.live.status import ClusterStatus
 from dally.metrics.trends import Point, Trends
 from dally.web.auth.tokens import Caller
-from dally.web.routes.bodies import Eta, Explanation, Job
-from dally.web.routes.ended_jobs import ended_jobs, whose
-from dally.web.routes.explanations import explain
+from dally.web.routes.bodies import Eta, Explanation, JobBody
+from dally.web.routes.jobs import explain
 from dally.web.routes.outlook import eta_of
-from dally.web.site import Site
+from dally.web.site import Site, ended_jobs, whose
 
 
 class LiveScene:
@@ -68,11 +67,11 @@ class LiveScene:
         """As cycles told of them."""
         return self._loads
 
-    def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
+    def find(self, caller: Caller, job_id: str, at_s: float | None) -> JobBody | None:
         """As the API finds it."""
         return self._site.job(caller, job_id)
 
-    def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
+    def explanation(self, caller: Caller, job: JobBody, at_s: float | None) -> Explanation:
         """As the API tells it."""
         with self._site.one_at_a_time:
             return explain(self._site, caller, job)
@@ -92,7 +91,7 @@ class LiveScene:
 
     def ended(
         self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
-    ) -> tuple[int, list[Job]]:
+    ) -> tuple[int, list[JobBody]]:
         """From the store."""
         service = self._site.service
         return ended_jobs(

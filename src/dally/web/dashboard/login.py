@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from dally.web.auth.middleware import COOKIE
@@ -29,7 +30,8 @@ async def sign_in(request: Request) -> Response:
     options = parse_qs((await request.body()).decode("utf-8", "replace"))
     text, target = options.get("token", [""])[0].strip(), options.get("next", ["/"])[0]
     tokens: TokenCache = request.app.state.tokens
-    tokens.read()
+    if tokens.stale(text):
+        await run_in_threadpool(tokens.read)
     if not text or (tokens.caller(text) is None):
         return _form(target, "This token is not known here.", 401)
     answer = RedirectResponse(_ours(target), 303)

@@ -1,17 +1,19 @@
-"""The pages and their assets put into an application, and what they say when something is wrong."""
+"""The map, and all pages and their assets put into an application; what they say when something is wrong."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, StreamingResponse
 
-from dally.web.dashboard import map_page, queue_page, trend_page
-from dally.web.dashboard.event_streams import Streams
+from dally.web.dashboard import queue_page, trend_page
+from dally.web.dashboard.event_streams import Streams, map_state, tree
 from dally.web.dashboard.scene import Scene
-from dally.web.dashboard.templating import asset, page
-from dally.web.routes.dependencies import caller_of
+from dally.web.dashboard.templating import asset, moment_of, page, scene_of
+from dally.web.routes.dependencies import AnyCaller, caller_of, json_of
 
 KINDS: Final = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -33,7 +35,7 @@ def add_pages(app: FastAPI, scene: Scene) -> None:
     """All pages that any scene has."""
     app.state.scene = scene
     app.state.streams = Streams(scene)
-    for each in (router, map_page.router, queue_page.router, trend_page.router):
+    for each in (router, queue_page.router, trend_page.router):
         app.include_router(each)
 
 
@@ -47,3 +49,37 @@ def problem_page(request: Request, status: int, problem: str) -> HTMLResponse:
     answer = page(request, caller_of(request), "problem.html", problem=problem)
     answer.status_code = status
     return answer
+
+
+@router.get("/")
+async def map_page(request: Request, caller: AnyCaller) -> HTMLResponse:
+    """The page."""
+    return page(request, caller, "map.html")
+
+
+@router.get("/map/tree.json")
+async def map_tree(request: Request, caller: AnyCaller) -> Response:
+    """What hangs under what."""
+    return _compact(tree(scene_of(request)))
+
+
+@router.get("/map/state.json")
+async def state(request: Request, caller: AnyCaller) -> Response:
+    """Who sits where."""
+    scene, at_s = scene_of(request), moment_of(request)
+    return _compact((await run_in_threadpool(map_state, scene, caller, at_s)).to_json(scene.boot))
+
+
+@router.get("/events")
+async def events(request: Request, caller: AnyCaller) -> StreamingResponse:
+    """What changes, as it does."""
+    streams: Streams = request.app.state.streams
+    return StreamingResponse(
+        streams.listen(caller, request.state.known),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
+    )
+
+
+def _compact(body: dict[str, Any]) -> Response:
+    return json_of(json.dumps(body, separators=(",", ":")).encode())

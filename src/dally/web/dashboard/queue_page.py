@@ -13,7 +13,7 @@ from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import moment_of, page, scene_of
-from dally.web.routes.bodies import Job
+from dally.web.routes.bodies import JobBody
 from dally.web.routes.dependencies import AnyCaller, visible
 
 ROWS: Final = 50  # on one page
@@ -41,7 +41,7 @@ class Filters:
         """How many come before the page."""
         return (self.page - 1) * ROWS
 
-    def fits(self, line: JobStatus | Job) -> bool:
+    def fits(self, line: JobStatus | JobBody) -> bool:
         """Whether the job is to be shown."""
         least, most = SIZES[self.size]
         parts = f"{line.job_id} {line.spec.name} {line.spec.user} {line.spec.model} {line.spec.account}".lower()
@@ -99,7 +99,7 @@ def _rows(scene: Scene, caller: Caller, request: Filters, at_s: float | None) ->
     }
 
 
-def _ended(scene: Scene, caller: Caller, request: Filters, at_s: float | None) -> tuple[int, list[Job]]:
+def _ended(scene: Scene, caller: Caller, request: Filters, at_s: float | None) -> tuple[int, list[JobBody]]:
     """How many fit, and a page of them; filters but the user's look at the latest only."""
     offset = request.offset
     if not (request.search or request.model or request.size):
@@ -114,7 +114,7 @@ def pages_of(total: int) -> int:
     return max(1, -(-total // ROWS))
 
 
-def tab_of(line: JobStatus | Job) -> str:
+def tab_of(line: JobStatus | JobBody) -> str:
     """Where the job is shown."""
     if line.placement or line.state in ("starting", "stopping"):
         return "running"

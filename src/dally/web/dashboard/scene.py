@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dally.live.status import ClusterStatus
     from dally.metrics.trends import Point, Trends
     from dally.web.auth.tokens import Caller
-    from dally.web.routes.bodies import Eta, Explanation, Job
+    from dally.web.routes.bodies import Eta, Explanation, JobBody
 
 
 class Scene(Protocol):
@@ -44,10 +44,10 @@ class Scene(Protocol):
     def loads(self, at_s: float | None) -> dict[str, float]:
         """Share of time that links are busy, by their names."""
 
-    def find(self, caller: Caller, job_id: str, at_s: float | None) -> Job | None:
+    def find(self, caller: Caller, job_id: str, at_s: float | None) -> JobBody | None:
         """A job that the caller may see, ended or not."""
 
-    def explanation(self, caller: Caller, job: Job, at_s: float | None) -> Explanation:
+    def explanation(self, caller: Caller, job: JobBody, at_s: float | None) -> Explanation:
         """Its story, and what to expect where."""
 
     def submitted_s(self, job_id: str) -> float | None:
@@ -61,7 +61,7 @@ class Scene(Protocol):
 
     def ended(
         self, caller: Caller, user: str, offset: int, limit: int, at_s: float | None
-    ) -> tuple[int, list[Job]]:
+    ) -> tuple[int, list[JobBody]]:
         """How many jobs have ended, and some of them, the latest first."""
 
     @property

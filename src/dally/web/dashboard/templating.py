@@ -37,7 +37,7 @@ def environment() -> Environment:
 
 def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     """Addresses and names of the pages besides the map and the jobs."""
-    whatif = [("/whatif", "What if")] if scene.is_live and caller.role != USER else []
+    whatif = [("/whatif", "What if")] if scene.is_live and caller.name and caller.role != USER else []
     log = [("/log", "Log")] if scene.is_live else []
     return [("/trends", "Trends"), *whatif, *log]
 
@@ -48,7 +48,8 @@ def page(request: Request, caller: Caller, template: str, cycle: int | None = No
     cycle = result.status(at_s).cycle if cycle is None else cycle
     text = environment().get_template(template).render(
         scene=result, caller=caller, may_act=result.is_live and caller.role == OPERATOR, at=at_s,
-        path=request.url.path, cycle=cycle, signed_in=bool(caller.name), **values,
+        path=request.url.path, cycle=cycle, signed_in=getattr(request.state, "by_cookie", False),
+        **values,
     )  # fmt: skip
     return HTMLResponse(text)
 

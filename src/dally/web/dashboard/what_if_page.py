@@ -18,12 +18,12 @@ from dally.cluster.spec import read_settings
 from dally.errors import InputError
 from dally.live.forecast.whatif.what_ifs import RUNNING, WhatIf
 from dally.policies.registry import all_policies
-from dally.sweep.whatif.answer import Figure
+from dally.sweep.whatif.change import Figure
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes.bodies import WhatIfQuestion
 from dally.web.routes.dependencies import AnySite
-from dally.web.routes.whatifs import Overseer, begin_question
+from dally.web.routes.outlook import Overseer, begin_question
 from dally.web.site import Site
 
 FIELDS: Final = (

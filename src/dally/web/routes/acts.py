@@ -10,9 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, StringConstraints
 
 from dally.live.acts import Act, Acts
-from dally.live.store.action_rows import actions
+from dally.live.store.log_rows import actions
 from dally.web.auth.tokens import Caller
-from dally.web.routes.bodies import MOST_GPUS, MOST_S, NO_CONTROL, Body, EndState, Job, Text
+from dally.web.routes.bodies import MOST_GPUS, MOST_S, NO_CONTROL, Body, EndState, JobBody, Text
 from dally.web.routes.dependencies import (
     BEARER,
     AnyActor,
@@ -23,9 +23,8 @@ from dally.web.routes.dependencies import (
     between_cycles,
     is_operator,
 )
-from dally.web.routes.ended_jobs import whose
 from dally.web.routes.jobs import find
-from dally.web.site import Site
+from dally.web.site import Site, whose
 
 LONGEST_WHY = 500
 Held = Annotated[float, Field(ge=0.0, le=MOST_S, allow_inf_nan=False)] | None
@@ -65,7 +64,7 @@ class Acted(Body):
     text: Text = Field(description="What was done, by whom and why.")
 
 
-class Action(Body):
+class ActionBody(Body):
     """One thing that somebody asked for."""
 
     id: int
@@ -84,7 +83,7 @@ class ActionPage(Body):
 
     total: int
     offset: int
-    actions: list[Action]
+    actions: list[ActionBody]
 
 
 router = APIRouter(prefix="/api/v1", tags=["actions"], dependencies=[BEARER])
@@ -172,7 +171,7 @@ def action_page(
     service = site.service
     total, rows = actions(service.store, whose(caller, None), job_id, machine, offset, limit)
     shown = [
-        Action(
+        ActionBody(
             id=row["id"], at_s=service.clock.wall_s(row["time_s"]), who=row["who"], what=row["what"],
             job_id=row["job_id"] or "", machine=row["machine"] or "", message=row["told"], why=row["why"],
             outcome=row["outcome"],
@@ -182,9 +181,17 @@ def action_page(
     return ActionPage(total=total, offset=offset, actions=shown)
 
 
-async def live_job(site: Site, caller: Caller, job_id: str) -> Job:
-    """The job, if the caller may see it and it has not ended."""
+async def own_job(site: Site, caller: Caller, job_id: str) -> JobBody:
+    """The job, if the caller may see it and act on it."""
     result = await find(site, caller, job_id)
+    if not caller.may_touch(result.spec.user):
+        raise HTTPException(403, f"job {job_id!r} is another user's; you may act on your own jobs")
+    return result
+
+
+async def live_job(site: Site, caller: Caller, job_id: str) -> JobBody:
+    """The job, if the caller may act on it and it has not ended."""
+    result = await own_job(site, caller, job_id)
     if result.state in get_args(EndState):
         raise HTTPException(409, f"job {job_id!r} has ended already: {result.state}")
     return result

@@ -15,11 +15,17 @@ from pydantic import (
     model_validator,
 )
 
-from dally.job_spec import JobSpec
+from dally.job_spec import PREEMPT_CHOICES, JobSpec
 from dally.report.explanation.waiting import REASONS
 
 NO_CONTROL = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 NO_NUL = r"^[^\x00]*$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+PATTERNS = {  # what is said of a text that does not match
+    NO_CONTROL: "must not hold control characters",
+    NO_NUL: "must not hold the character 0",
+    VARIABLE: "must be letters, digits and _, not beginning with a digit",
+}
 MOST_GPUS = 1_000_000
 MOST_S = 1e10
 
@@ -27,8 +33,12 @@ LiveState = Literal["waiting", "held", "blocked", "unschedulable", "starting", "
 EndState = Literal["finished", "failed", "cancelled", "unknown"]
 AnyState = Literal[LiveState, EndState]
 Name = Annotated[str, StringConstraints(max_length=200, pattern=NO_CONTROL)]
+HostList = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_CONTROL)]
 Argument = Annotated[str, StringConstraints(max_length=100_000, pattern=NO_NUL)]
+Variable = Annotated[str, StringConstraints(max_length=200, pattern=VARIABLE)]
 Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+Count = Annotated[int, Field(ge=0, le=MOST_GPUS)]
+Amount = Annotated[float, Field(ge=0.0, le=MOST_S, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0.0, le=MOST_S, allow_inf_nan=False)]
 
 
@@ -71,11 +81,14 @@ class CarriesSpec(Body):
 
 
 def of_spec(name: str, kinds: dict[Any, Any], stated: bool, without: tuple[str, ...] = ()) -> Any:
-    """A base class with the fields of JobSpec, types replaced by `kinds`; `stated`: none may be left out."""
+    """A base class with the fields of JobSpec; `kinds` replaces types and those of single fields.
+
+    `stated`: none may be left out.
+    """
     hints = get_type_hints(JobSpec)
     made: dict[str, Any] = {
         each.name: (
-            kinds.get(hints[each.name], hints[each.name]),
+            kinds.get(each.name, kinds.get(hints[each.name], hints[each.name])),
             Field(... if stated or each.name == "gpus" else each.default, description=each.metadata["about"]),
         )
         for each in fields(JobSpec)
@@ -84,7 +97,7 @@ def of_spec(name: str, kinds: dict[Any, Any], stated: bool, without: tuple[str, 
     return create_model(name, __base__=CarriesSpec, **made)
 
 
-class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
+class JobBody(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
     """A job."""
 
     job_id: Text
@@ -109,9 +122,9 @@ class Job(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
     non_preemptible: Text = Field(default="", description="Why it cannot be stopped; empty: it can be.")
 
 
-def job_body(line: object) -> Job:
+def job_body(line: object) -> JobBody:
     """The job of a status line."""
-    result: Job = Job.model_validate(line)
+    result: JobBody = JobBody.model_validate(line)
     return result
 
 
@@ -121,10 +134,14 @@ class JobPage(Body):
     at_s: float = Field(description="When things stood so.")
     total: int = Field(description="Jobs that fit the filters, on all pages.")
     offset: int
-    jobs: list[Job]
+    jobs: list[JobBody]
 
 
-REQUESTED = {str: Name, int: Gpus, float | None: Seconds | None}
+REQUESTED = {
+    str: Name, int: Count, float: Amount, float | None: Seconds | None,
+    "gpus": Gpus, "group": Gpus, "include": HostList, "exclude": HostList,
+    "preempt": Literal["", *PREEMPT_CHOICES],
+}  # fmt: skip
 
 
 class JobRequest(of_spec("RequestFields", REQUESTED, stated=False, without=("priority",))):  # type: ignore[misc]
@@ -136,12 +153,16 @@ class JobRequest(of_spec("RequestFields", REQUESTED, stated=False, without=("pri
     folder: Annotated[str, StringConstraints(max_length=4000, pattern=NO_NUL)] = Field(
         default="", description="Where the command runs."
     )
+    environment: dict[Variable, Argument] = Field(
+        default={}, max_length=1000, description="Variables of the command, besides those of its user's login."
+    )
 
 
 class Submitted(Body):
     """A job that was taken in."""
 
     job_id: Text
+    note: str = Field(default="", description="What of the request has no effect, and why; empty: nothing.")
 
 
 class HistoryEntry(Body):
@@ -164,13 +185,13 @@ class Spent(Body):
 class Explanation(Body):
     """What happened to a job, and what it waits for."""
 
-    job: Job
+    job: JobBody
     history: list[HistoryEntry]
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
     spent: Spent
 
 
-class TierChance(Body):
+class TierChanceBody(Body):
     """Starting at one tier."""
 
     tier: str
@@ -193,7 +214,7 @@ class Eta(Body):
     futures: int
     seen: float = Field(description="Share of the futures in which it started.")
     learnt_from: int = Field(description="Earlier answers that the interval is corrected by.")
-    tiers: list[TierChance]
+    tiers: list[TierChanceBody]
     slowdown: float | None = Field(description="The mean over all starts.")
     pays_from_s: float | None = Field(
         description="Work from which on waiting is sooner done than the best place free now; null: never."
@@ -201,13 +222,13 @@ class Eta(Body):
     gpus_now: int = Field(description="With so many GPUs it would start now; 0: with no fewer.")
 
 
-class Outlook(Body):
+class OutlookBody(Body):
     """When those who wait start, as it was last worked out for all of them."""
 
     etas: list[Eta]
 
 
-class CalibrationDay(Body):
+class CalibrationDayBody(Body):
     """How well the answers of a day held, as far as their jobs have started."""
 
     day: str
@@ -217,11 +238,11 @@ class CalibrationDay(Body):
     error_s: float = Field(description="Median distance of the start from the middle.")
 
 
-class Calibration(Body):
+class CalibrationBody(Body):
     """The latest day first."""
 
     confidence: float = Field(description="What `held` is to come to.")
-    days: list[CalibrationDay]
+    days: list[CalibrationDayBody]
 
 
 class Node(Body):
@@ -264,7 +285,7 @@ class Holding(Body):
     next_s: float
 
 
-class Timers(Body):
+class TimersBody(Body):
     """Offers, those who hold out, and the tuner's timers where the policy has one."""
 
     at_s: float
@@ -348,7 +369,7 @@ class WhatIfJob(Body):
     change_s: float
 
 
-class WhatIfAnswer(Body):
+class WhatIfAnswerBody(Body):
     """What would change. A job gains or loses by more than 5 % of its time and a minute."""
 
     headline: Text
@@ -366,7 +387,7 @@ class WhatIfAnswer(Body):
     verdict: Text = Field(description="How far to trust a replay of the last days.")
 
 
-class WhatIf(Body):
+class WhatIfBody(Body):
     """A question and how far it is."""
 
     number: str
@@ -379,7 +400,7 @@ class WhatIf(Body):
     done: int
     total: int = Field(description="Of so many futures or runs; 0: not begun.")
     why: Text = Field(description="It failed.")
-    answer: WhatIfAnswer | None
+    answer: WhatIfAnswerBody | None
 
 
 class Status(Body):

@@ -1,17 +1,32 @@
-"""The cluster: its machines, what could start now, who holds out for what, and the scheduler itself."""
+"""The cluster: machines, what could start now, who holds out for what, how it fared, and the scheduler itself."""
 
 from __future__ import annotations
 
 from collections import Counter
 from math import isinf
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
 from dally import __version__
 from dally.live.status import ClusterStatus
+from dally.live.store.database import StoreError
+from dally.metrics.trends import TOPICS
 from dally.web.auth.tokens import Caller
-from dally.web.routes.bodies import MOST_GPUS, Holding, Node, Nodes, Slots, Status, Timer, Timers
+from dally.web.routes.bodies import (
+    MOST_GPUS,
+    MOST_S,
+    Holding,
+    Node,
+    Nodes,
+    Slots,
+    Status,
+    Timer,
+    TimersBody,
+    TrendPage,
+    TrendSeries,
+)
 from dally.web.routes.dependencies import (
     BEARER,
     AnyCaller,
@@ -22,6 +37,7 @@ from dally.web.routes.dependencies import (
     scope_of,
     visible,
 )
+from dally.web.site import Site
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[BEARER])
 
@@ -58,17 +74,17 @@ async def slots(site: AnySite, caller: AnyCaller, gpus: Annotated[int, Query(ge=
     return Slots(at_s=status.wall_s, gpus=gpus, slots=counts)
 
 
-@router.get("/timers", response_model=Timers, responses=answers())
+@router.get("/timers", response_model=TimersBody, responses=answers())
 async def timers(site: AnySite, caller: AnyCaller) -> Response:
     """What each demand, or job, is offered, and until when it holds out for closer."""
     status = site.status
     return json_of(site.page(status, ("timers", *scope_of(caller)), lambda: _timers(status, caller)))
 
 
-def _timers(status: ClusterStatus, caller: Caller) -> Timers:
+def _timers(status: ClusterStatus, caller: Caller) -> TimersBody:
     lines = visible(status.jobs, caller)
     shown = {line.job_id for line in lines} | {""}
-    return Timers(
+    return TimersBody(
         at_s=status.wall_s,
         offers=[
             Timer(
@@ -114,3 +130,41 @@ async def status(site: AnySite, caller: AnyCaller) -> Status:
         failing=service.daemon.failing if is_operator(caller) else "",
         problems=list(status.problems) if is_operator(caller) else [],
     )
+
+
+DAY_S: Final = 86400.0
+MOST_POINTS: Final = 600
+
+Moment = Annotated[float, Query(ge=0.0, le=MOST_S, allow_inf_nan=False)]
+
+
+@router.get("/trends", response_model=TrendPage, responses=answers())
+async def trends(
+    site: AnySite,
+    caller: AnyCaller,
+    from_s: Annotated[Moment | None, Query(description="A day before `to_s` if not given.")] = None,
+    to_s: Annotated[Moment | None, Query(description="Now if not given.")] = None,
+    most: Annotated[int, Query(ge=2, le=10_000, description="Points; more become fewer.")] = MOST_POINTS,
+) -> TrendPage:
+    """GPUs used and useful, waiting by size, slots, fragmentation, timers, preemptions, CPU time of cycles."""
+    until_s = site.status.wall_s if to_s is None else to_s
+    return await run_in_threadpool(_between, site, until_s - DAY_S if from_s is None else from_s, until_s, most)
+
+
+def _between(site: Site, from_s: float, to_s: float, most: int) -> TrendPage:
+    service = site.service
+    try:
+        result = service.trends.trends(service.clock.moment_s(from_s), service.clock.moment_s(to_s), most)
+    except StoreError:
+        raise HTTPException(503, "the store cannot be read just now; ask again") from None
+    units = {topic.name: topic.unit for topic in TOPICS}
+    return TrendPage(
+        every_s=result.every_s,
+        times_s=result.wall_s,
+        series=[
+            TrendSeries(
+                name=one.name, topic=one.topic, label=one.label, unit=units[one.topic], values=one.values
+            )
+            for one in result.series
+        ],
+    )  # fmt: skip

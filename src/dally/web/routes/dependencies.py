@@ -31,7 +31,9 @@ DESCRIPTIONS: Final = {
 ALWAYS: Final = (401, 403, 408, 413, 422, 429, 503)
 
 # The AuthMiddleware has looked at the token already: this is for the documentation.
-BEARER: Final = Depends(HTTPBearer(auto_error=False, description="From `dally token add`; none is needed without."))
+BEARER: Final = Depends(
+    HTTPBearer(auto_error=False, description="From `dally token add`; by the socket, none is needed.")
+)
 
 
 def answers(*codes: int) -> dict[int | str, dict[str, Any]]:

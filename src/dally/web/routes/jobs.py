@@ -1,4 +1,4 @@
-"""Jobs: who waits and runs, one of them, and submitting."""
+"""Jobs: who waits and runs, one of them, what happened to it and why it waits, and submitting."""
 
 from __future__ import annotations
 
@@ -7,15 +7,32 @@ import time
 from dataclasses import replace
 from typing import Annotated, Final, get_args
 
+import polars as pl
 import structlog
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.live.acts import Acts
 from dally.live.backends.base import Submission
-from dally.live.status import ClusterStatus
+from dally.live.facts import known_model
+from dally.live.history.live_record import LiveRecord
+from dally.live.root_jobs import why_refused
+from dally.live.status import UNSCHEDULABLE, ClusterStatus
+from dally.metrics.record import Record
+from dally.report.explanation.job_timeline import Explainer
 from dally.web.auth.tokens import USER, Caller
-from dally.web.routes.bodies import AnyState, EndState, Job, JobPage, JobRequest, Submitted, job_body
+from dally.web.routes.bodies import (
+    AnyState,
+    EndState,
+    Explanation,
+    HistoryEntry,
+    JobBody,
+    JobPage,
+    JobRequest,
+    Spent,
+    Submitted,
+    job_body,
+)
 from dally.web.routes.dependencies import (
     BEARER,
     AnyActor,
@@ -27,8 +44,7 @@ from dally.web.routes.dependencies import (
     scope_of,
     visible,
 )
-from dally.web.routes.ended_jobs import ended_jobs, whose
-from dally.web.site import Site
+from dally.web.site import Site, ended_jobs, whose
 
 VISIBLE_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
 
@@ -70,14 +86,14 @@ def _page(
     return JobPage(at_s=status.wall_s, total=len(lines), offset=offset, jobs=shown)
 
 
-@router.get("/jobs/{job_id}", response_model=Job, responses=answers(404))
+@router.get("/jobs/{job_id}", response_model=JobBody, responses=answers(404))
 async def job(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
     """One job, ended or not."""
     result = await find(site, caller, job_id)
     return json_of(result.model_dump_json().encode())
 
 
-async def find(site: Site, caller: Caller, job_id: str) -> Job:
+async def find(site: Site, caller: Caller, job_id: str) -> JobBody:
     """The job, if there is one and the caller may see it; otherwise one answer for both."""
     here = job_id in site.status.by_id  # the store is asked beside other requests
     result = site.job(caller, job_id) if here else await run_in_threadpool(site.job, caller, job_id)
@@ -92,6 +108,9 @@ async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Subm
     request = request_of(site, caller, requested)
     if not request.command and request.spec.duration_s is None:
         raise HTTPException(422, "command: must be given, or duration_s for a job that only takes time")
+    refused = why_refused(site.service.config, request.spec.user, caller.uid)
+    if refused:
+        raise HTTPException(403, refused)
     job_id = await between_cycles(lambda: Acts(site.service).submit(request))
     log.info(
         "submitted", job_id=job_id, gpus=request.spec.gpus, by=caller.name or "anybody", user=request.spec.user
@@ -99,7 +118,15 @@ async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Subm
     until = time.monotonic() + VISIBLE_WITHIN_S
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
-    return Submitted(job_id=job_id)
+    return Submitted(job_id=job_id, note=model_note(request.spec.model, site.service.config.setup.usual_model))
+
+
+def model_note(model: str, usual: str) -> str:
+    """What becomes of a model that has no profile; empty: it has one, or none is stated."""
+    if not model or known_model(model, ""):
+        return ""
+    instead = f"a {usual}" if usual else "one without a model"
+    return f"model {model!r} has no profile: the job is scheduled as {instead}; `dally models` lists those with one"
 
 
 def request_of(site: Site, caller: Caller, request: JobRequest) -> Submission:
@@ -109,5 +136,53 @@ def request_of(site: Site, caller: Caller, request: JobRequest) -> Submission:
     if spec.gpus > gpus:
         raise HTTPException(422, f"gpus: {spec.gpus}: the cluster has {gpus}")
     if caller.role == USER and spec.user not in ("", caller.user):
-        raise HTTPException(403, f"this token submits for {caller.user!r} only")
-    return Submission(replace(spec, user=spec.user or caller.user), tuple(request.command), request.folder)
+        raise HTTPException(403, f"you submit for {caller.user!r} only: submitting for others is for operators")
+    spec = replace(spec, user=spec.user or caller.user)
+    return Submission(spec, tuple(request.command), request.folder, dict(request.environment))
+
+
+@router.get("/jobs/{job_id}/explanation", response_model=Explanation, responses=answers(404))
+async def explanation(site: AnySite, caller: AnyCaller, job_id: str) -> Response:
+    """What happened to a job so far, why it waits, and how fast it would be where."""
+    job = await find(site, caller, job_id)
+    status = site.status
+
+    def made() -> bytes:
+        with site.one_at_a_time:  # they take their time: others need not wait for several
+            return site.page(status, ("explanation", *scope_of(caller), job_id), lambda: explain(site, caller, job))
+
+    return json_of(await run_in_threadpool(made))
+
+
+def explain(site: Site, caller: Caller, job: JobBody) -> Explanation:
+    """The explanation of a job as the caller may see it."""
+    service = site.service
+    if job.state == UNSCHEDULABLE:  # the store has nothing of it
+        waited_s = (site.status.wall_s - job.submit_s) * service.clock.speed
+        spent = Spent(waiting_s=max(0.0, waited_s), useful_s=0.0, network_s=0.0, other_s=0.0)
+        return Explanation(job=job, history=[], slowdowns={}, spent=spent)
+    record = LiveRecord(
+        service.store, service.clock, service.topology, service.config.setup, job.job_id, service.clock.now()
+    )
+    if not caller.sees(""):
+        record.hide(lambda job_id: job_id == job.job_id)
+    entries = Explainer(record).history(job.job_id)
+    history = [
+        HistoryEntry(at_s=service.clock.wall_s(entry.time_s), kind=entry.kind, text=entry.text) for entry in entries
+    ]
+    slowdowns = site.slowdowns(job.spec.model, job.spec.gpus)
+    return Explanation(job=job, history=history, slowdowns=slowdowns, spent=spent_of(record, job))
+
+
+def spent_of(record: Record, job: JobBody) -> Spent:
+    """Where the job's time went. Its clocks stand at the last change of its speed: since then it went on at it."""
+    row = record.jobs.row(by_predicate=pl.col("job_id") == job.job_id, named=True)
+    settled_s = row["compute_s"] + row["comm_s"]
+    more_s = max(0.0, job.work_s - (settled_s / row["slowdown"] if row["slowdown"] else 0.0))
+    worked_s = settled_s + more_s * (job.slowdown or 1.0)
+    return Spent(
+        waiting_s=row["queue_s"],
+        useful_s=job.work_s,
+        network_s=max(0.0, worked_s - job.work_s),
+        other_s=max(0.0, row["run_s"] - worked_s),
+    )

@@ -1,20 +1,36 @@
-"""What is to come: when a job starts, what a submission would get, and how well such estimates held."""
+"""What is to come: when a job starts, what a submission would get, how well that held; and what would be, if."""
 
 from __future__ import annotations
 
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, Depends, HTTPException
 from fastapi.concurrency import run_in_threadpool
 
+from dally.errors import InputError
 from dally.live.backends.base import Submission
 from dally.live.forecast.conformal import CONFIDENCE
 from dally.live.forecast.job_forecast import Forecast
 from dally.live.forecast.outlook import BusyError, NoEstimateError
 from dally.live.forecast.predictions import calibration as kept_calibration
+from dally.live.forecast.whatif.from_now import USUAL_EFFORT
+from dally.live.forecast.whatif.what_ifs import WhatIfRequest
 from dally.live.store.database import StoreError
 from dally.live.wall_clock import WallClock
-from dally.web.routes.bodies import Calibration, CalibrationDay, Eta, JobRequest, Outlook, TierChance
+from dally.sweep.whatif.change import Change
+from dally.web.auth.tokens import USER, Caller
+from dally.web.routes.bodies import (
+    CalibrationBody,
+    CalibrationDayBody,
+    Eta,
+    JobRequest,
+    OutlookBody,
+    TierChanceBody,
+    WhatIfBody,
+    WhatIfQuestion,
+)
 from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers, visible
 from dally.web.routes.jobs import find, request_of
 from dally.web.site import Site
@@ -22,12 +38,12 @@ from dally.web.site import Site
 router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 
 
-@router.get("/outlook", response_model=Outlook, responses=answers())
-async def outlook(site: AnySite, caller: AnyCaller) -> Outlook:
+@router.get("/outlook", response_model=OutlookBody, responses=answers())
+async def outlook(site: AnySite, caller: AnyCaller) -> OutlookBody:
     """When those who wait start, in their order; worked out once a minute."""
     result = dict(site.service.outlook.queue)
     lines = [line for line in visible(site.status.jobs, caller) if line.job_id in result]
-    return Outlook(etas=[eta_of(line.job_id, result[line.job_id], site.service.clock) for line in lines])
+    return OutlookBody(etas=[eta_of(line.job_id, result[line.job_id], site.service.clock) for line in lines])
 
 
 @router.get("/jobs/{job_id}/eta", response_model=Eta, responses=answers(404, 409))
@@ -43,12 +59,12 @@ async def preview(site: AnySite, caller: AnyCaller, request: JobRequest) -> Eta:
     return await run_in_threadpool(_estimate, site, "", request_of(site, caller, request))
 
 
-@router.get("/calibration", response_model=Calibration, responses=answers())
-async def calibration(site: AnySite, caller: AnyCaller) -> Calibration:
+@router.get("/calibration", response_model=CalibrationBody, responses=answers())
+async def calibration(site: AnySite, caller: AnyCaller) -> CalibrationBody:
     """How often what was said held, day by day."""
     service = site.service
     days = await run_in_threadpool(kept_calibration, service.store, service.clock.wall_s)
-    return Calibration(confidence=CONFIDENCE, days=[CalibrationDay.model_validate(day) for day in days])
+    return CalibrationBody(confidence=CONFIDENCE, days=[CalibrationDayBody.model_validate(day) for day in days])
 
 
 def _estimate(site: Site, job_id: str, request: Submission | None) -> Eta:
@@ -70,7 +86,7 @@ def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
         return None if moment_s is None else clock.wall_s(moment_s)
 
     tiers = [
-        TierChance(
+        TierChanceBody(
             tier=one.tier, chance=one.chance, start_s=wall_s(one.start_s), slowdown=one.slowdown, now=one.now
         )
         for one in result.tiers
@@ -81,3 +97,58 @@ def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
         futures=result.futures, seen=result.seen, learnt_from=result.learnt_from, tiers=tiers,
         slowdown=result.slowdown, pays_from_s=result.pays_from_s, gpus_now=result.gpus_now,
     )  # fmt: skip
+
+
+def overseer(caller: AnyCaller) -> Caller:
+    """Who asks, if all jobs are his business: the answer names them."""
+    if caller.role == USER:
+        raise HTTPException(403, "what-ifs are for those who see all jobs")
+    return caller
+
+
+Overseer = Annotated[Caller, Depends(overseer)]
+
+
+@router.post("/whatif", status_code=202, response_model=WhatIfBody, responses=answers(400, 409))
+async def ask(site: AnySite, caller: Overseer, request: WhatIfQuestion) -> WhatIfBody:
+    """Begin to work it out; one at a time. Nothing of the cluster is touched."""
+    return await run_in_threadpool(begin_question, site, caller, request)
+
+
+@router.get("/whatif/{number}", response_model=WhatIfBody, responses=answers(404))
+async def see(site: AnySite, caller: Overseer, number: str) -> WhatIfBody:
+    """How far it is, and what came of it."""
+    return known(site, number)
+
+
+@router.delete("/whatif/{number}", response_model=WhatIfBody, responses=answers(404))
+async def cancel(site: AnySite, caller: Overseer, number: str) -> WhatIfBody:
+    """Stop working on it."""
+    known(site, number)
+    await run_in_threadpool(site.service.whatifs.cancel, number)
+    return known(site, number)
+
+
+def known(site: Site, number: str) -> WhatIfBody:
+    """That question."""
+    result = site.service.whatifs.find(number)
+    if result is None:
+        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+    return WhatIfBody.model_validate(result)
+
+
+def begin_question(site: Site, caller: Caller, question: WhatIfQuestion) -> WhatIfBody:
+    """The question, begun; or why it cannot be asked."""
+    change = Change(
+        question.policy, question.settings, "", question.cluster_delta, question.network, question.network_settings,
+        "", tuple(question.quotas),
+    )  # fmt: skip
+    effort = replace(USUAL_EFFORT, most=question.futures, horizon_s=question.horizon_s)
+    request = WhatIfRequest(change, question.start, effort, question.days)
+    try:
+        result = site.service.whatifs.ask(request, caller.name)
+    except InputError as error:
+        raise HTTPException(422, str(error)) from None
+    except BusyError as error:
+        raise HTTPException(409, str(error)) from None
+    return WhatIfBody.model_validate(result)

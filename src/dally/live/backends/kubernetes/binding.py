@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.evictor import Evictor
+from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
@@ -28,12 +30,13 @@ class Seating(NamedTuple):
     ranks: Sequence[int]
     placement: Placement
     tier: str
+    fence: Fence
 
-    def tasks(self) -> Iterator[tuple[PodRecord, str, dict[str, str]]]:
-        """Pod by pod: its node, and what is written on it."""
+    def tasks(self) -> Iterator[tuple[PodRecord, str, dict[str, str], Fence]]:
+        """Pod by pod: its node, what is written on it, and who may have it bound."""
         plan = write_placement(self.placement)
         for pod, node, rank in zip(self.pods, self.nodes, self.ranks, strict=False):
-            yield pod, node, {names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: self.tier}
+            yield pod, node, {names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: self.tier}, self.fence
 
 
 class Binder:
@@ -46,6 +49,7 @@ class Binder:
         ledger: PodLedger,
         nodes: NodeLedger,
         evictor: Evictor,
+        seal: PlanSeal,
         scheduler: str,
     ) -> None:
         self._api = api
@@ -53,6 +57,7 @@ class Binder:
         self._ledger = ledger
         self._nodes = nodes
         self._evictor = evictor
+        self._seal = seal
         self._scheduler = scheduler
 
     def bind(self, seating: Seating) -> None:
@@ -75,40 +80,53 @@ class Binder:
         return self._take_back(seating, problems[0]) if problems else ""
 
     def _take_back(self, seating: Seating, problem: str) -> str:
+        """The others of the gang are evicted, but pods without a controller: these are left to be completed."""
         gang = self._ledger.gang(seating.pods[0].key)
-        back = [pod for pod in gang if pod.node and not pod.stopping and not pod.ended]
-        stuck = self._evictor.evict(back, check=False) if back else []
+        back = [pod for pod in gang if pod.node and not pod.stopping and not pod.ended and pod.owner is not None]
+        stuck = self._evictor.evict(back, seating.fence, check=False) if back else []
         return "; ".join([problem, *stuck[:1]])
 
-    def _bind(self, pod: PodRecord, node: str, notes: dict[str, str]) -> str:
+    def _bind(self, pod: PodRecord, node: str, notes: dict[str, str], fence: Fence) -> str:
         """What went wrong; nothing if it is bound there now."""
         try:
             if pod.scheduler != self._scheduler:
-                notes = {**notes, names.NODE: node, names.SCHEDULER: self._scheduler}
-                self._open(pod, notes, self._host(node))
+                notes = self._signed(pod, node, {**notes, names.NODE: node, names.SCHEDULER: self._scheduler})
+                self._open(pod, notes, self._host(node), fence)
             else:
                 if pod.gates:
-                    self._open(pod, {}, "")
-                self._api.insist("POST", f"{pod.path}/binding", binding(pod, node, notes), WITHIN_S)
+                    self._open(pod, {}, "", fence)
+                notes = self._signed(pod, node, notes)
+                body = binding(pod, node, notes)
+                self._api.insist("POST", f"{pod.path}/binding", body, WITHIN_S, left_s=fence.left_s)
         except RefusedError as refused:
-            if refused.code == CONFLICT and self._stands(pod, node):
-                return ""
-            return f"pod {pod.name}: {refused}"
+            if refused.code != CONFLICT or not self._stands(pod, node):
+                return f"pod {pod.name}: {refused}"
         except BackendError as error:
-            return "" if self._stands(pod, node) else f"pod {pod.name}: {error}"
+            if not self._stands(pod, node):
+                return f"pod {pod.name}: {error}"
         self._ledger.bound(pod, node, notes)
         return ""
 
-    def _open(self, pod: PodRecord, notes: dict[str, str], host: str) -> None:
-        self._api.insist("PATCH", pod.path, open_patch(pod, notes, host), WITHIN_S, JSON_PATCH)
+    def _signed(self, pod: PodRecord, node: str, notes: dict[str, str]) -> dict[str, str]:
+        return {**notes, names.SIGNATURE: self._seal.sign(pod.uid, node, notes)}
+
+    def _open(self, pod: PodRecord, notes: dict[str, str], host: str, fence: Fence) -> None:
+        self._api.insist("PATCH", pod.path, open_patch(pod, notes, host), WITHIN_S, JSON_PATCH, fence.left_s)
 
     def _host(self, node: str) -> str:
         known = self._nodes.get(node)
         return known.labels.get(HOST, node) if known is not None else node
 
     def _stands(self, pod: PodRecord, node: str) -> bool:
-        """Whether the watch has told meanwhile that it is bound there: an answer was lost, not the order."""
-        return any(one.uid == pod.uid and one.node == node for one in self._ledger.gang(pod.key))
+        """Whether it is bound there after all: an answer was lost, not the order."""
+        if any(one.uid == pod.uid and one.node == node for one in self._ledger.gang(pod.key)):
+            return True
+        try:  # the watch may be behind
+            path = f"/api/v1/namespaces/{pod.namespace}/pods"
+            rows = self._api.get(path, fieldSelector=f"metadata.name={pod.name}").get("items") or []
+        except BackendError:
+            return False
+        return any(row["metadata"]["uid"] == pod.uid and row["spec"].get("nodeName") == node for row in rows)
 
 
 def binding(pod: PodRecord, node: str, notes: dict[str, str]) -> dict[str, object]:

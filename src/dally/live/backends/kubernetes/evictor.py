@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.kube_api import KubeApi, RefusedError
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
@@ -15,6 +16,7 @@ from dally.live.backends.kubernetes.pod_record import PodRecord
 WITHIN_S: Final = 5.0
 POLICY_V1: Final = (1, 22)  # from when on evictions are policy/v1
 GONE: Final = (404, 409)  # no such pod, or another one of its name
+BARE: Final = "it has no controller, so nothing would create it again"
 BUDGET: Final = 429  # a disruption budget, or a server that is busy; the message tells
 
 
@@ -29,18 +31,21 @@ class Evictor:
         self._force = force
         self.policy = "policy/v1"
 
-    def evict(self, pods: Sequence[PodRecord], check: bool = True) -> list[str]:
-        """Tell these pods to go; those that cannot, a line each.
+    def evict(self, pods: Sequence[PodRecord], fence: Fence, check: bool = True) -> list[str]:
+        """Tell these pods to go; those that cannot, a line each. Pods without a controller are never touched.
 
         With `check` nothing is done unless every pod may go: half a gang is of no use.
         """
         if check and not self._force:
-            remaining = [line for line in self._pool.map(partial(self._evict, dry_run=True), pods) if line]
+            ask = partial(self._evict, fence=fence, dry_run=True)
+            remaining = [line for line in self._pool.map(ask, pods) if line]
             if remaining:
                 return remaining
-        return [line for line in self._pool.map(self._evict, pods) if line]
+        return [line for line in self._pool.map(partial(self._evict, fence=fence), pods) if line]
 
-    def _evict(self, pod: PodRecord, dry_run: bool = False) -> str:
+    def _evict(self, pod: PodRecord, fence: Fence, dry_run: bool = False) -> str:
+        if pod.owner is None:
+            return f"pod {pod.name} stays: {BARE}"
         options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
         if dry_run:
             options["dryRun"] = ["All"]
@@ -49,10 +54,10 @@ class Evictor:
             "metadata": {"name": pod.name, "namespace": pod.namespace}, "deleteOptions": options,
         }  # fmt: skip
         try:
-            self._ask(f"{pod.path}/eviction", body)
+            self._ask(f"{pod.path}/eviction", body, fence)
         except RefusedError as refused:
             if refused.code == BUDGET and self._force:
-                return self._delete(pod)
+                return self._delete(pod, fence)
             if refused.code not in GONE:
                 return f"pod {pod.name} stays: {refused}"
         except BackendError as error:
@@ -61,25 +66,30 @@ class Evictor:
             self._ledger.expect_end(pod)
         return ""
 
-    def _ask(self, path: str, body: dict[str, Any]) -> None:
+    def _ask(self, path: str, body: dict[str, Any], fence: Fence) -> None:
         """A budget's no is final for now; a busy server is asked again."""
+        left_s = fence.left_s()
         try:
-            self._api.call("POST", path, body)
+            self._api.call("POST", path, body, timeout_s=left_s)
         except RefusedError as refused:
             if refused.code == BUDGET and "disruption" in str(refused):
                 raise
-            self._api.insist("POST", path, body, WITHIN_S)
+            self._api.insist("POST", path, body, WITHIN_S, left_s=fence.left_s)
         except BackendError:
-            self._api.insist("POST", path, body, WITHIN_S)
+            self._api.insist("POST", path, body, WITHIN_S, left_s=fence.left_s)
 
-    def _delete(self, pod: PodRecord) -> str:
+    def _delete(self, pod: PodRecord, fence: Fence) -> str:
         try:
+            fence.left_s()
             self._api.delete(pod.path, {"preconditions": {"uid": pod.uid}})
         except BackendError as error:
             return f"pod {pod.name} stays: {error}"
         self._ledger.expect_end(pod)
         return ""
 
-    def remove(self, pod: PodRecord) -> None:
+    def remove(self, pod: PodRecord, fence: Fence) -> None:
         """Take away at once a pod that does not end in its time, or whose node does not answer."""
+        if pod.owner is None:
+            raise BackendError(f"pod {pod.name} stays: {BARE}")
+        fence.left_s()
         self._api.delete(pod.path, {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}})

@@ -9,9 +9,8 @@ from typing import Final
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
-from dally.live.backends.kubernetes.node_record import fits, types_in
 from dally.live.backends.kubernetes.owners import Owners
-from dally.live.backends.kubernetes.pod_gang import Gang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 
@@ -20,17 +19,17 @@ ASK_EVERY_S: Final = 2.0
 
 
 class GangLedger:
-    """Gangs and their jobs, as of the latest `renew`; `given_up` are those on their way out."""
+    """Gangs and their jobs, as of the latest `renew`; `abandoned` are those on their way out."""
 
     def __init__(
         self, pods: PodLedger, nodes: NodeLedger, owners: Owners, ours: Callable[[PodRecord], bool]
     ) -> None:
-        self.abandoned: set[GangKey] = set()
+        self.abandoned: dict[GangKey, str] = {}  # and why
         self._pods = pods
         self._nodes = nodes
         self._owners = owners
         self._ours = ours
-        self._gangs: dict[GangKey, Gang] = {}
+        self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
         self._requested_s = 0.0
@@ -110,8 +109,8 @@ class GangLedger:
         self._gangs[key] = gang
         return self.job(gang)
 
-    def _gang_of(self, key: GangKey, pods: list[PodRecord]) -> Gang:
-        return gang_of(key, pods, self._owners.get(key), lambda node: self._nodes.get(node) is None)
+    def _gang_of(self, key: GangKey, pods: list[PodRecord]) -> PodGang:
+        return gang_of(key, pods, self._owners.get(key), self._nodes.is_lost)
 
     # What others ask.
 
@@ -119,36 +118,34 @@ class GangLedger:
         """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
         return sorted(self._jobs.values(), key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
 
-    def ours(self) -> list[Gang]:
+    def ours(self) -> list[PodGang]:
         """Those that we look after."""
         return [gang for gang in self._gangs.values() if self._ours((gang.pods() or gang.ended)[0])]
 
-    def find(self, job_id: str) -> Gang:
+    def find(self, job_id: str) -> PodGang:
         """A gang of ours as its pods are this very moment."""
         if job_id not in self._keys:
             self.renew()
         pods = self.pods(job_id)
         if not pods or not self._ours(pods[0]):
             raise BackendError(f"there is no job {job_id} of ours")
-        return self._gang_of(self._keys[job_id], pods)
+        gang = self._gang_of(self._keys[job_id], pods)
+        if not (gang.pods() or gang.ended):
+            raise BackendError(f"job {job_id} has no pods any more")
+        return gang
 
     def pods(self, job_id: str) -> list[PodRecord]:
         """The pods of a job, in order of rank."""
         key = self._keys.get(job_id)
         return [] if key is None else self._pods.gang(key)
 
-    def job(self, gang: Gang) -> ObservedJob:
+    def job(self, gang: PodGang) -> ObservedJob:
         """A gang as the contract has it."""
         foreign = not self._ours((gang.pods() or gang.ended)[0])
-        return job_of_gang(gang, gang.key in self.abandoned, foreign, self._bar(gang))
+        allowed = None if foreign or not gang.waiting else self._nodes.allowed(gang.waiting)
+        return job_of_gang(gang, self.abandoned.get(gang.key), foreign, self._bar(gang), allowed)
 
-    def _bar(self, gang: Gang) -> str:
-        """Why not every machine will do for a gang."""
-        for selector in [pod.selector for pod in gang.waiting if pod.selector]:
-            here = self._nodes.of_types(types_in(selector))
-            count = sum(fits(selector, node) for node in here)
-            if count < len(here) or not here:
-                return (
-                    f"its node selector or affinity allows {count} of {len(here)} machines; see docs/kubernetes.md"
-                )
-        return ""
+    def _bar(self, gang: PodGang) -> str:
+        """Why a gang that waits is left alone."""
+        rule = next((pod.unmodelled for pod in gang.waiting if pod.unmodelled), "")
+        return f"it has {rule}, which Dally does not model; see docs/kubernetes.md" if rule else ""

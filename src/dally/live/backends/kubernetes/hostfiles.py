@@ -8,7 +8,7 @@ from typing import Final
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
-from dally.live.backends.kubernetes.pod_gang import Gang
+from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.ranks import hostfile
 
@@ -22,7 +22,7 @@ class Hostfiles:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
 
-    def write(self, gang: Gang, pods: Sequence[PodRecord], nodes: Sequence[str]) -> None:
+    def write(self, gang: PodGang, pods: Sequence[PodRecord], nodes: Sequence[str]) -> None:
         """If any pod of the gang mounts it."""
         name = f"{names.HOSTFILE}{gang.key.name}"
         if not any(name in pod.maps for pod in (*pods, *gang.others)):

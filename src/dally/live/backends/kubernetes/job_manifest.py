@@ -25,8 +25,9 @@ def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
     }
     notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
     rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
+    stated_values = [{"name": name, "value": value} for name, value in request.environment.items()]
     container: dict[str, Any] = {
-        "name": "main", "image": image, "command": command, "env": [rank],
+        "name": "main", "image": image, "command": command, "env": [*stated_values, rank],
         "resources": {"limits": {"nvidia.com/gpu": "1"}},
     }  # fmt: skip
     if request.folder:

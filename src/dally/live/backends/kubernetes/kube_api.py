@@ -9,13 +9,15 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from dally.errors import InputError, one_line
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes.token_file import TokenFile
 
 Entry = dict[str, Any]
 MERGE: Final = "application/merge-patch+json"
@@ -57,6 +59,7 @@ class KubeApi:
             raise InputError(f"--backend kubernetes: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         settings.connection_pool_maxsize = pool
         self._settings = settings
+        self._token_file = TokenFile(_user_token_file(kubeconfig, context))
         self._http = kubernetes.client.ApiClient(settings).rest_client.pool_manager
         self._streams: set[Any] = set()  # watches that stand
         self.host: str = settings.host.rstrip("/")
@@ -72,8 +75,9 @@ class KubeApi:
         what = f"{method} {path}"
         headers = {"accept": "application/json", "content-type": kind, "user-agent": "dally"}
         token = self._settings.auth_settings().get("BearerToken")  # may be a new one each time
-        if token is not None:
-            headers["authorization"] = str(token["value"])
+        renewed = self._token_file.read()
+        if renewed or token is not None:
+            headers["authorization"] = f"Bearer {renewed}" if renewed else str(token["value"])  # type: ignore[index]
         data = None if body is None else json.dumps(body).encode()
         try:
             answer = self._http.request(
@@ -127,12 +131,19 @@ class KubeApi:
             if refused.code != 404:
                 raise
 
-    def insist(self, method: str, path: str, body: Any, within_s: float, kind: str = "application/json") -> Entry:
-        """The same as `call`, tried again for that long if the server is busy or does not answer."""
+    def insist(
+        self, method: str, path: str, body: Any, within_s: float, kind: str = "application/json",
+        left_s: Callable[[], float] = lambda: TIMEOUT_S,
+    ) -> Entry:  # fmt: skip
+        """The same as `call`, tried again for that long if the server is busy or does not answer.
+
+        `left_s` is asked immediately before each request for the seconds that it may take, and may refuse it.
+        """
         until_s = time.monotonic() + within_s
         while True:
+            limit_s = min(max(1.0, until_s - time.monotonic()), left_s())
             try:
-                result: Entry = self.call(method, path, body, kind, timeout_s=max(1.0, until_s - time.monotonic()))
+                result: Entry = self.call(method, path, body, kind, timeout_s=limit_s)
                 return result
             except RefusedError as refused:
                 later = refused.code in LATER or (refused.code == 403 and not _is_final(refused))
@@ -179,6 +190,24 @@ class KubeApi:
             with suppress(Exception):  # it may be over in this very moment
                 answer.shutdown()
         self._http.clear()
+
+
+def _user_token_file(kubeconfig: str, context: str) -> str:
+    """Where the kubeconfig's user has its token, if in a file: the official client reads that once."""
+    import kubernetes.config.kube_config
+
+    loading: Any = kubernetes.config.kube_config
+    if not (kubeconfig or context) and _inside_a_pod():
+        return ""  # the official client reads the service account's again
+    try:
+        config = loading.KubeConfigMerger(kubeconfig or loading.KUBE_CONFIG_DEFAULT_LOCATION).config
+        name = context or config["current-context"]
+        user = config["contexts"].get_with_name(name)["context"]["user"]
+        user_entry = config["users"].get_with_name(user)["user"]
+        path = user_entry.value.get("tokenFile") or ""
+    except Exception:  # of a shape that the official client has taken: then there is no such file
+        return ""
+    return str(Path(user_entry.path or ".").parent / path) if path else ""  # beside the kubeconfig
 
 
 def _is_final(refused: RefusedError) -> bool:

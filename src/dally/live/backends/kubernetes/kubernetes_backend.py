@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from dally.cluster.topology import Topology
 from dally.live.backends import base
 from dally.live.backends.base import (
@@ -22,6 +24,7 @@ from dally.live.backends.base import (
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
+from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.gang_ledger import GangLedger
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
@@ -30,10 +33,13 @@ from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
-from dally.live.backends.kubernetes.node_room import Room
+from dally.live.backends.kubernetes.node_room import NodeRoom
+from dally.live.backends.kubernetes.node_usage import with_usage
 from dally.live.backends.kubernetes.options import KubeOptions
+from dally.live.backends.kubernetes.overbooking import Overbooking
 from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
-from dally.live.backends.kubernetes.pod_gang import Gang
+from dally.live.backends.kubernetes.plan_seal import PlanSeal
+from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
@@ -48,6 +54,8 @@ THREADS: Final = 8
 READY_WITHIN_S: Final = 3.0  # a watch that broke may stand again
 SETTLE_S: Final = 0.05  # after a change: others come with it
 
+log = structlog.get_logger("dally")
+
 
 class KubernetesBackend(JobByJob):
     """A cluster under Kubernetes. Pods that name our scheduler wait in it unbound; this alone binds them."""
@@ -59,27 +67,31 @@ class KubernetesBackend(JobByJob):
         self.api = KubeApi(options.kubeconfig, options.context)
         self._changed = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
-        self.ledger = PodLedger(self._changed, self._ours)
+        self._seal = PlanSeal(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler-key")
+        self.ledger = PodLedger(self._changed, self._ours, self._seal.holds)
         self.nodes = NodeLedger(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)
-        self._binder = Binder(self.api, self._pool, self.ledger, self.nodes, self._evictor, options.scheduler_name)
-        self._room = Room(self.ledger, self.nodes)
+        self._binder = Binder(
+            self.api, self._pool, self.ledger, self.nodes, self._evictor, self._seal, options.scheduler_name
+        )
+        self._room = NodeRoom(self.ledger, self.nodes)
         self._gangs = GangLedger(self.ledger, self.nodes, Owners(self.api, self._pool), self._ours)
         self._mender = Mender(
-            self._binder, self._evictor, self._room, self.nodes, self._gangs.abandoned, options.force
-        )
+            self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
+            self._gangs.abandoned, options.force,
+        )  # fmt: skip
         self._hostfiles = Hostfiles(self.api)
         self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
-        chosen = {"labelSelector": options.nodes} if options.nodes else {}
         self.mirrors = (
-            Mirror(self.api, "/api/v1/nodes", self.nodes, **chosen),
+            Mirror(self.api, "/api/v1/nodes", self.nodes),
             Mirror(self.api, "/api/v1/pods", self.ledger),
         )
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
         self._claimed = False
+        self._snapshot_term = 0  # who led at the latest snapshot, which repairs follow from
         self._open = False
 
     def _ours(self, pod: PodRecord) -> bool:
@@ -109,6 +121,10 @@ class KubernetesBackend(JobByJob):
         super().check_term(term)
         self._check_lease()
 
+    def _fence(self, term: int) -> Fence:
+        """For the requests that were decided in that term."""
+        return Fence(self.leader, term) if self._claimed else Fence()
+
     def _check_lease(self) -> None:
         """A BackendError once somebody else may lead; a dry run has claimed nothing."""
         if self._claimed:
@@ -136,25 +152,40 @@ class KubernetesBackend(JobByJob):
             version = version_of(self.api.get("/version"))
             self._gates = self._options.gates and version >= SINCE
             self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
+            self._seal.load()
             for mirror in self.mirrors:
                 mirror.start()
             self._open = True
         for mirror in self.mirrors:
+            self._wait_listed(mirror)
             mirror.wait_ready(READY_WITHIN_S)
+
+    def _wait_listed(self, mirror: Mirror) -> None:
+        """A daemon that leads waits for its first copy however long that takes: to end would only begin again."""
+        trouble = ""
+        while self._claimed and not mirror.lists:
+            try:
+                mirror.wait_ready(READY_WITHIN_S)
+            except BackendError as error:
+                if str(error) != trouble:
+                    trouble = str(error)
+                    log.warning("problem", what=trouble)
 
     def snapshot(self) -> Observed:
         """How things stand, from the copies; only gangs that changed are looked at anew.
 
         For the leader alone: what follows from it is written to the store, which another daemon may share.
         """
-        term = self.term
+        term = self._snapshot_term = self.term
         self._ready()
         if self._topology is None:
             self.topology()
         self._gangs.renew()
         self._check_lease()  # that may have taken its time
         problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
-        return Observed(tuple(self._gangs.jobs()), tuple(self.nodes.machines()), tuple(problems), term)
+        jobs = tuple(self._gangs.jobs())
+        machines = with_usage(self.nodes.machines(), jobs, self.ledger.usage)
+        return Observed(jobs, tuple(machines), tuple(problems), term)
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""
@@ -173,12 +204,13 @@ class KubernetesBackend(JobByJob):
     def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
         """The pods of all gangs at once: one gang of few would leave the server idle."""
         self.check_term(term)
+        self._seal.keep()
         answers = [""] * len(orders)
         begun: dict[int, tuple[Seating, list[Future[str]]]] = {}
         with ExitStack() as remaining:
             for place, (job_id, placement) in enumerate(orders):
                 try:
-                    seating = self._seating(job_id, placement, remaining)
+                    seating = self._seating(job_id, placement, remaining, self._fence(term))
                 except BackendError as error:
                     answers[place] = str(error)
                 else:
@@ -188,7 +220,7 @@ class KubernetesBackend(JobByJob):
                 answers[place] = self._binder.finish(seating, bound)
         return answers
 
-    def _seating(self, job_id: str, placement: Placement, remaining: ExitStack) -> Seating | None:
+    def _seating(self, job_id: str, placement: Placement, remaining: ExitStack, fence: Fence) -> Seating | None:
         """Who is to go where, the room kept for them; None: they are there already."""
         gang = self._gangs.find(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._gangs.abandoned:
@@ -200,28 +232,35 @@ class KubernetesBackend(JobByJob):
             raise BackendError(f"job {job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}")
         pods = gang.waiting[: max(1, gang.due)]
         nodes = seats(pods, placement)
-        self._check_lease()
+        fence.left_s()
         remaining.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
-        self._gangs.abandoned.discard(gang.key)
-        return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement))
+        self._gangs.abandoned.pop(gang.key, None)
+        return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement), fence)
+
+    def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
+        """One by one, each request in that term."""
+        self.check_term(term)
+        return base.answers(lambda job_id: self._preempt(job_id, self._fence(term)), jobs)
 
     def preempt_job(self, job_id: str) -> None:
         """Evict its pods; their controller makes new ones, which wait."""
+        self._preempt(job_id, self._fence(self.term))
+
+    def _preempt(self, job_id: str, fence: Fence) -> None:
         gang = self._gangs.find(job_id)
         if not gang.bound:
             return
         if gang.bare:
             raise BackendError("nobody would make its pods anew")
-        self._check_lease()
-        stuck = self._evictor.evict(gang.bound)
+        stuck = self._evictor.evict(gang.bound, fence)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
-            self._gangs.abandoned.add(gang.key)
+            self._gangs.abandoned[gang.key] = "it was preempted"
             self.ledger.touch(gang.key)
         if stuck:
             raise BackendError(stuck[0])
 
-    def _is_going(self, gang: Gang) -> bool:
+    def _is_going(self, gang: PodGang) -> bool:
         return any(pod.stopping for pod in self.ledger.gang(gang.key))
 
     def cancel_job(self, job_id: str) -> None:
@@ -235,6 +274,7 @@ class KubernetesBackend(JobByJob):
             self.api.delete(path_of(gang.key.namespace, owner), {"propagationPolicy": "Background", **this_one})
         else:
             for pod in [*gang.pods(), *gang.others]:
+                self._check_lease()
                 self.api.delete(pod.path)
 
     def drain(self, machine: str, why: str) -> None:
@@ -271,7 +311,7 @@ class KubernetesBackend(JobByJob):
         self._check_lease()
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
-        return self._mender.repair_gangs(ours, tiers)
+        return self._mender.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""

@@ -35,6 +35,7 @@ class Leader:
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = name
         self._renewed_s = -float("inf")
+        self._problem = ""  # why the latest attempt to renew failed
         self._seen: tuple[object, ...] = ()  # the lease as others last wrote it,
         self._seen_s = 0.0  # and when that was first read: their clocks are not ours
         self._stop = threading.Event()
@@ -58,7 +59,7 @@ class Leader:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(RENEW_S + 2.0)
-        if time.monotonic() - self._renewed_s < SURE_S:
+        if self.left_s() > 0.0:
             try:
                 lease = self._api.get(f"{self._folder}/{self._name}")
                 if _spec_of(lease).get("holderIdentity") == self.me:
@@ -70,19 +71,24 @@ class Leader:
 
     def check(self) -> None:
         """A BackendError unless we lead for sure."""
-        if time.monotonic() - self._renewed_s > SURE_S:
-            raise BackendError(f"lease {self._name}: another daemon leads, or the server did not renew ours")
+        if self.left_s() <= 0.0:
+            why = self._problem or "it was not renewed in time"
+            raise BackendError(f"lease {self._name}: this daemon does not lead: {why}")
+
+    def left_s(self) -> float:
+        """For how long we lead for sure, if the lease is not renewed; not above 0: we do not."""
+        return SURE_S - (_now_s() - self._renewed_s)
 
     def _keep(self) -> None:
         while not self._stop.wait(RENEW_S):
-            led = time.monotonic() - self._renewed_s <= SURE_S
-            problem = self._try()
-            if problem and led and time.monotonic() - self._renewed_s > SURE_S:
-                log.warning("problem", what=problem)
+            led = self.left_s() > 0.0
+            self._problem = self._try()
+            if self._problem and led and self.left_s() <= 0.0:
+                log.warning("problem", what=f"lease {self._name} was not renewed: {self._problem}")
 
     def _try(self) -> str:
         """Take or renew the lease; why not."""
-        requested_s = time.monotonic()
+        requested_s = _now_s()
         try:
             lease = self._lease()
             if lease is None:
@@ -120,8 +126,8 @@ class Leader:
             return True
         now = (spec.get("holderIdentity"), spec.get("renewTime"))
         if now != self._seen:
-            self._seen, self._seen_s = now, time.monotonic()
-        return time.monotonic() - self._seen_s > float(spec.get("leaseDurationSeconds") or LASTS_S)
+            self._seen, self._seen_s = now, _now_s()
+        return _now_s() - self._seen_s > float(spec.get("leaseDurationSeconds") or LASTS_S)
 
     def _write(self, lease: Entry, holder: str, lasts_s: int) -> None:
         """With its version: whoever was faster wins."""
@@ -139,6 +145,11 @@ class Leader:
             "acquireTime": now if changed else before.get("acquireTime", now),
             "leaseTransitions": int(before.get("leaseTransitions") or 0) + changed,
         }
+
+
+def _now_s() -> float:
+    """A clock that goes on while the machine sleeps: the lease runs out meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _spec_of(lease: Entry) -> Entry:

@@ -7,17 +7,19 @@ to finish a gang stands on each of its bound pods.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
-from dally.live.backends.kubernetes.evictor import Evictor
+from dally.live.backends.kubernetes.evictor import BARE, Evictor
+from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
-from dally.live.backends.kubernetes.node_room import Room
-from dally.live.backends.kubernetes.pod_gang import Gang
+from dally.live.backends.kubernetes.node_room import NodeRoom
+from dally.live.backends.kubernetes.overbooking import Overbooking
+from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 
@@ -29,22 +31,32 @@ class Mender:
     """Looks at gangs once a cycle."""
 
     def __init__(
-        self, binder: Binder, evictor: Evictor, room: Room, nodes: NodeLedger, abandoned: set[GangKey], force: bool
+        self,
+        binder: Binder,
+        evictor: Evictor,
+        room: NodeRoom,
+        nodes: NodeLedger,
+        overbooking: Overbooking,
+        abandoned: dict[GangKey, str],
+        force: bool,
     ) -> None:
-        """`given_up`: gangs on their way out, which this adds to and takes from."""
+        """`abandoned`: gangs on their way out and why, which this adds to and takes from."""
         self._abandoned = abandoned
         self._binder = binder
         self._evictor = evictor
         self._room = room
         self._nodes = nodes
+        self._overbooking = overbooking
         self._force = force
+        self._fence = Fence()
         self._half_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
         self._reported: set[str] = set()  # pods that were reported as stuck
 
-    def repair_gangs(self, gangs: Iterable[Gang], tier_of: dict[GangKey, str]) -> list[str]:
+    def repair_gangs(self, gangs: Sequence[PodGang], tier_of: dict[GangKey, str], fence: Fence) -> list[str]:
         """Do what can be done now; what an operator should know, a line each."""
-        problems: list[str] = []
+        self._fence = fence
+        problems = self._resolve_overbooking(gangs)
         half: set[GangKey] = set()
         going: set[str] = set()
         seen: set[GangKey] = set()
@@ -53,9 +65,9 @@ class Mender:
             going |= {pod.uid for pod in gang.stopping}
             problems += self._stuck(gang)
             if not gang.bound:
-                self._abandoned.discard(gang.key)
+                self._abandoned.pop(gang.key, None)
             elif gang.key in self._abandoned:
-                problems += self._evictor.evict(gang.bound, check=False)
+                problems += self._evictor.evict(gang.bound, fence, check=False)
             else:
                 if gang.half:
                     half.add(gang.key)
@@ -63,20 +75,33 @@ class Mender:
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
         self._reported &= going
-        self._abandoned &= seen
+        for key in self._abandoned.keys() - seen:
+            del self._abandoned[key]
         return problems
 
-    def _one(self, gang: Gang, tier: str) -> list[str]:
+    def _resolve_overbooking(self, gangs: Sequence[PodGang]) -> list[str]:
+        """On a node whose pods have more GPUs than there are, the later gangs go back, whoever bound them."""
+        gangs = [gang for gang in gangs if gang.key not in self._abandoned]
+        later, problems = self._overbooking.later_gangs(gangs)
+        for gang, why in later:
+            problems += self._give_up(gang, why)
+        return problems
+
+    def _one(self, gang: PodGang, tier: str) -> list[str]:
         return self._seat_others(gang) + self._whole_or_not(gang, tier)
 
-    def _whole_or_not(self, gang: Gang, tier: str) -> list[str]:
+    def _whole_or_not(self, gang: PodGang, tier: str) -> list[str]:
         lost = [pod for pod in gang.bound if self._nodes.get(pod.node) is None]
-        if lost:
+        if lost and not gang.bare:
             return self._give_up(gang, f"its node {lost[0].node} is gone")
         if gang.waiting and gang.plan and self._finish(gang, tier):
             return []
         if not gang.half:
             return []
+        if gang.bare:
+            return [
+                f"job {gang.key.job_id}: {len(gang.bound)} of its {gang.size} pods are bound: left as it is, {BARE}"
+            ]
         if not gang.plan:
             return self._give_up(gang, "nobody knows where its other pods were to go")
         since_s = self._half_since_s.setdefault(gang.key, time.monotonic())
@@ -84,7 +109,7 @@ class Mender:
             return []
         return self._give_up(gang, f"{len(gang.bound)} of its {gang.size} pods are left")
 
-    def _finish(self, gang: Gang, tier: str) -> bool:
+    def _finish(self, gang: PodGang, tier: str) -> bool:
         """Bind the pods that wait where the plan has room for them."""
         taken = {pod.said.get(names.RANK, "") for pod in gang.bound}
         free = [rank for rank in range(gang.size or 1) if str(rank) not in taken]
@@ -92,28 +117,29 @@ class Mender:
         try:
             nodes = seats(pods, _ordered(gang))
             self._room.check(pods, nodes)
-            self._binder.bind(Seating(pods, nodes, free[: len(pods)], gang.plan, tier))
+            self._binder.bind(Seating(pods, nodes, free[: len(pods)], gang.plan, tier, self._fence))
         except BackendError:
             return False
         return True
 
-    def _seat_others(self, gang: Gang) -> list[str]:
+    def _seat_others(self, gang: PodGang) -> list[str]:
         """Pods without GPUs go where the first rank is, if there is room."""
         pods = [pod for pod in gang.others if not (pod.node or pod.ended or pod.stopping)]
         if pods and gang.whole:
             node = min(gang.bound, key=lambda pod: pod.rank_key).node
             state = self._nodes.get(node)
             if state is not None and state.state == base.UP and self._room.has(pods, [node] * len(pods)):
-                result = self._binder.seat(Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, ""))
+                seating = Seating(pods, [node] * len(pods), [-1] * len(pods), gang.plan, "", self._fence)
+                result = self._binder.seat(seating)
                 return [f"job {gang.key.job_id} runs, but {problem}" for problem in result]
         return []
 
-    def _give_up(self, gang: Gang, why: str) -> list[str]:
-        self._abandoned.add(gang.key)
-        stuck = self._evictor.evict(gang.bound, check=False)
+    def _give_up(self, gang: PodGang, why: str) -> list[str]:
+        self._abandoned[gang.key] = why
+        stuck = self._evictor.evict(gang.bound, self._fence, check=False)
         return [f"job {gang.key.job_id} is stopped: {why}", *stuck]
 
-    def _stuck(self, gang: Gang) -> list[str]:
+    def _stuck(self, gang: PodGang) -> list[str]:
         """Pods that should have ended long ago: told once, and removed if the operator wants that."""
         result = []
         for pod in gang.stopping:
@@ -127,13 +153,13 @@ class Mender:
 
     def _remove(self, pod: PodRecord) -> list[str]:
         try:
-            self._evictor.remove(pod)
+            self._evictor.remove(pod, self._fence)
         except BackendError as error:
             return [str(error)]
         return []
 
 
-def _ordered(gang: Gang) -> dict[str, int]:
+def _ordered(gang: PodGang) -> dict[str, int]:
     """The free part of its plan, in the plan's order."""
     left = gang.left_over()
     return {node: left[node] for node in gang.plan if node in left}

@@ -11,7 +11,8 @@ from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
 
 WATCH_S: Final = 60  # after which the server ends a watch and it is resumed: a dead connection is noticed
-PAGE: Final = 500  # objects of one answer
+PAGE: Final = 500  # objects of one answer,
+LIST_WITHIN_S: Final = 60.0  # which may take so long
 PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
 TOO_OLD: Final = 410
 
@@ -40,6 +41,7 @@ class Mirror:
         self._api = api
         self._keeper = keeper
         self._query = query
+        self._listing_s = -float("inf")  # when the list in progress last had an answer
         self._unread: dict[str, str] = {}  # objects that nobody understands, and why
         self._stop = threading.Event()
         self._ready = threading.Event()
@@ -58,11 +60,14 @@ class Mirror:
         return list(self._unread.values())
 
     def wait_ready(self, within_s: float) -> None:
-        """Until the copy is whole and the watch stands; a BackendError if that takes longer."""
-        until_s = time.monotonic() + within_s
+        """Until the copy is whole and the watch stands; a BackendError if that takes longer.
+
+        A list that the server is about to answer may take its time: of a large cluster it does.
+        """
+        began_s = time.monotonic()
         while self.trouble:
             self._ready.clear()
-            left_s = until_s - time.monotonic()
+            left_s = max(began_s, self._listing_s) + within_s - time.monotonic()
             if left_s <= 0.0:
                 raise BackendError(self.trouble)
             if self.trouble:
@@ -93,7 +98,11 @@ class Mirror:
         more = ""
         while True:
             query = {**self._query, **({"continue": more} if more else {})}
-            page = self._api.get(self.path, limit=PAGE, **query)
+            self._listing_s = time.monotonic() + LIST_WITHIN_S
+            try:
+                page = self._api.get(self.path, timeout_s=LIST_WITHIN_S, limit=PAGE, **query)
+            finally:
+                self._listing_s = time.monotonic()
             result += page.get("items") or []
             more = page["metadata"].get("continue") or ""
             if not more:

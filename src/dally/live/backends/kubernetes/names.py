@@ -10,7 +10,7 @@ GANG: Final = "dally.io/gang"  # label: pods that start together
 GANG_SIZE: Final = "dally.io/gang-size"  # label or annotation: how many
 HOLD: Final = "dally.io/hold"  # annotation: "true" keeps a gang waiting
 USER: Final = "dally.io/user"  # label or annotation
-FACTS: Final = ("model", "expected", "checkpoint", "group")  # annotations dally.io/…
+FACTS: Final = ("model", "expected", "checkpoint", "group", "preempt")  # annotations dally.io/…
 GATE: Final = "dally.io/gate"  # a scheduling gate
 HOSTFILE: Final = "dally-hosts-"  # before the gang's name: the ConfigMap with its machines
 # Said by us, with the binding.
@@ -19,6 +19,7 @@ PLACEMENT: Final = "dally.io/placement"  # of the whole gang: n01=8,n02=8
 NODE: Final = "dally.io/node"  # of a pod that was let through its gate,
 SCHEDULER: Final = "dally.io/scheduler"  # and by whom
 TIER: Final = "dally.io/tier"
+SIGNATURE: Final = "dally.io/signature"  # of all of these: users write annotations too
 CONDITION: Final = "dally.io/Placed"
 DRAINED: Final = "dally.io/drained"  # annotation of a node that was cordoned here: why
 # Said by others.

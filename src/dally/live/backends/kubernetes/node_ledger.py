@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
 
 from dally.cluster.formats.from_machines import ImportOptions, assemble, describe
-from dally.cluster.formats.kubernetes import TYPE_LABELS, gpu_type_of, place_nodes
-from dally.cluster.formats.label_presets import PRESETS
+from dally.cluster.formats.kubernetes import PRESETS, TYPE_LABELS, gpu_type_of, place_nodes
 from dally.cluster.topology import Machine, Topology
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedMachine
 from dally.live.backends.kubernetes.kube_api import Entry
-from dally.live.backends.kubernetes.node_record import NodeRecord, node_record
+from dally.live.backends.kubernetes.label_selector import label_rules
+from dally.live.backends.kubernetes.node_record import NodeRecord, node_record, why_not
 from dally.live.backends.kubernetes.options import KubeOptions
+from dally.live.backends.kubernetes.pod_needs import MB, UNLIMITED
+from dally.live.backends.kubernetes.pod_record import PodRecord
 
 SOURCE = Path("the nodes of the cluster")
 log = structlog.get_logger("dally")
@@ -35,9 +37,11 @@ class NodeLedger:
         self._nodes: dict[str, NodeRecord] = {}
         self._drawn: dict[str, NodeRecord] = {}  # as they were when the tree was drawn
         self._gpus: dict[str, int] = {}  # in the tree
+        self._allowed: dict[tuple[str, ...], frozenset[str] | None] = {}  # by the rules of a gang's pods
         levels = [level for preset in PRESETS.values() for level in preset]
         placing = options.labels or tuple(name for level in levels for name in level.labels)
         self._telling = (*placing, *TYPE_LABELS)
+        self._rules = label_rules("nodes", options.nodes)
 
     # What the watch says.
 
@@ -48,7 +52,7 @@ class NodeLedger:
             if self._nodes.get(node.name) == node:
                 return
             self._nodes[node.name] = node
-            if self._gpus and node.room.gpus and not self._as_drawn(node):
+            if self._gpus and node.capacity_gpus and self._is_chosen(node) and not self._as_drawn(node):
                 self.generation += 1
             self._note()
 
@@ -67,11 +71,12 @@ class NodeLedger:
 
     def _note(self) -> None:
         self._changes += 1
+        self._allowed.clear()
         self._changed.set()
 
     def _as_drawn(self, node: NodeRecord) -> bool:
         before = self._drawn.get(node.name)
-        if before is None or node.room.gpus > before.room.gpus:
+        if before is None or node.capacity_gpus > before.capacity_gpus:
             return False
         return all(before.labels.get(name) == node.labels.get(name) for name in self._telling)
 
@@ -80,13 +85,15 @@ class NodeLedger:
     def draw(self, held: Callable[[str], int]) -> Topology:
         """The tree of the nodes as they are now; `held`: GPUs of a node that pods have."""
         with self._lock:
-            nodes = {name: node for name, node in sorted(self._nodes.items()) if node.room.gpus}
+            chosen_nodes = (row for row in sorted(self._nodes.items()) if self._is_chosen(row[1]))
+            nodes = {name: node for name, node in chosen_nodes if node.capacity_gpus}
             if not nodes:
                 chosen = f" with labels {self._options.nodes}" if self._options.nodes else ""
                 raise BackendError(f"no node{chosen} has GPUs ({'nvidia.com/gpu or amd.com/gpu'})")
-            counts = {name: max(node.room.gpus, held(name)) for name, node in nodes.items()}
+            counts = {name: max(node.capacity_gpus, held(name)) for name, node in nodes.items()}
             topology = self._tree(nodes, counts)
             self._drawn = dict(nodes)
+            self._allowed.clear()
             self._gpus = {name: counts[name] for name in topology.names[0]}
             return topology
 
@@ -122,9 +129,26 @@ class NodeLedger:
             kind = gpu_type_of(self._drawn[name].labels)
             return ObservedMachine(name, gpus, base.DOWN, "the node is gone", kind)
         state, reason = node.state, node.reason
-        if node.room.gpus < gpus and state == base.UP:
-            state, reason = base.DRAINING, f"{node.room.gpus} of its {gpus} GPUs can be given"
-        return ObservedMachine(name, gpus, state, reason, gpu_type_of(node.labels))
+        if state == base.UP and not self._is_chosen(node):
+            state, reason = base.DRAINING, f"its labels no longer fit {self._options.nodes}"
+        left = min(gpus, node.room.gpus)
+        if left < gpus and state == base.UP:
+            reason = f"{left} of its {gpus} GPUs can be given"
+        room = node.room
+        return ObservedMachine(
+            name, left, state, reason, gpu_type_of(node.labels),
+            cpus=None if room.cpus >= UNLIMITED else room.cpus,
+            memory_mb=None if room.memory >= UNLIMITED else room.memory / MB, resources=dict(room.others),
+        )  # fmt: skip
+
+    def _is_chosen(self, node: NodeRecord) -> bool:
+        """Whether the operator's selector has it."""
+        return all(rule.fits(node.labels) for rule in self._rules)
+
+    def is_lost(self, name: str) -> bool:
+        """Whether pods that were told to go cannot be seen to go: the node is gone, or does not answer."""
+        node = self._nodes.get(name)
+        return node is None or not node.ready
 
     def get(self, name: str) -> NodeRecord | None:
         """The node, if it is there."""
@@ -134,8 +158,13 @@ class NodeLedger:
         """Whether it is in the tree."""
         return name in self._gpus
 
-    def of_types(self, types: Collection[str]) -> list[NodeRecord]:
-        """The machines of the tree that have GPUs of these types; none: of any."""
+    def allowed(self, pods: Sequence[PodRecord]) -> frozenset[str] | None:
+        """The machines of the tree that each of these pods may run on, by its rules; None: all of them."""
         with self._lock:
-            here = [self._nodes[name] for name in self._gpus if name in self._nodes]
-            return [node for node in here if not types or gpu_type_of(node.labels) in types]
+            rules = {repr((pod.selector, pod.tolerations)): pod for pod in pods}
+            key = tuple(sorted(rules))
+            if key not in self._allowed:
+                here = [self._nodes[name] for name in self._gpus if name in self._nodes]
+                names = [node.name for node in here if not any(why_not(pod, node) for pod in rules.values())]
+                self._allowed[key] = None if len(names) == len(here) else frozenset(names)
+            return self._allowed[key]

@@ -10,11 +10,12 @@ from dally.cluster.formats.kubernetes import GPU_RESOURCES, TYPE_LABELS
 from dally.live.backends import base
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
-from dally.live.backends.kubernetes.pod_record import Needs
+from dally.live.backends.kubernetes.pod_needs import Needs, room_of
+from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.quantity import quantity, whole_number
+from dally.live.backends.kubernetes.taints import Taint, taints_of, untolerated
 
-BARS: Final = frozenset(("NoSchedule", "NoExecute"))
-UNLIMITED: Final = 1e18  # of what a node does not tell of
+OF_KUBERNETES: Final = "node.kubernetes.io/"  # its own taints say that a node is in trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +27,49 @@ class NodeRecord:
     room: Needs
     state: str
     reason: str
+    capacity_gpus: int = 0  # with those that have failed
+    ready: bool = True  # its kubelet answers
+    taints: tuple[Taint, ...] = ()  # that keep pods away, but those that the operator lets all of ours tolerate
 
 
 def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
     """The record of a node as the server tells of it; `taints` keep nothing away."""
     about, spec, status = entry["metadata"], entry.get("spec") or {}, entry.get("status") or {}
-    there = {**(status.get("capacity") or {}), **(status.get("allocatable") or {})}
-    gpus = int(sum(quantity(there.get(name, 0)) for name in GPU_RESOURCES))
-    cpus, memory = (quantity(there[name]) if name in there else UNLIMITED for name in ("cpu", "memory"))
+    room = room_of(status)
+    bars = tuple(taint for taint in taints_of(spec) if taint.key not in taints)
     why = str((about.get("annotations") or {}).get(names.DRAINED) or "")
-    state, reason = _state(spec, status, taints, why)
+    state, reason = _state(spec, status, bars, why)
     labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
-    return NodeRecord(about["name"], labels, Needs(gpus, cpus, memory), state, reason)
+    owned = int(sum(quantity((status.get("capacity") or {}).get(name, 0)) for name in GPU_RESOURCES))
+    ready = not any(map(_is_not_ready, status.get("conditions") or ()))
+    return NodeRecord(about["name"], labels, room, state, reason, max(room.gpus, owned), ready, bars)
 
 
-def _state(spec: Entry, status: Entry, taints: Collection[str], why: str) -> tuple[str, str]:
+def _is_not_ready(condition: Entry) -> bool:
+    return condition.get("type") == "Ready" and condition.get("status") != "True"
+
+
+def _state(spec: Entry, status: Entry, taints: Collection[Taint], why: str) -> tuple[str, str]:
     """Nothing new starts on a node in trouble; what runs there is left alone as long as Kubernetes does so."""
     if spec.get("unschedulable"):
         return base.DRAINING, f"cordoned: {why}" if why else "cordoned"
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "Ready" and condition.get("status") != "True":
+        if _is_not_ready(condition):
             return base.DRAINING, f"not ready: {condition.get('reason') or condition.get('status')}"
-    for taint in spec.get("taints") or ():
-        if taint.get("effect") in BARS and taint.get("key") not in taints:
-            return base.DRAINING, f"taint {taint.get('key')}:{taint.get('effect')}"
+    for taint in taints:
+        if taint.key.startswith(OF_KUBERNETES):
+            return base.DRAINING, f"taint {taint.key}:{taint.effect}"
     return base.UP, ""
+
+
+def why_not(pod: PodRecord, node: NodeRecord) -> str:
+    """Why the pod may not run there, whatever is free; empty if it may."""
+    if not fits(pod.selector, node):
+        return f"the node selector or affinity of pod {pod.name} does not let it on {node.name}"
+    taint = untolerated(node.taints, pod.tolerations)
+    if taint is not None:
+        return f"pod {pod.name} does not tolerate the taint {taint.key}:{taint.effect} of {node.name}"
+    return ""
 
 
 def fits(selector: Entry, node: NodeRecord) -> bool:

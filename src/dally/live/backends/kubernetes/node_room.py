@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
-from dally.live.backends.kubernetes.node_record import NodeRecord, fits
+from dally.live.backends.kubernetes.node_record import NodeRecord, why_not
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
+from dally.live.backends.kubernetes.pod_needs import Needs, total_needs
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
-UNITS = (("GPUs", 1.0), ("CPUs", 1.0), ("GB of memory", 1e9))
+SLACK = 1e-6  # of sums of fractions
 
 
-class Room:
+class NodeRoom:
     """What pods leave of the nodes."""
 
     def __init__(self, ledger: PodLedger, nodes: NodeLedger) -> None:
@@ -44,22 +45,21 @@ class Room:
             if node.state != base.UP:
                 raise BackendError(f"{name} takes no pods: {node.reason}")
             here = [pod for pod, seat in zip(pods, seats, strict=True) if seat == name]
-            stranger = next((pod for pod in here if not fits(pod.selector, node)), None)
-            if stranger is not None:
-                raise BackendError(
-                    f"the node selector or affinity of pod {stranger.name} does not let it on {name}"
-                )
+            refusal = next(filter(None, (why_not(pod, node) for pod in here)), "")
+            if refusal:
+                raise BackendError(refusal)
             self._check_node(node, here)
 
     def _check_node(self, node: NodeRecord, here: Sequence[PodRecord]) -> None:
         new = {pod.uid for pod in here}
         known = {pod.uid: pod for pod in self._ledger.on_node(node.name)} | self._reserved.get(node.name, {})
         there = [pod for uid, pod in known.items() if uid not in new]
-        for place, (unit, size) in enumerate(UNITS):
-            request = sum(pod.needs[place] for pod in here)
-            free = node.room[place] - sum(pod.needs[place] for pod in there)
-            if request > free:
-                raise BackendError(f"{node.name} has {free / size:g} {unit} free, not {request / size:g}")
+        free, request = _amounts(node.room), _amounts(total_needs(pod.needs for pod in here))
+        taken = _amounts(total_needs(pod.needs for pod in there))
+        for name, amount in request.items():
+            left = free.get(name, 0.0) - taken.get(name, 0.0)
+            if amount > left + SLACK:
+                raise BackendError(f"{node.name} has {left:g} {name} free, not {amount:g}")
 
     def has(self, pods: Sequence[PodRecord], seats: Sequence[str]) -> bool:
         """The same as a yes or no."""
@@ -68,3 +68,8 @@ class Room:
         except BackendError:
             return False
         return True
+
+
+def _amounts(needs: Needs) -> dict[str, float]:
+    """By name, as people read them."""
+    return {"GPUs": needs.gpus, "CPUs": needs.cpus, "GB of memory": needs.memory / 1e9, **dict(needs.others)}

@@ -11,11 +11,13 @@ from urllib.parse import quote
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
-from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s, needs_of
+from dally.live.backends.kubernetes.pod_needs import needs_of
+from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s
 
 JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
 PLURALS: Final = {"Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
-FINAL: Final = (403, 404)  # it cannot be read, or is not there
+REFUSALS: Final = (403, 404)  # it may not be read, or is not there: rights and objects may come yet
+REFUSED_AGAIN_S: Final = 60.0  # after these
 AGAIN_S: Final = 10.0  # after any other answer
 
 
@@ -72,10 +74,11 @@ class Owners:
             if isinstance(result, Controller):
                 self._known[key] = result
                 continue
-            self._later_s[key] = time.monotonic() + AGAIN_S
+            trouble, again_s = result
+            self._later_s[key] = time.monotonic() + again_s
             known = self._known.get(key)
             if known is None or owner.uid not in ("", known.uid):
-                self._known[key] = Controller(owner.uid, 0.0, None, result)
+                self._known[key] = Controller(owner.uid, 0.0, None, trouble)
 
     def _is_needed(self, key: GangKey, owner: Owner) -> bool:
         if key in self._later_s:
@@ -83,19 +86,19 @@ class Owners:
         known = self._known.get(key)
         return known is None or key in self._stale or owner.uid not in ("", known.uid)
 
-    def _read(self, desired: tuple[GangKey, Owner]) -> Controller | str:
-        """What it says, or why that cannot be known now: one that cannot be read keeps nobody else waiting."""
+    def _read(self, desired: tuple[GangKey, Owner]) -> Controller | tuple[str, float]:
+        """What it says, or why that cannot be known now and when to ask again: others do not wait for it."""
         key, owner = desired
         trouble = f"its {owner.kind} cannot be read"
         try:
             return _controller(owner, self._api.get(path_of(key.namespace, owner)))
         except RefusedError as refused:
-            trouble = f"{trouble}: {refused.code}"
-            return Controller(owner.uid, 0.0, None, trouble) if refused.code in FINAL else trouble
+            again_s = REFUSED_AGAIN_S if refused.code in REFUSALS else AGAIN_S
+            return f"{trouble}: {refused.code}", again_s
         except BackendError:
             raise
         except Exception as error:  # of a shape that nobody has thought of
-            return f"{trouble}: {type(error).__name__}"
+            return f"{trouble}: {type(error).__name__}", AGAIN_S
 
 
 def path_of(namespace: str, owner: Owner) -> str:

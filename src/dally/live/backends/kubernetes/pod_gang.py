@@ -10,14 +10,16 @@ from dally.live.backends import base
 from dally.live.backends.base import ObservedJob, Placement
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.node_record import types_in
+from dally.live.backends.kubernetes.node_usage import with_needs
 from dally.live.backends.kubernetes.owners import Controller
-from dally.live.backends.kubernetes.pod_record import MOST_GPUS, GangKey, PodRecord
+from dally.live.backends.kubernetes.pod_needs import MOST_GPUS
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.stated_facts import read_facts
 
 
 @dataclass
-class Gang:
+class PodGang:
     """Pods that start together, sorted by rank, each in one list."""
 
     key: GangKey
@@ -30,7 +32,7 @@ class Gang:
     ended: list[PodRecord] = field(default_factory=list)
     others: list[PodRecord] = field(default_factory=list)  # without GPUs: they go where the gang is
     plan: Placement = field(default_factory=dict)  # as written on its bound pods
-    bare: bool = False  # nobody makes its pods anew
+    bare: bool = False  # nobody makes all of its pods anew
 
     @property
     def done(self) -> int:
@@ -67,13 +69,16 @@ class Gang:
 
 
 def gang_of(
-    key: GangKey, pods: Iterable[PodRecord], controller: Controller | None, gone: Callable[[str], bool]
-) -> Gang:
-    """The gang of these pods; `gone` says that nothing can run on a node any more, as there is none."""
-    result = Gang(key, None, controller=controller, bare=True)
+    key: GangKey, pods: Iterable[PodRecord], controller: Controller | None, lost: Callable[[str], bool]
+) -> PodGang:
+    """The gang of these pods; `lost` says of a node that nobody will see its pods go.
+
+    Pods that were told to go there do not hold up the gang: their controller has made others. They keep their GPUs.
+    """
+    result = PodGang(key, None, controller=controller)
     for pod in pods:
-        if pod.owner is not None:
-            result.bare = False
+        if pod.owner is None and pod.needs.gpus:
+            result.bare = True
         if result.size is None:
             result.size = pod.size
         if not pod.needs.gpus:
@@ -81,7 +86,7 @@ def gang_of(
         elif pod.ended:
             result.ended.append(pod)
         elif pod.stopping:
-            if pod.node and not gone(pod.node):
+            if pod.node and not lost(pod.node):
                 result.stopping.append(pod)
         else:
             (result.bound if pod.node else result.waiting).append(pod)
@@ -115,8 +120,10 @@ def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
     return result
 
 
-def job_of_gang(gang: Gang, abandoned: bool, foreign: bool, bar: str) -> ObservedJob:
-    """As the contract has it. `given_up`: it is being taken apart; `bar`: why it cannot run anywhere."""
+def job_of_gang(
+    gang: PodGang, abandoned: str | None, foreign: bool, bar: str, allowed: frozenset[str] | None = None
+) -> ObservedJob:
+    """As the contract has it. `abandoned`: why it is being taken apart; `bar`: why it is left alone."""
     pods = gang.pods() or gang.ended
     first = pods[0]
     said = first.said
@@ -129,14 +136,16 @@ def job_of_gang(gang: Gang, abandoned: bool, foreign: bool, bar: str) -> Observe
     controller = gang.controller
     since_s = [controller.created_s] if controller is not None and controller.created_s else []
     spec = replace(
-        facts, gpus=gpus, gpu_type="|".join(types_in(first.selector)), group=_group(pods, facts, gpus),
+        with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
+        group=_group(pods, facts, gpus),
         name=gang.key.name, user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
         queue=_queue(said), priority=float(first.priority), limit_s=first.limit_s,
     )  # fmt: skip
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
         placement={} if state in base.ENDED else placement,
-        managed=not foreign and not (gang.bare and state == base.RUNNING), reason=reason or "; ".join(problems),
+        managed=not foreign, reason=reason or "; ".join(problems), allowed=allowed,
+        preemptible=not (gang.bare and state == base.RUNNING),
     )  # fmt: skip
 
 
@@ -151,13 +160,16 @@ def facts_of(said: dict[str, str], problems: list[str]) -> JobSpec:
     return read_facts(options, problems)
 
 
-def _state(gang: Gang, abandoned: bool, foreign: bool) -> tuple[str, str, Placement]:
+def _state(gang: PodGang, abandoned: str | None, foreign: bool) -> tuple[str, str, Placement]:
     """State, why, and GPUs."""
     if gang.bound:
         if foreign:
             return base.RUNNING, "", placement_of_pods(gang.bound)
-        if abandoned or (gang.half and not gang.plan):
-            return base.STOPPING, "", placement_of_pods([*gang.bound, *gang.stopping])
+        if abandoned is not None or (gang.half and not gang.plan and not gang.bare):
+            return base.STOPPING, abandoned or "", placement_of_pods([*gang.bound, *gang.stopping])
+        if gang.half and gang.bare and not (gang.plan and gang.waiting):
+            why = f"{len(gang.bound)} of its {gang.size} pods are bound, and nothing would create the others again"
+            return base.RUNNING, why, placement_of_pods([*gang.bound, *gang.stopping])
         state = base.STARTING if any(pod.pinned for pod in gang.bound) else base.RUNNING
         return state, "", gang.plan or placement_of_pods([*gang.bound, *gang.ended])
     if gang.stopping:
@@ -174,7 +186,7 @@ def _state(gang: Gang, abandoned: bool, foreign: bool) -> tuple[str, str, Placem
     return base.HELD, "waits for its other pods", {}
 
 
-def _waits(gang: Gang) -> tuple[str, str]:
+def _waits(gang: PodGang) -> tuple[str, str]:
     if any(pod.said.get(names.HOLD, "").lower() == "true" for pod in gang.waiting):
         return base.HELD, f"annotation {names.HOLD}"
     if gang.size is None:
@@ -185,7 +197,7 @@ def _waits(gang: Gang) -> tuple[str, str]:
     return base.QUEUED, ""
 
 
-def _gpus(gang: Gang, pods: list[PodRecord], placement: Placement) -> int:
+def _gpus(gang: PodGang, pods: list[PodRecord], placement: Placement) -> int:
     """Of the whole gang, though some of its pods may not be there."""
     if placement:
         return sum(placement.values())

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from dally.live.backends.kubernetes.kube_api import Entry
-from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord, pod_record
+from dally.live.backends.kubernetes.pod_needs import Needs, total_needs
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord, Trust, pod_record
 
 HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long before
 
@@ -17,15 +18,17 @@ HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long b
 class PodLedger:
     """Keeps records; the watch's thread writes, the daemon's reads and assumes. Every change sets `changed`."""
 
-    def __init__(self, changed: threading.Event, ours: Callable[[PodRecord], bool]) -> None:
-        """Pods that are not `ours` are a gang each."""
+    def __init__(self, changed: threading.Event, ours: Callable[[PodRecord], bool], trusts: Trust) -> None:
+        """Pods that are not `ours` are a gang each; `trusts`: see pod_record."""
         self.lock = threading.RLock()
         self.dirty: set[GangKey] = set()  # gangs that changed since somebody cleared this
         self._changed = changed
         self._ours = ours
+        self._trusts = trusts
         self._pods: dict[str, PodRecord] = {}
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
+        self._usage: dict[str, Needs] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
         self._ending: dict[str, float] = {}
 
@@ -33,7 +36,7 @@ class PodLedger:
 
     def put(self, entry: Entry) -> None:
         """A pod is new or changed."""
-        pod = pod_record(entry)
+        pod = pod_record(entry, self._trusts)
         if not self._ours(pod):
             pod = replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
         self._put(pod)
@@ -108,6 +111,7 @@ class PodLedger:
         self._gangs.setdefault(pod.key, {})[pod.uid] = pod
         if pod.node:
             self._nodes.setdefault(pod.node, {})[pod.uid] = pod
+            self._usage.pop(pod.node, None)
         self._touch(pod)
 
     def _take_out(self, pod: PodRecord) -> None:
@@ -115,6 +119,7 @@ class PodLedger:
         gang.pop(pod.uid, None)
         if not gang:
             self._gangs.pop(pod.key, None)
+        self._usage.pop(pod.node, None)
         node = self._nodes.get(pod.node, {})
         node.pop(pod.uid, None)
         if not node:
@@ -141,6 +146,13 @@ class PodLedger:
         """Its pods, in order of rank."""
         with self.lock:
             return sorted(self._gangs.get(key, {}).values(), key=lambda pod: pod.rank_key)
+
+    def usage(self, name: str) -> Needs:
+        """What the pods of a node take of it, added up once until one of them changes."""
+        with self.lock:
+            if name not in self._usage:
+                self._usage[name] = total_needs(pod.needs for pod in self.on_node(name))
+            return self._usage[name]
 
     def on_node(self, name: str) -> list[PodRecord]:
         """Pods that take something of a node: those that have ended do not."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from dally.cluster.formats.kubernetes import GPU_RESOURCES
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
-from dally.live.backends.kubernetes.quantity import quantity, whole_number
+from dally.live.backends.kubernetes.pod_needs import Needs, needs_of
+from dally.live.backends.kubernetes.quantity import whole_number
+from dally.live.backends.kubernetes.taints import Toleration, tolerations_of
 
+Trust = Callable[[str, str, Mapping[str, str]], bool]  # of a pod's uid, node and annotations
+OURS: Final = frozenset((names.RANK, names.PLACEMENT, names.TIER, names.NODE, names.SCHEDULER, names.SIGNATURE))
 ENDED: Final = frozenset(("Succeeded", "Failed"))
 _API: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?[a-z0-9][-a-z0-9]*")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-MOST_GPUS: Final = 10**6  # of a pod; no machine has as many, and whoever asks for more asks in vain too
 
 
 class Owner(NamedTuple):
@@ -39,14 +42,6 @@ class GangKey(NamedTuple):
     def job_id(self) -> str:
         """As people and the store know it; a namespace has no dots in it."""
         return ".".join(self)
-
-
-class Needs(NamedTuple):
-    """What a pod takes of its node."""
-
-    gpus: int = 0
-    cpus: float = 0.0
-    memory: float = 0.0  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,9 @@ class PodRecord:
     gates: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()  # ConfigMaps of its volumes with our prefix
     noted: bool = True  # it has annotations
+    bound_s: float = 0.0  # when the server says that it was bound, to the second
+    tolerations: tuple[Toleration, ...] = ()
+    unmodelled: str = ""  # a rule of its placement that nobody here checks
     pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
 
     @property
@@ -87,10 +85,14 @@ class PodRecord:
         return self.phase in ENDED
 
 
-def pod_record(entry: Entry) -> PodRecord:
-    """The record of a pod as the server tells of it."""
+def pod_record(entry: Entry, trusts: Trust) -> PodRecord:
+    """The record of a pod as the server tells of it; `trusts` says whether we wrote what is on it in our name."""
     about, spec, status = entry["metadata"], entry.get("spec") or {}, entry.get("status") or {}
     labels, notes = about.get("labels") or {}, about.get("annotations") or {}
+    labels = {name: value for name, value in labels.items() if name not in OURS}
+    noted = bool(notes)
+    if not trusts(about["uid"], spec.get("nodeName") or str(notes.get(names.NODE, "")), notes):
+        notes = {name: value for name, value in notes.items() if name not in OURS}
     owner = _owner(about)
     limit = spec.get("activeDeadlineSeconds")
     pin = "" if spec.get("nodeName") or spec.get("schedulingGates") else str(notes.get(names.NODE, ""))
@@ -115,7 +117,10 @@ def pod_record(entry: Entry) -> PodRecord:
         _selector(spec),
         tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ()),
         _maps(spec),
-        bool(notes),
+        noted,
+        _bound_s(status),
+        tolerations_of(spec),
+        _unmodelled(spec),
         bool(pin),
     )
 
@@ -129,20 +134,11 @@ def moment_s(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def needs_of(spec: Entry) -> Needs:
-    """Containers run together; those of the beginning one after another before them."""
-    each = [_container(container) for container in spec.get("containers") or ()]
-    before = [_container(container) for container in spec.get("initContainers") or ()]
-    sums = [sum(column) for column in zip(*each, strict=True)] or [0.0, 0.0, 0.0]
-    most = [max([total, *(one[place] for one in before)]) for place, total in enumerate(sums)]
-    return Needs(int(min(most[0], MOST_GPUS)), most[1], most[2])
-
-
-def _container(container: Entry) -> tuple[float, float, float]:
-    resources = container.get("resources") or {}
-    limits, request = resources.get("limits") or {}, resources.get("requests") or {}
-    gpus = sum(quantity(limits.get(name, request.get(name, 0))) for name in GPU_RESOURCES)
-    return gpus, *(quantity(request.get(name, limits.get(name, 0))) for name in ("cpu", "memory"))  # type: ignore[return-value]
+def _bound_s(status: Entry) -> float:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return moment_s(condition.get("lastTransitionTime"))
+    return moment_s(status.get("startTime"))
 
 
 def _owner(about: Entry) -> Owner | None:
@@ -202,6 +198,18 @@ def _selector(spec: Entry) -> Entry:
     if required.get("nodeSelectorTerms"):
         result["terms"] = required["nodeSelectorTerms"]
     return result
+
+
+def _unmodelled(spec: Entry) -> str:
+    """A rule that says where the pod may be by where other pods are."""
+    for name in ("podAffinity", "podAntiAffinity"):
+        rules = (spec.get("affinity") or {}).get(name) or {}
+        if rules.get("requiredDuringSchedulingIgnoredDuringExecution"):
+            return f"required {name}"
+    spread = spec.get("topologySpreadConstraints") or ()
+    if any(rule.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for rule in spread):
+        return "topologySpreadConstraints with DoNotSchedule"
+    return ""
 
 
 def _maps(spec: Entry) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,6 +15,7 @@ from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_patch, event_body
 
 WRITES_PER_S: Final = 50.0  # so that telling never gets in the way of binding
+REFRESHES_PER_S: Final = 0.5  # of what says the same in other words, as the time goes on
 MOST_DUE: Final = 20_000  # writes; what is more is told another time
 AGAIN_S: Final = 60.0  # between two tellings of why one gang waits
 CHANGED_S: Final = 5.0  # the same if the reason is another one
@@ -27,9 +28,12 @@ class Teller:
         self._api = api
         self._scheduler = scheduler
         self._due: deque[tuple[PodRecord, Sentences]] = deque()
+        self._refreshes: dict[str, tuple[PodRecord, Sentences]] = {}  # by uid: the latest words only
+        self._refresh_s = 0.0  # not before then
         self._wake = threading.Condition()
         self._stop = False
         self._reported: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the words
+        self._starting: dict[str, Sentences] = {}  # by job: decided, and not bound yet
         self._thread: threading.Thread | None = None
 
     def tell(self, publication: Publication, pods_of: Callable[[str], list[PodRecord]]) -> None:
@@ -41,14 +45,27 @@ class Teller:
             pods = pods_of(change.job_id)
             if isinstance(change, StartNotice):
                 self._reported.pop(change.job_id, None)
-                self._note(pods, Sentences.placed(change.tier, change.placement), first=True)
+                self._starting[change.job_id] = Sentences.placed(change.tier, change.placement)
             else:
                 bound = [pod for pod in pods if pod.node]
                 self._note(bound, Sentences.preempted(_winner(change.job_id, change.winner)), first=True)
+        self._tell_bound({line.job_id for line in publication.waiting}, publication.jobs, pods_of)
         now = time.monotonic()
         for line in publication.waiting:
             self._waits(line, now, publication.expected_start, pods_of)
         self._reported = {job_id: record for job_id, record in self._reported.items() if job_id in publication.jobs}
+
+    def _tell_bound(
+        self, waiting: Container[str], live: Container[str], pods_of: Callable[[str], list[PodRecord]]
+    ) -> None:
+        """Gangs that were decided to start are placed once their pods are bound, and not if they wait again."""
+        for job_id, parts in list(self._starting.items()):
+            pods = [pod for pod in pods_of(job_id) if pod.needs.gpus]
+            if pods and all(pod.node for pod in pods):
+                self._note(pods, parts, first=True)
+            elif job_id in live and job_id not in waiting:
+                continue
+            del self._starting[job_id]
 
     def _waits(
         self,
@@ -67,12 +84,23 @@ class Teller:
         text += f"; expected to start {expected}" if expected else ""
         if text != before:
             self._reported[line.job_id] = (now, line.reason, text)
-            parts = Sentences.waiting(line.reason or line.state, text, event=reason != line.reason or not before)
-            self._note([pod for pod in pods_of(line.job_id) if not pod.node], parts)
+            changed = reason != line.reason or not before
+            parts = Sentences.waiting(line.reason or line.state, text, event=changed)
+            pods = [pod for pod in pods_of(line.job_id) if not pod.node]
+            if changed:
+                self._note(pods, parts)
+            else:
+                self._refresh(pods, parts)
+
+    def _refresh(self, pods: list[PodRecord], parts: Sentences) -> None:
+        with self._wake:
+            self._refreshes.update((pod.uid, (pod, parts)) for pod in pods)
+            self._wake.notify()
 
     def _note(self, pods: list[PodRecord], parts: Sentences, first: bool = False) -> None:
         with self._wake:
             for pod in pods:
+                self._refreshes.pop(pod.uid, None)
                 if first:
                     self._due.appendleft((pod, parts))
                 else:
@@ -84,14 +112,25 @@ class Teller:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._due and not self._stop:
-                    self._wake.wait()
+                while not self._stop and not self._is_due():
+                    left_s = self._refresh_s - time.monotonic()
+                    self._wake.wait(max(0.01, left_s) if self._refreshes else None)
                 if self._stop:
                     return
-                pod, parts = self._due.popleft()
+                pod, parts = self._next()
             began_s = time.monotonic()
             writes = self._write(pod, parts)
             time.sleep(max(0.0, writes / WRITES_PER_S - (time.monotonic() - began_s)))
+
+    def _is_due(self) -> bool:
+        return bool(self._due) or (bool(self._refreshes) and time.monotonic() >= self._refresh_s)
+
+    def _next(self) -> tuple[PodRecord, Sentences]:
+        """What changed comes first; of the rest, what has waited longest."""
+        if self._due:
+            return self._due.popleft()
+        self._refresh_s = time.monotonic() + 1.0 / REFRESHES_PER_S
+        return self._refreshes.pop(next(iter(self._refreshes)))
 
     def _write(self, pod: PodRecord, parts: Sentences) -> int:
         """How many writes that took; one that fails is not worth another try."""

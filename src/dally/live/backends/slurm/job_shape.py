@@ -1,15 +1,19 @@
-"""What to tell Slurm so that a job runs on these GPUs and no others, its tasks, CPUs and memory kept."""
+"""What to tell Slurm so that a job runs on these GPUs and no others.
+
+A job keeps the shape that its user asked for: nodes, tasks and CPUs per task. Only where its user left the number
+of nodes open is that set, and only a job that permits any shape (`#DALLY shape=any`) gets other tasks.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from dally.cluster.formats.hostlist import split_outside
 from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
-from dally.live.backends.slurm.jobs_json import JobRecord, number, plain_gres, requested_group
-
-MARKED = ("gpus", "nodes", "tasks", "cpus", "memory")  # of a job as submitted: Slurm only knows its latest shape
+from dally.live.backends.slurm.job_record import JobRecord, number, text_of
+from dally.live.backends.slurm.job_request import NEEDED_MEMORY, gpu_kind, gpus_in, needed_memory_mb
+from dally.live.backends.slurm.original import COMPLETE, original_of
 
 
 class Shape(NamedTuple):
@@ -22,7 +26,7 @@ class Shape(NamedTuple):
     memory: int  # MB a node; 0: not asked for
 
     def tasks_on(self, nodes: int) -> int:
-        """One per GPU stays one per GPU, one per node one per node."""
+        """In any shape: one per GPU stays one per GPU, one per node one per node."""
         if self.tasks >= self.gpus and self.tasks % self.gpus == 0:
             return self.tasks
         if self.tasks % self.nodes == 0:
@@ -31,68 +35,81 @@ class Shape(NamedTuple):
 
 
 def shape_of(record: JobRecord, gpus: int) -> Shape:
-    """As noted when it was first started, or as it came."""
-    row = record.row
-    result = [number_in(record.mark, name) for name in MARKED]
-    if None not in result:
-        return Shape(*(int(value or 0) for value in result))
-    nodes, tasks = max(1, number(row.get("node_count"))), max(1, number(row.get("tasks")))
-    return Shape(gpus, nodes, tasks, max(tasks, number(row.get("cpus"))), number(row.get("memory_per_node")))
+    """As it came."""
+    original = original_of(record)
+    nodes, tasks = (max(1, number_in(original, name) or 0) for name in ("nodes", "tasks"))
+    cpus = max(tasks, number_in(original, "cpus") or 0)
+    return Shape(number_in(record.mark, "gpus") or gpus, nodes, tasks, cpus, number_in(original, "memory") or 0)
 
 
-def note_of(record: JobRecord, shape: Shape) -> str:
+def note_of(record: JobRecord, gpus: int) -> str:
     """The AdminComment that remembers when the job came and what it asked for."""
     mark = dict(record.mark or {})
     mark.setdefault("submit", str(number(record.row.get("submit_time"))))
-    mark.setdefault("group", str(requested_group(record)))
-    mark.update({name: str(value) for name, value in zip(MARKED, shape, strict=True)})
-    return with_mark(str(record.row.get("admin_comment") or ""), mark)
+    mark.setdefault("gpus", str(gpus))
+    mark.setdefault(NEEDED_MEMORY, str(needed_memory_mb(record)))
+    mark |= {name: value for name, value in original_of(record).items() if value} | {COMPLETE: "1"}
+    return with_mark(text_of(record.row, "admin_comment"), mark)
 
 
-def update_arguments(record: JobRecord, shape: Shape, placement: Placement) -> list[str]:
+def update_arguments(record: JobRecord, shape: Shape, placement: Placement, any_shape: bool) -> list[str]:
     """The settings for `scontrol update`."""
+    original = original_of(record)
+    changes = _any_shape(record, shape, placement) if any_shape else _same_shape(record, original, placement)
+    return [*changes, f"ReqNodeList={','.join(placement)}", "StartTime=now"]
+
+
+def _same_shape(record: JobRecord, original: Mapping[str, str], placement: Placement) -> list[str]:
+    """The number of nodes where it was open, and how many GPUs each of them has where only a total was stated."""
+    count, even = len(placement), len(set(placement.values())) == 1
+    changed = record.mark is not None and COMPLETE in record.mark  # an earlier start may have left something else
+    parts = []
+    if changed or count != number_in(original, "nodes"):
+        parts.append(f"NumNodes={count}-{count}")
+    if changed:
+        parts += [f"NumTasks={max(number_in(original, 'tasks') or 1, count)}"]
+    if gpus_in(original["pernode"]) or record.whole_machines:
+        return parts
+    each = next(iter(placement.values()))
+    if even and count > 1 and original["perjob"]:
+        parts.append(f"TresPerNode=gres:{_gpu(record)}:{each}")
+    elif changed and text_of(record.row, "tres_per_node"):
+        parts.append("TresPerNode=")
+    per_task = gpus_in(original["pertask"])
+    if per_task and count > 1 and even and not original["perjob"]:
+        parts.append(f"TasksPerNode={each // per_task}")
+    return parts
+
+
+def _any_shape(record: JobRecord, shape: Shape, placement: Placement) -> list[str]:
+    """Tasks, CPUs and memory follow the GPUs."""
     count = len(placement)
     tasks = shape.tasks_on(count)
     cpus = max(shape.cpus, tasks, count)
     even = len(set(placement.values())) == 1
     parts = [f"NumNodes={count}-{count}", f"NumTasks={tasks}", f"NumCPUs={cpus}"]
     parts.append(f"MinCPUsNode={cpus // count if even else 1}")
-    row = record.row
-    if number(row.get("tasks_per_node")):
+    if number(record.row.get("tasks_per_node")):
         parts.append(f"TasksPerNode={-(-tasks // count) if even else max(placement.values())}")
     if shape.cpus > shape.tasks:
         parts.append(f"CPUsPerTask={max(1, cpus // tasks)}")
     if shape.memory:
         parts.append(f"MinMemoryNode={-(-shape.memory * shape.nodes // count)}")
-    return [*parts, *_gpu_arguments(row, placement, even), f"ReqNodeList={','.join(placement)}", "StartTime=now"]
+    return parts + _gpus_in_any_shape(record, placement, even)
 
 
-def _gpu_arguments(row: dict[str, Any], placement: Placement, even: bool) -> list[str]:
+def _gpus_in_any_shape(record: JobRecord, placement: Placement, even: bool) -> list[str]:
     """So many a node if they are even; else a total, which Slurm deals out machine by machine, filling each."""
-    kind = _gpu_kind(row)
-    others = [item for item in _items(row, "tres_per_node") if not plain_gres(item).startswith("gpu")]
-    per_node = [f"gres:{kind}:{next(iter(placement.values()))}"] if even else []
-    parts = [f"TresPerNode={','.join([*others, *per_node])}"]
+    each, total = next(iter(placement.values())), sum(placement.values())
+    parts = [f"TresPerNode=gres:{_gpu(record)}:{each}" if even else "TresPerNode="]
     if not even:
-        parts.append(f"TresPerJob=gres:{kind}:{sum(placement.values())}")
-    elif row.get("tres_per_job"):
+        parts.append(f"TresPerJob=gres:{_gpu(record)}:{total}")
+    elif record.row.get("tres_per_job"):
         parts.append("TresPerJob=")
-    return parts + [
-        f"{name}=" for name, field in (("TresPerTask", "tres_per_task"), ("TresPerSocket", "tres_per_socket"))
-        if row.get(field)
-    ]  # fmt: skip
+    return parts + (["TresPerTask="] if record.row.get("tres_per_task") else [])
 
 
-def _gpu_kind(row: dict[str, Any]) -> str:
-    """`gpu`, or `gpu:a100` if the job asks for a kind."""
-    for field in ("tres_per_job", "tres_per_node", "tres_per_task", "tres_per_socket"):
-        for item in _items(row, field):
-            parts = plain_gres(item).split(":")
-            if parts[0] == "gpu":
-                return ":".join(part for part in parts if not part.isdigit())
-    return "gpu"
-
-
-def _items(row: dict[str, Any], field: str) -> list[str]:
-    text = str(row.get(field) or "")
-    return split_outside(text, "()") if text else []
+def _gpu(record: JobRecord) -> str:
+    """`gpu`, or `gpu:a100` if the job asks for a type."""
+    kind = gpu_kind(record.row)
+    return f"gpu:{kind}" if kind else "gpu"

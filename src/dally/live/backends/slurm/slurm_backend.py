@@ -1,53 +1,66 @@
-"""The Slurm backend: two calls for a snapshot, four for a start, and nothing assumed until it is read back."""
+"""The Slurm backend: a few calls for a snapshot, orders beside the cycles, all of it read back."""
 
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from dally.cluster.formats.hostlist import expand_list
 from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import (
     BackendError,
+    ClusterClaim,
     JobByJob,
     Observed,
     ObservedJob,
     ObservedMachine,
+    ObservedReservation,
     Placement,
+    Publication,
+    StartOrder,
     Submission,
 )
+from dally.live.backends.slurm.comments import WaitingComments
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
 from dally.live.backends.slurm.job_mark import with_mark
-from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
-from dally.live.backends.slurm.jobs_json import (
+from dally.live.backends.slurm.job_record import (
     FINAL,
-    STOPPING,
-    JobReader,
     JobRecord,
-    number,
     placement_in,
     records_of,
-    tres_gpus,
     unusual,
 )
-from dally.live.backends.slurm.nodes_json import machines_of
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
+from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
+from dally.live.backends.slurm.lease import HeldLease, Lease, leases
+from dally.live.backends.slurm.nodes_json import cluster_shape, less_ours, machines_by_partition, machines_of
+from dally.live.backends.slurm.order_checks import check_permitted, with_orders
+from dally.live.backends.slurm.preempter import Preempter, finish_paused
+from dally.live.backends.slurm.rollback import Rollback
+from dally.live.backends.slurm.shown_limits import licences_left, reservations_of
 from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
+from dally.live.backends.slurm.starter import Starter, StartRequest
 from dally.live.backends.slurm.submit_arguments import sbatch_arguments, script_of
-from dally.live.backends.slurm.tools import Tools
+from dally.live.backends.slurm.survey import Survey, survey
+from dally.live.backends.slurm.tools import NoAnswerError, Tools
 from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
 POLL_S = 1.0
 RESUMED_WITHIN_S = 3.0
 PAUSE_S = 0.2
-NEVER_S = 4102444800  # the year 2100: when job_submit.lua lets a job begin that its user holds
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
 SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
+LIMITS_EVERY_S = 10.0  # reservations and licences are looked at,
+LIMITS_AGAIN_S = 30.0  # and after a look in vain
+QUIET_S = 300.0  # without a snapshot: the daemon no longer schedules, and its lease may expire
+ONE_ORDER_WITHIN_S = 60.0
 
 
 class SlurmBackend(JobByJob):
@@ -57,25 +70,41 @@ class SlurmBackend(JobByJob):
     """
 
     name = "slurm"
+    concurrent = True
 
-    def __init__(self, partitions: Sequence[str] = (), conf: str = "", timeout_s: float = 20.0) -> None:
-        """No partitions: all of them. `conf`: the path of slurm.conf, if not the usual one."""
+    def __init__(
+        self, partitions: Sequence[str] = (), conf: str = "", timeout_s: float = 10.0, simulate_hold: bool = False
+    ) -> None:
+        """No partitions: all of them. `conf`: the path of slurm.conf, if not the usual one.
+
+        `simulate_hold`: jobs are reported as if job_submit.lua had been there when they came, for a dry run.
+        """
         self._tools = Tools(conf, timeout_s)
         self._partitions = frozenset(partitions)
-        self._reader = JobReader(self._partitions, 1)
+        self._reader = JobReader(self._partitions, 1, simulate_hold)
         self._generation = 0
-        self._shape: frozenset[tuple[str, int, str]] = frozenset()  # of the cluster: names, GPUs and their types
+        self._shape: frozenset[tuple[object, ...]] = frozenset()  # of the cluster, as of the latest snapshot
         self._switches = ""  # as Slurm shows them
         self._switches_due_s = 0.0  # when they are looked at again, by the monotonic clock
+        self._limits: tuple[str, str] | None = None  # reservations and licences, as Slurm shows them
+        self._limits_due_s = 0.0
+        self._counts_memory: bool | None = None  # whether Slurm counts memory; None: not known yet
         self._records: dict[str, JobRecord] = {}
+        self._ordered: set[str] = set()  # jobs that were ordered to start since then
         self._latest = Observed((), ())
-        self._promised: dict[str, Placement] = {}  # started since the latest snapshot
+        self._looked_s = time.monotonic()  # at the latest snapshot
         self._facts: dict[tuple[str, str], tuple[JobSpec, list[str]]] = {}  # and problems, by job and comment
         self._print = ""
+        self._lease: Lease | None = None
+        self._starter = Starter(self._tools, self._check_lease)
+        self._preempter = Preempter(self._tools, self._check_lease, self._starter.drop)
+        self._taken_up = False  # whether what an earlier daemon left half done is
+        self._looking = threading.Lock()
+        self._comments = WaitingComments()
 
     @property
     def generation(self) -> int:
-        """How often nodes came or went, had other GPUs or other switches; one that is down keeps its own."""
+        """How often nodes came or went, had other GPUs, switches or partitions; one that is down keeps its own."""
         return self._generation
 
     def identity(self) -> str:
@@ -90,12 +119,20 @@ class SlurmBackend(JobByJob):
         self._switches_due_s = 0.0
         machines = self._cluster()
         try:
-            return topology_of(self._switches, machines)
+            return topology_of(self._switches, machines, self._reader.machines_by_partition)
         except InputError as error:
             raise BackendError(str(error)) from None
 
     def snapshot(self) -> Observed:
-        """How things stand, by one `squeue` and one `sinfo`; now and then a `scontrol` for the switches."""
+        """How things stand, by one `squeue` and one `sinfo`; now and then `scontrol` for what changes rarely."""
+        with self._looking:
+            return self._snapshot()
+
+    def _snapshot(self) -> Observed:
+        self._ordered = set()
+        starting = self._starter.in_flight()
+        refused, unanswered = self._starter.outcomes()
+        stopping = self._preempter.in_flight()
         rows = self._tools.rows("jobs", "squeue", "--json")
         machines = self._cluster()
         self._reader.machine_gpus = max(machine.gpus for machine in machines)
@@ -105,51 +142,92 @@ class SlurmBackend(JobByJob):
             with unusual(row, problems):
                 records += records_of([row])
         self._read_facts(records)
-        now_s = time.time()
+        now_s = slurm_now_s(rows, time.time())
+        self._records = {record.job_id: record for record in records}
         jobs: list[ObservedJob] = []
         for record in records:
             with unusual(record.row, problems):
-                jobs.append(self._reader.job(record, self._facts[_facts_key(record)][0], now_s))
-        self._records = {record.job_id: record for record in records}
+                job = self._reader.job(record, self._facts[_facts_key(record)][0], now_s)
+                jobs.append(with_orders(job, starting.keys(), refused, stopping))
+        jobs = throttled(jobs, self._records)
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
         problems += [problem for _, result in self._facts.values() for problem in result]
-        self._latest = Observed(tuple(jobs), tuple(machines), tuple(problems))
-        self._promised = {}
+        problems += [f"start of job {job_id}: {why}" for job_id, why in refused.items()] + unanswered
+        problems += self._preempter.take_failures()
+        reservations, licences = self._shown_limits(machines, jobs, problems)
+        self._latest = Observed(
+            tuple(jobs), tuple(less_ours(machines, jobs)), tuple(problems), self.term, reservations, licences
+        )
+        self._reader.free_gpus = self._free_gpus()
+        self._looked_s = time.monotonic()
         return self._latest
 
+    def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
+        """Checked against the latest snapshot here, and carried out beside the cycles."""
+        self.check_term(term)
+        if orders:
+            self._check_lease()
+        answers, requests = [], []
+        promised = self._starter.in_flight()
+        for order in orders:
+            try:
+                request = self._start_request(order, promised)
+            except BackendError as error:
+                answers.append(str(error))
+                continue
+            answers.append("")
+            if request is not None:
+                requests.append(request)
+                promised[order.job_id] = order.placement
+                self._ordered.add(order.job_id)
+        self._starter.add(requests)
+        return answers
+
     def start_job(self, job_id: str, placement: Placement) -> None:
-        """Tell Slurm where and how, see that it has understood, and release the job."""
+        """One start, carried out when this returns."""
+        self._record(job_id)
+        (why,) = self.start([StartOrder(job_id, placement)], self.term)
+        if why:
+            raise BackendError(why)
+        self._starter.wait_idle(ONE_ORDER_WITHIN_S)
+
+    def _start_request(self, order: StartOrder, promised: dict[str, Placement]) -> StartRequest | None:
+        """What to tell Slurm; None: nothing, it was told or has started."""
+        job_id, placement = order
         record = self._record(job_id)
-        if self._standing(job_id) != "PENDING":
-            entry = next((job for job in self.snapshot().jobs if job.job_id == job_id), None)
-            if entry is None or entry.placement != placement or entry.state in base.ENDED:
-                raise BackendError(f"job {job_id} cannot be started: it is {entry.state if entry else 'gone'}")
-            return
         entry = next(job for job in self._latest.jobs if job.job_id == job_id)
-        if self._promised.get(job_id) == placement:
-            return
+        if promised.get(job_id) == placement or (entry.placement == placement and entry.state == base.RUNNING):
+            return None
         if entry.state not in (base.QUEUED, base.STARTING):
             raise BackendError(f"job {job_id} cannot be started: it is {entry.state} {entry.reason}".rstrip())
-        self._check_free(entry, placement)
+        check_permitted(entry, placement)
+        self._check_free(entry, placement, promised)
         shape = shape_of(record, entry.spec.gpus)
-        parts = update_arguments(record, shape, placement)
-        self._tools.run("scontrol", "update", f"JobId={job_id}", *parts, f"AdminComment={note_of(record, shape)}")
-        self._check_taken(job_id, placement)
-        self._tools.run("scontrol", "release", job_id)
-        self._promised[job_id] = dict(placement)
+        parts = update_arguments(record, shape, placement, entry.spec.any_shape)
+        note = note_of(record, entry.spec.gpus)
+        return StartRequest(job_id, (*parts, f"AdminComment={note}"), dict(placement))
+
+    def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
+        """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
+        self.check_term(term)
+        if jobs:
+            self._check_lease()
+        result = base.answers(self._check_known, jobs)
+        self._preempter.add(job_id for job_id, why in zip(jobs, result, strict=True) if not why)
+        return result
 
     def preempt_job(self, job_id: str) -> None:
-        """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
-        standing = self._standing(job_id)
-        if standing == "PENDING":
-            self._tools.run("scontrol", "uhold", job_id)
-            standing = self._standing(job_id)  # it may have started in that very moment
-        if standing not in ("PENDING", *STOPPING, *FINAL):
-            self._tools.run("scontrol", "requeuehold", job_id)
+        """One, requeued when this returns."""
+        self._check_known(job_id)
+        self._preempter.add([job_id])
+        self._preempter.wait_idle(ONE_ORDER_WITHIN_S)
 
     def cancel_job(self, job_id: str) -> None:
         """By scancel."""
-        if self._standing(job_id) not in FINAL:
+        self._starter.drop(job_id)
+        self._preempter.wait_idle(ONE_ORDER_WITHIN_S)
+        if self._preempter.states([job_id]).get(job_id) not in FINAL:
+            self._check_lease()
             self._tools.run("scancel", job_id)
 
     def drain(self, machine: str, why: str) -> None:
@@ -196,6 +274,13 @@ class SlurmBackend(JobByJob):
                 return
             time.sleep(min(POLL_S, left_s))
 
+    def publish(self, publication: Publication) -> None:
+        """Users see why their jobs wait by `squeue -O AdminComment`; written when no start is due."""
+        starting = self._ordered | self._starter.in_flight().keys()
+        comments = self._comments.due(publication, self._records, starting)
+        if comments:
+            self._starter.comment(comments)
+
     # For operators and for jobs.
 
     def conf_path(self) -> str:
@@ -209,20 +294,73 @@ class SlurmBackend(JobByJob):
         """Have slurm.conf read again."""
         self._tools.run("scontrol", "reconfigure")
 
-    def hand_over(self) -> list[str]:
-        """Release every job that waits for us to Slurm's own scheduler, wherever it likes; what came of it."""
-        result = self.snapshot()
-        record = [job for job in result.jobs if job.managed and self._records[job.job_id].pending]
-        released = 0
-        for job in record:
-            by_user = number(self._records[job.job_id].row.get("eligible_time")) >= NEVER_S
-            if job.state == base.HELD and not by_user:
-                continue
-            self._tools.run("scontrol", "update", f"JobId={job.job_id}", "ReqNodeList=", "StartTime=now")
-            if not by_user:
-                self._tools.run("scontrol", "release", job.job_id)
-                released += 1
-        return [f"{released} waiting jobs left to Slurm", *result.problems]
+    def rollback(self) -> Rollback:
+        """Every job as its user submitted it."""
+        return Rollback(self._tools)
+
+    def survey(self) -> Survey:
+        """Which jobs are ours, and which are left to Slurm."""
+        return survey(self._tools.rows("jobs", "squeue", "--json"), self._reader)
+
+    def leases(self) -> list[HeldLease]:
+        """Which daemons lead or led."""
+        return leases(self._tools)
+
+    def complete(self) -> list[str]:
+        """Give jobs back to Slurm that came held and that Dally does not model; requeue those left paused."""
+        left = self._take_up()
+        strays = {
+            job_id for job_id, record in self._records.items()
+            if record.pending and record.mark is not None and self._reader.unmodelled(record)
+        }  # fmt: skip
+        if not strays:
+            return left
+        self._check_lease()
+        rollback = Rollback(self._tools, lambda record: record.pending and bool(self._reader.unmodelled(record)))
+        return left + rollback.carry_out(rollback.plan())
+
+    def _take_up(self) -> list[str]:
+        """Once: an earlier daemon may have died while it stopped jobs."""
+        if self._taken_up:
+            return []
+        managed = {job.job_id for job in self._latest.jobs if job.managed}
+        paused = [name for name, record in self._records.items() if record.paused and name in managed]
+        if paused:
+            self._check_lease()
+        result = finish_paused(self._tools, paused)
+        self._taken_up = True
+        return result
+
+    # Who leads.
+
+    @property
+    def term(self) -> int:
+        """Of the lease; 0: there is none, and the lock of this host must do."""
+        return self._lease.term if self._lease is not None else 0
+
+    def check_term(self, term: int) -> None:
+        """A BackendError if another daemon leads, as far as known: every order asks Slurm itself."""
+        super().check_term(term)
+        if self._lease is not None:
+            self._lease.check_known()
+
+    def take_lease(self, memory: Path) -> ClusterClaim:
+        """Be the only daemon of all hosts to schedule this cluster, or wait until that is so."""
+        node = self._machines()[0].name
+        self._lease = Lease(self._tools, node, self._is_scheduling, memory)
+        return self._lease
+
+    def close(self) -> None:
+        """Carry out no more starts; jobs run on."""
+        self._starter.close()
+        self._preempter.close()
+
+    def _is_scheduling(self) -> bool:
+        return time.monotonic() - self._looked_s < QUIET_S
+
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
     def hosts(self, job_id: str) -> Placement:
         """The GPUs of a running job by machine, in the order of the fabric."""
@@ -238,18 +376,46 @@ class SlurmBackend(JobByJob):
         return self._tools.run("scontrol", "show", "config")
 
     def _machines(self) -> list[ObservedMachine]:
-        return machines_of(self._tools.rows("nodes", "sinfo", "--json"), self._partitions)
+        rows = self._tools.nodes()
+        if self._counts_memory is None:
+            counted = re.search(r"^SelectTypeParameters\s*=\s*(\S*)", self._config(), re.MULTILINE)
+            self._counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
+        machines = machines_of(rows, self._partitions, self._counts_memory)
+        names = frozenset(machine.name for machine in machines)
+        self._reader.machines_by_partition = machines_by_partition(rows, names)
+        return machines
 
     def _cluster(self) -> list[ObservedMachine]:
         """The machines, with an eye on whether they and their switches are the same as before."""
         machines = self._machines()
         if not machines:
             raise BackendError(NO_GPUS)
-        shape = frozenset((machine.name, machine.gpus, machine.gpu_type) for machine in machines)
+        shape = cluster_shape(machines, self._reader.machines_by_partition)
         switches = self._shown_switches()
         self._generation += bool(self._shape) and (shape != self._shape or switches != self._switches)
         self._shape, self._switches = shape, switches
         return machines
+
+    def _shown_limits(
+        self, machines: Sequence[ObservedMachine], jobs: Sequence[ObservedJob], problems: list[str]
+    ) -> tuple[tuple[ObservedReservation, ...], dict[str, float]]:
+        """Reservations of these machines, and licences that our jobs may have; the last known if scontrol hangs."""
+        if time.monotonic() >= self._limits_due_s:
+            try:
+                show = ("scontrol", "-o", "show")
+                self._limits = (
+                    self._tools.run(*show, "reservation", utc=True), self._tools.run(*show, "licenses")
+                )  # fmt: skip
+                self._limits_due_s = time.monotonic() + LIMITS_EVERY_S
+            except NoAnswerError as error:
+                if self._limits is None:
+                    raise
+                self._limits_due_s = time.monotonic() + LIMITS_AGAIN_S
+                problems.append(f"reservations and licences: {error}")
+        assert self._limits is not None
+        reserved, licensed = self._limits
+        names = frozenset(machine.name for machine in machines)
+        return reservations_of(reserved, names), licences_left(licensed, jobs)
 
     def _shown_switches(self) -> str:
         if time.monotonic() < self._switches_due_s:
@@ -274,38 +440,28 @@ class SlurmBackend(JobByJob):
             raise BackendError(f"there is no job {job_id}")
         return self._records[job_id]
 
-    def _standing(self, job_id: str) -> str:
-        """The job's state this very moment, in Slurm's words."""
-        return self._tools.run("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T").split("\n")[0].strip()
+    def _check_known(self, job_id: str) -> None:
+        self._record(job_id)
 
-    def _check_free(self, record: ObservedJob, placement: Placement) -> None:
-        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(
-                f"job {record.job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}"
-            )
-        free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
-        held = [(job.job_id, job.placement) for job in self._latest.jobs if job.state not in base.ENDED]
-        for job_id, parts in (*held, *self._promised.items()):
-            for name, gpus in parts.items():
-                if job_id != record.job_id and name in free:
-                    free[name] -= gpus
+    def _check_free(self, entry: ObservedJob, placement: Placement, promised: dict[str, Placement]) -> None:
+        if sum(placement.values()) != entry.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(f"job {entry.job_id} asks for {entry.spec.gpus} GPUs, not {sum(placement.values())}")
+        free = self._free_gpus(entry.job_id, promised)
         for name, gpus in placement.items():
             if gpus > free.get(name, 0):
-                raise BackendError(f"job {record.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
+                raise BackendError(f"job {entry.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
 
-    def _check_taken(self, job_id: str, placement: Placement) -> None:
-        """An update can be taken in part; the job is still held, so nothing has happened.
-
-        The number of nodes cannot be read back: of a requeued job Slurm shows that of its last run.
-        """
-        fields = f"tres-per-node:200,tres-per-job:200,ReqNodes:{len(','.join(placement)) + 20}"
-        line = self._tools.run("squeue", "-h", "-a", "-j", job_id, "-O", fields).split("\n")[0]
-        per_node, in_all, names = line[:200].strip(), line[200:400].strip(), line[400:].strip()
-        gpus = set(placement.values())
-        counted = tres_gpus(per_node) in gpus if len(gpus) == 1 else tres_gpus(in_all) == sum(placement.values())
-        if not counted or not names or set(expand_list(names)) != set(placement):
-            problem = f"{per_node or in_all or 'no GPUs'} on {names or 'any machine'}"
-            raise BackendError(f"job {job_id}: Slurm did not take the machines as told: {problem}")
+    def _free_gpus(self, but_of: str = "", promised: Mapping[str, Placement] | None = None) -> dict[str, int]:
+        """By machine, as of the latest snapshot and what was promised since; one job counts as if it had none."""
+        free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
+        live = [job for job in self._latest.jobs if job.state not in base.ENDED]
+        held = {**(promised or {}), **{job.job_id: job.placement for job in live if job.placement}}
+        held.pop(but_of, None)  # a start that is still under way may show already: it counts once
+        for parts in held.values():
+            for name, gpus in parts.items():
+                if name in free:
+                    free[name] -= gpus
+        return free
 
     def _read_facts(self, records: Sequence[JobRecord]) -> None:
         """Facts of jobs that are new: from the comment, our note, or the script, which costs a call."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import math
+import os
 import shlex
 
 from dally.live.backends.base import Submission
+from dally.live.backends.job_environment import job_environment
+from dally.live.private_folder import user_name
 
 
 def script_of(request: Submission) -> str:
-    """The batch script: the command, or a sleep of the length that was asked for."""
+    """The batch script: the command, or a sleep of the length that was asked for.
+
+    It states its environment itself. Of ours, sbatch is given what it needs to find its cluster, and no more: it
+    runs with our rights, and hands on what it has. No line of a user's comes before the first command, where sbatch
+    would read #SBATCH lines.
+    """
     command = request.command or ("sleep", f"{request.spec.duration_s or 0.0:g}")
-    return f"#!/bin/sh\nexec {shlex.join(command)}\n"
+    stated = job_environment(request.spec.user) | request.environment
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in stated.items()]
+    unset = "unset SLURM_TIME_FORMAT SLURM_BITSTR_LEN LC_ALL LD_LIBRARY_PATH"
+    return "\n".join(["#!/bin/sh", unset, *lines, f"exec {shlex.join(command)}", ""])
 
 
 def sbatch_arguments(request: Submission) -> list[str]:
@@ -29,7 +39,7 @@ def sbatch_arguments(request: Submission) -> list[str]:
     stated = {name: value for name, value in facts.items() if value is not None}
     if stated:
         parts.append(f"--comment={json.dumps(stated)}")
-    if requested.user and requested.user != getpass.getuser():
+    if requested.user and requested.user != user_name(os.geteuid()):
         parts.append(f"--uid={requested.user}")  # Slurm takes that from root alone
     if not request.folder:
         parts.append("--output=/dev/null")  # nobody has said where it could go

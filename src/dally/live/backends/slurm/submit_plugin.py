@@ -11,6 +11,8 @@ from typing import NamedTuple
 from dally.cluster.formats.slurm_lines import settings_of
 from dally.errors import InputError, at
 from dally.input_file import read_text
+from dally.live.backends.slurm.left_alone import lua_rows
+from dally.live.backends.stated_facts import FACT_NAMES
 from dally.whole_file import write_whole
 
 SCRIPT = Path(__file__).with_name("job_submit.lua")
@@ -19,7 +21,7 @@ BEGIN, JOINED, END = "# dally slurm setup: begin", " (after a line without an en
 _BLOCK = re.compile(rf"(\n?){BEGIN}({re.escape(JOINED)})?\nJobSubmitPlugins=lua\n{END}\n")
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """What a file has, and what it is to have; None: no such file."""
 
     path: Path
@@ -48,7 +50,7 @@ class Change(NamedTuple):
         return gone + [f"{self.path}: + {line}" for line in after if line not in before]
 
 
-def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], undo: bool) -> list[Change]:
+def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], undo: bool) -> list[FileChange]:
     """What is to be done; an InputError if somebody else's settings are in the way."""
     text = read_text(conf)
     script = conf.with_name(SCRIPT.name)
@@ -59,23 +61,23 @@ def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], und
     if undo:
         return _undo(conf, text, script, there)
     desired = script_text(partitions, operators)
-    made = [] if there == desired else [Change(script, there, desired)]
+    made = [] if there == desired else [FileChange(script, there, desired)]
     if result is None:
         _check_plugins(conf, text)
         joined = "" if text.endswith("\n") or not text else JOINED
         block = f"{BEGIN}{joined}\nJobSubmitPlugins=lua\n{END}\n"
-        made.append(Change(conf, text, text + ("\n" if joined else "") + block))
+        made.append(FileChange(conf, text, text + ("\n" if joined else "") + block))
     return made
 
 
-def _undo(conf: Path, text: str, script: Path, there: str | None) -> list[Change]:
+def _undo(conf: Path, text: str, script: Path, there: str | None) -> list[FileChange]:
     result = _BLOCK.search(text)
     made = []
     if result is not None:
         newline = "" if result.group(2) else result.group(1)
-        made.append(Change(conf, text, text[: result.start()] + newline + text[result.end() :]))
+        made.append(FileChange(conf, text, text[: result.start()] + newline + text[result.end() :]))
     if there is not None:
-        made.append(Change(script, there, None))
+        made.append(FileChange(script, there, None))
     return made
 
 
@@ -86,6 +88,18 @@ def _check_plugins(conf: Path, text: str) -> None:
             raise at(conf, line, "JobSubmitPlugins", problem)
 
 
+def state_of(conf: Path) -> str:
+    """Whether the plugin is there, for people."""
+    script = conf.with_name(SCRIPT.name)
+    if not script.exists() or not read_text(script).startswith(FIRST_LINE):
+        return "not set up"
+    if _BLOCK.search(read_text(conf)) is None:
+        return f"{script} is there, and slurm.conf does not load it: run `dally slurm setup`"
+    if lua_rows() not in read_text(script):
+        return f"{script} is of another version of Dally: run `dally slurm setup`"
+    return "set up"
+
+
 def script_text(partitions: Sequence[str], operators: Sequence[int]) -> str:
     """job_submit.lua for these partitions, none: all, and the user ids that may release jobs."""
     for name in partitions:
@@ -94,4 +108,8 @@ def script_text(partitions: Sequence[str], operators: Sequence[int]) -> str:
     text = SCRIPT.read_text(encoding="utf-8")
     names = ", ".join(f'["{name}"] = true' for name in partitions)
     users = ", ".join(f"[{user}] = true" for user in sorted({0, *operators}))
-    return text.replace("{--[[partitions]]}", f"{{{names}}}").replace("{--[[operators]]}", f"{{{users}}}")
+    facts = ", ".join(f"{name} = true" for name in FACT_NAMES)
+    tables = {"partitions": names, "operators": users, "left alone": lua_rows(), "facts": facts}
+    for table, rows in tables.items():
+        text = text.replace(f"{{--[[{table}]]}}", f"{{{rows}}}")
+    return text

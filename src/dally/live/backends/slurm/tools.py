@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from typing import Any
 
 from dally.errors import one_line
 from dally.live.backends.base import BackendError
+from dally.live.backends.job_environment import UMASK, tool_environment
 
 LONGEST_COMPLAINT = 300  # characters
+# What the tools print where slurmctld is away or too busy.
+NO_ANSWER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
+
+
+class NoAnswerError(BackendError):
+    """Slurm did not answer: what was ordered may have been carried out or not."""
 
 
 class Tools:
@@ -18,40 +24,55 @@ class Tools:
 
     def __init__(self, conf: str = "", timeout_s: float = 20.0) -> None:
         self._timeout_s = timeout_s
+        self._nodes_by_scontrol = False
         self._environment = {
-            **os.environ,
+            **tool_environment(),
             "SLURM_TIME_FORMAT": "standard",
             "SLURM_BITSTR_LEN": "0",  # or the tasks of an array would be cut off after 64 letters
-            "LC_ALL": "C.UTF-8",
         }
         if conf:
             self._environment["SLURM_CONF"] = conf
 
-    def run(self, *parts: str, stdin: str | None = None) -> str:
-        """What the tool prints; a BackendError if it fails or does not come back."""
+    def run(self, *parts: str, stdin: str | None = None, utc: bool = False) -> str:
+        """What the tool prints, with dates in UTC if need be; a BackendError if it fails or does not come back."""
+        environment = {**self._environment, "TZ": "UTC"} if utc else self._environment
         try:
             done = subprocess.run(
                 parts, input=stdin, capture_output=True, encoding="utf-8", errors="replace",
-                timeout=self._timeout_s, env=self._environment, check=False,
+                timeout=self._timeout_s, env=environment, check=False, umask=UMASK,
             )  # fmt: skip
         except FileNotFoundError:
             raise BackendError(f"{parts[0]} is not installed here, or not on the PATH") from None
         except subprocess.TimeoutExpired:
-            raise BackendError(f"{parts[0]} did not answer within {self._timeout_s:g} s") from None
+            raise NoAnswerError(f"{parts[0]} did not answer within {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:
             raise BackendError(f"{parts[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            raise BackendError(one_line(f"{' '.join(parts[:2])}: {said}", LONGEST_COMPLAINT))
+            kind = NoAnswerError if any(text in said for text in NO_ANSWER) else BackendError
+            raise kind(one_line(f"{' '.join(parts[:2])}: {said}", LONGEST_COMPLAINT))
         return done.stdout
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes: of `sinfo` up to 22.05, which groups them since then, and of `scontrol` from 23.02."""
+        if not self._nodes_by_scontrol:
+            result = self._json("sinfo", "--json")
+            if isinstance(result, dict) and "nodes" in result:
+                return self._list(result, "nodes", "sinfo", "--json")
+            self._nodes_by_scontrol = isinstance(result, dict) and "sinfo" in result
+        return self.rows("nodes", "scontrol", "show", "nodes", "--json")
 
     def rows(self, kind: str, *parts: str) -> list[dict[str, Any]]:
         """The list of that name in a tool's JSON."""
-        text = self.run(*parts)
+        return self._list(self._json(*parts), kind, *parts)
+
+    def _json(self, *parts: str) -> Any:
         try:
-            result = json.loads(text)
+            return json.loads(self.run(*parts))
         except json.JSONDecodeError as error:
             raise BackendError(f"{' '.join(parts)} printed no JSON: {error}") from None
+
+    def _list(self, result: Any, kind: str, *parts: str) -> list[dict[str, Any]]:
         rows = result.get(kind) if isinstance(result, dict) else None
         errors = result.get("errors") if isinstance(result, dict) else None
         if errors:  # an empty list and exit code 0 come with it where slurmctld does not answer

@@ -12,11 +12,10 @@ from sqlalchemy import or_, select
 
 from dally.errors import InputError
 from dally.live.config import Setup
-from dally.live.forecast.estimator import Effort, Estimator
-from dally.live.forecast.forked import apart, cpu_s
-from dally.live.forecast.future_arrivals import PastJob
+from dally.live.forecast.estimator import Effort, Estimator, apart, cpu_s
+from dally.live.forecast.future import Present, load_present
+from dally.live.forecast.lifetimes import PastJob
 from dally.live.forecast.outlook import READ_BACK_S, past_in_row
-from dally.live.forecast.present import Present, load_present
 from dally.live.forecast.whatif.future_comparison import FuturePairs, Pair, PresentJob
 from dally.live.forecast.whatif.future_side import FutureSide, run_side
 from dally.live.store import Store
@@ -25,8 +24,7 @@ from dally.model import HELD, WAITING, Job
 from dally.policies.declaration import DURATIONS
 from dally.policies.registry import find
 from dally.report.time_text import brief
-from dally.sweep.whatif.answer import WhatIfAnswer
-from dally.sweep.whatif.change import WhatIfSide
+from dally.sweep.whatif.change import WhatIfAnswer, WhatIfSide
 
 PILOT: Final = 12  # part of the time that the first look at a side may take: what is left is for several futures
 ORACLE: Final = "oracle"  # the predictor that knows
@@ -57,6 +55,12 @@ def past_of_store(store: Store, now: float, usual_model: str) -> list[PastJob]:
     return [past_in_row(row, usual_model) for row in store.rows(select(JOBS).where(late).order_by(JOBS.c.number))]
 
 
+def shorter_note(reached_s: float, horizon_s: float) -> list[str]:
+    """That futures end before their horizon; nothing if both read the same."""
+    reached, horizon = brief(reached_s), brief(horizon_s)
+    return [] if reached == horizon else [f"Futures go {reached} ahead, not {horizon}: there was no more time."]
+
+
 class _Futures:
     def __init__(
         self, request: FutureQuestion, before: WhatIfSide[Setup], after: WhatIfSide[Setup], past: list[PastJob],
@@ -83,9 +87,7 @@ class _Futures:
             if reached_s < SHORTEST_S:
                 raise InputError(f"within {effort.cpu_s:g} s of CPU futures come only {brief(reached_s)} ahead")
             self._until_s = self._present.now + reached_s
-            notes.append(
-                f"Futures go {brief(reached_s)} ahead, not {brief(effort.horizon_s)}: there was no more time."
-            )
+            notes += shorter_note(reached_s, effort.horizon_s)
         else:
             result.pairs.append(first)
         while len(result.pairs) < effort.most and self._allows(len(result.pairs)):

@@ -10,7 +10,7 @@ from typing import Final
 from dally.live.forecast.future import quantile
 from dally.live.forecast.whatif.future_side import FutureSide
 from dally.metrics.before_after import is_worse
-from dally.sweep.whatif.answer import SECONDS, Figure, JobChange, WhatIfAnswer
+from dally.sweep.whatif.change import SECONDS, Figure, JobChange, WhatIfAnswer
 
 SURE: Final = 10  # futures from which on the outermost tenth of them is left out
 TOP: Final = 8  # winners and losers that are named

@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dally.engine.handover import restore_lease
+from dally.engine.signing import constrain
 from dally.engine.simulate import Simulation
 from dally.engine.state import State
 from dally.live.config import Setup
-from dally.live.forecast.future import STEPS, begin_future, set_durations
-from dally.live.forecast.present import Present
+from dally.live.forecast.future import STEPS, Present, begin_future, set_durations
 from dally.model import (
     EVICT,
     FINISHED,
@@ -42,6 +43,8 @@ def moved_to(present: Present, side: WhatIfSide[Setup]) -> State:
     for job in [job for job in present.jobs if job.status == RUNNING and places[job.job_id] is None]:
         old.happen(Event(EVICT, job), now)
     result = side.config.world(side.topology).state()
+    if old.cluster.feasibility is not None:
+        constrain(result)
     same = type(result.policy).__qualname__ == type(old.policy).__qualname__
     if same:
         result.policy.load(old.policy.save())
@@ -88,7 +91,7 @@ def _take_up(state: State, job: Job, place: Allocation | None, now: float, same_
     if held:
         state.hold(job, now)
     elif place is not None and same_policy and lease_end_s < INFINITY:
-        state.restore_lease(job, lease_end_s)
+        restore_lease(state, job, lease_end_s)
 
 
 def _place(old: State, job: Job, numbers: dict[str, int]) -> Allocation | None:

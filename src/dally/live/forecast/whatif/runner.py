@@ -16,22 +16,21 @@ from typing import Final
 
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.links import has_links
+from dally.cluster.presets import NO_NETWORK
 from dally.errors import InputError
 from dally.live.config import Setup
-from dally.live.forecast.present import load_present
+from dally.live.forecast.future import load_present
 from dally.live.forecast.whatif.from_now import FutureQuestion, Report, past_of_store
 from dally.live.forecast.worker import end_with_the_daemon
 from dally.live.history.recorded_trace import history_csv
 from dally.live.store import open_store
 from dally.metrics.summary import Row
 from dally.runs.scenario import Scenario
-from dally.sweep.batch import carry_out
+from dally.sweep.batch import RowStore, carry_out
 from dally.sweep.run import Run
-from dally.sweep.store import Store as RunStore
-from dally.sweep.whatif.answer import WhatIfAnswer
-from dally.sweep.whatif.change import Change, WhatIfSide, changed
-from dally.sweep.whatif.from_history import NAMED, NO_NETWORK, HistoryQuestion, HistoryWhatIf
-from dally.sweep.workers.this_process import ThisProcess
+from dally.sweep.whatif.change import Change, WhatIfAnswer, WhatIfSide, changed
+from dally.sweep.whatif.from_history import NAMED, HistoryQuestion, HistoryWhatIf
+from dally.sweep.workers.local import ThisProcess
 from dally.traces import read_history
 from dally.whole_file import write_whole
 
@@ -52,7 +51,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class Task:
+class WhatIfTask:
     """A change, what it is asked of, and the store to look up what was."""
 
     change: Change
@@ -87,7 +86,7 @@ class Task:
         jobs = read_history(Path(base.trace), base.trace_format, base.strict, base.zone)
 
         def carry(runs: list[Run]) -> list[Row]:
-            with RunStore(folder) as store:
+            with RowStore(folder) as store:
                 outcome = carry_out(runs, ThisProcess(), store, lambda now: report(now.done, now.total))
             if outcome.failures:
                 raise InputError("; ".join(outcome.failures))
@@ -102,7 +101,7 @@ class Runner:
     def __init__(self) -> None:
         self._stopped = threading.Event()
 
-    def run(self, task: Task, report: Report) -> WhatIfAnswer:
+    def run(self, task: WhatIfTask, report: Report) -> WhatIfAnswer:
         """The answer; StoppedError if `stop` was called before."""
 
         def progress(done: int, total: int) -> None:
@@ -126,7 +125,7 @@ class ProcessRunner(Runner):
         self._process: BaseProcess | None = None
         self._lock = threading.Lock()
 
-    def run(self, task: Task, report: Report) -> WhatIfAnswer:
+    def run(self, task: WhatIfTask, report: Report) -> WhatIfAnswer:
         context = get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
         with tempfile.TemporaryDirectory(prefix="dally-whatif-") as folder, ours:
@@ -173,7 +172,7 @@ class ProcessRunner(Runner):
             process.join()
 
 
-def _work(task: Task, folder: str, pipe: Connection, daemon: int) -> None:
+def _work(task: WhatIfTask, folder: str, pipe: Connection, daemon: int) -> None:
     """The process's whole life."""
     os.setpgid(0, 0)
     os.nice(NICE)

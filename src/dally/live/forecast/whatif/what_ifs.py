@@ -15,11 +15,10 @@ from dally.errors import InputError, unknown
 from dally.live.forecast.estimator import Effort
 from dally.live.forecast.outlook import BusyError, content_of
 from dally.live.forecast.whatif.from_now import USUAL_EFFORT, FutureQuestion
-from dally.live.forecast.whatif.runner import Period, ProcessRunner, Runner, StoppedError, Task
+from dally.live.forecast.whatif.runner import Period, ProcessRunner, Runner, StoppedError, WhatIfTask
 from dally.model import HELD
 from dally.policies.registry import all_policies, find
-from dally.sweep.whatif.answer import WhatIfAnswer
-from dally.sweep.whatif.change import Change, WhatIfSide, changed, check_sizes, today
+from dally.sweep.whatif.change import Change, WhatIfAnswer, WhatIfSide, changed, check_sizes, today
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
@@ -92,7 +91,7 @@ class WhatIfs:
             check_allowed(request.change, before)
             after = changed(request.change, before)
             begin_question = self._question_of(request, after)
-            task = Task(request.change, before, begin_question, self._config.store_address())
+            task = WhatIfTask(request.change, before, begin_question, self._config.store_address())
             result = WhatIf(
                 secrets.token_hex(6), request.change, request.start, requested_by,
                 self._clock().wall_s(self._clock().now()), before.label, after.label,
@@ -151,7 +150,7 @@ class WhatIfs:
             self.cancel(number)
         self.wait()
 
-    def _work(self, number: str, task: Task, runner: Runner) -> None:
+    def _work(self, number: str, task: WhatIfTask, runner: Runner) -> None:
         try:
             answer = runner.run(task, lambda *at: self._update(number, at))
             self._update(number, state=DONE, answer=answer)

@@ -1,0 +1,103 @@
+"""A daemon for benchmarks/slurm_faults.py: it dies in each transition of the table, and its clock can jump.
+
+usage: python -m benchmarks.faulty_daemon FOLDER SLURM_CONF HOST
+
+FOLDER/killed has the transitions in which a daemon died before, and FOLDER/clock the seconds by which the clock is
+wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from dally.live import lock
+from dally.live.assembly import Service
+from dally.live.backends.slurm import SlurmBackend, lease
+from dally.live.config import Config, Setup
+from dally.live.cycle import CycleResult, Scheduler
+from dally.live.logs import prepare
+from dally.live.reconcile import transitions
+from dally.live.reconcile.reconciler import JobCase
+
+MOMENTS: Final = ("before", "after")  # the orders of the cycle are sent; some of them are under way then
+POLICY: Final = f"{Path(__file__).with_name('restless.py')}:Restless"
+
+
+class DeathWatch:
+    """Which rows of the table this cycle used, and in which of them no daemon has died yet."""
+
+    def __init__(self, killed: Path) -> None:
+        self._killed = killed
+        self._used: set[str] = set()
+        self._chance = random.Random(os.getpid())
+        self._row, self._send = JobCase.row, Scheduler._send
+        setattr(JobCase, "row", lambda case, rows: self.row(case, rows))  # noqa: B010
+        setattr(Scheduler, "_send", lambda scheduler, result: self.send(scheduler, result))  # noqa: B010
+
+    def row(self, case: JobCase, rows: transitions.Index) -> transitions.Row | None:
+        """As ever, noted."""
+        row = self._row(case, rows)
+        if row is not None:
+            self._used.add(row.id)
+        return row
+
+    def send(self, scheduler: Scheduler, result: CycleResult) -> list[str]:
+        """As ever, if this daemon does not die before."""
+        before, after = (self._due(moment) for moment in MOMENTS)
+        if before:
+            self._die(before)
+        answer = self._send(scheduler, result)
+        if after:
+            time.sleep(self._chance.uniform(0.0, 2.0))
+            self._die(after)
+        self._used.clear()
+        return answer
+
+    def _due(self, moment: str) -> str:
+        done = self._killed.read_text().splitlines() if self._killed.exists() else []
+        return next((f"{row} {moment}" for row in sorted(self._used) if f"{row} {moment}" not in done), "")
+
+    def _die(self, what: str) -> None:
+        with self._killed.open("a") as file:
+            file.write(f"{what}\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong_clock(path: Path) -> None:
+    """`time.time` is as wrong as that file says."""
+    right = time.time
+
+    def now() -> float:
+        try:
+            return right() + float(path.read_text())
+        except (OSError, ValueError):
+            return right()
+
+    time.time = now
+
+
+def main() -> None:
+    folder, conf, host = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    wrong_clock(folder / "clock")
+    socket.gethostname = lambda: host
+    own = folder / host
+    lock._places = lambda: [own / "run"]
+    lease.EXPIRES_S, lease.RENEW_EVERY_S, lease.POLL_S = 8.0, 2.0, 0.5  # type: ignore[misc]
+    prepare(as_json=True)
+    DeathWatch(folder / "killed")
+    setup = Setup(POLICY, {"share": "0.1"}, restart_per_gpu_s=0.0)
+    service = Service(Config(folder=own, backend="slurm", setup=setup), SlurmBackend(conf=conf))
+    signal.signal(signal.SIGTERM, lambda *_: service.daemon.stop())
+    service.daemon.run()
+    service.close()
+
+
+if __name__ == "__main__":
+    main()

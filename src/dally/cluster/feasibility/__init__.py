@@ -1,0 +1,1 @@
+"""Which machines a job may use, and how many of its GPUs fit there now: the only place that looks beyond GPUs."""

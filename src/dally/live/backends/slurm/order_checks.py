@@ -1,0 +1,34 @@
+"""Our orders against what Slurm shows: what they have come to so far, and whether a start is permitted."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from dally.cluster.formats.hostlist import expand_list
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, ObservedJob, Placement
+
+
+def with_orders(
+    job: ObservedJob, starting: Container[str], refused: dict[str, str], stopping: Container[str]
+) -> ObservedJob:
+    """The job with what our orders have come to that Slurm does not show yet."""
+    if job.job_id in stopping and job.state in (base.QUEUED, base.STARTING, base.RUNNING, base.BLOCKED):
+        return replace(job, state=base.STOPPING)
+    if job.state == base.QUEUED and job.job_id in refused:
+        return replace(job, state=base.BLOCKED, reason=refused[job.job_id])
+    if job.state == base.QUEUED and job.job_id in starting:
+        return replace(job, state=base.STARTING)
+    return job
+
+
+def check_permitted(job: ObservedJob, placement: Placement) -> None:
+    """A start must not take a job's own node list, exclusions or partition from it."""
+    spec = job.spec
+    include, exclude = (set(expand_list(text)) if text else set() for text in (spec.include, spec.exclude))
+    if not include <= placement.keys():
+        raise BackendError(f"job {job.job_id} asks for {spec.include}, not {','.join(placement)}")
+    outside = exclude & placement.keys() or (placement.keys() - job.allowed if job.allowed is not None else set())
+    if outside:
+        raise BackendError(f"job {job.job_id} must not run on {min(outside)}")

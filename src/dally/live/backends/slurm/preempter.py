@@ -1,0 +1,161 @@
+"""Stops jobs beside the daemon's cycles, so that none that has ended is requeued and none that has not is lost.
+
+Between the order to requeue a job and the SIGTERM that reaches it, its script may come to its end, and Slurm would
+run it again. So the job is paused first (SIGSTOP to all of its processes); what had ended by then, Slurm knows a
+moment later. The others get SIGTERM while they are paused: it is the first thing that they see when Slurm lets them
+go on, which it does to requeue them. squeue shows a paused job as STOPPED.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from dally.live.backends.base import BackendError
+from dally.live.backends.slurm.job_record import PAUSED, STOPPING
+from dally.live.backends.slurm.tools import Tools
+
+PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
+TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
+CLOSED_WITHIN_S: Final = 30.0
+ID_WIDTH: Final = 30  # of squeue's column
+REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
+RUNS: Final = frozenset(("RUNNING", "SUSPENDED", PAUSED))
+# A script that is told to stop ends in one of these. Another end is its user's, or Slurm's own: it counts.
+ENDED_BY_US: Final = frozenset(("COMPLETED", "FAILED"))
+
+
+class Preempter:
+    """Takes jobs in and returns at once; a job that is `in_flight` is on its way out."""
+
+    def __init__(self, tools: Tools, check_term: Callable[[], None], drop: Callable[[str], None]) -> None:
+        """`drop`: do not start that job any more."""
+        self._tools = tools
+        self._check_term = check_term
+        self._drop = drop
+        self._changed = threading.Condition()
+        self._due: list[str] = []
+        self._in_flight: set[str] = set()
+        self._failed: list[str] = []
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, jobs: Iterable[str]) -> None:
+        """To be stopped soon."""
+        with self._changed:
+            new = [job_id for job_id in jobs if job_id not in self._in_flight]
+            self._due += new
+            self._in_flight.update(new)
+            if self._thread is None and new:
+                self._thread = threading.Thread(target=self._run, name="preemptions", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def in_flight(self) -> frozenset[str]:
+        """Jobs that are being stopped."""
+        with self._changed:
+            return frozenset(self._in_flight)
+
+    def take_failures(self) -> list[str]:
+        """What went wrong since this was last asked, a line each."""
+        with self._changed:
+            failed, self._failed = self._failed, []
+            return failed
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Whether all of them are stopped by then."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._in_flight, timeout_s)
+
+    def close(self) -> None:
+        """Finish with the jobs that are under way, and stop no more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(CLOSED_WITHIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._due) or self._closed)
+                if self._closed:
+                    return
+                batch, self._due = self._due, []
+            try:
+                failed = self.stop(batch)
+            except BackendError as error:
+                failed = [f"preempt of jobs {','.join(batch)}: {error}"]
+            with self._changed:
+                self._in_flight -= set(batch)
+                self._failed += failed
+                self._changed.notify_all()
+
+    def stop(self, jobs: Sequence[str]) -> list[str]:
+        """Pause, look, terminate, look again, requeue and hold; what failed, a line each."""
+        for job_id in jobs:
+            self._drop(job_id)
+        states = self.states(jobs)
+        waiting = [job_id for job_id in jobs if states.get(job_id) == "PENDING"]
+        failed: list[str] = []
+        if waiting:
+            failed += self._all_or_each(("scontrol", "uhold"), waiting)
+            states |= self.states(waiting)  # some may have started in that very moment
+        running = [job_id for job_id in jobs if states.get(job_id) in RUNS]
+        return failed + (self._stop_running(running) if running else [])
+
+    def _stop_running(self, jobs: Sequence[str]) -> list[str]:
+        self._check_term()
+        paused = self._signal("STOP", jobs, PAUSED_WITHIN_S)
+        running = [job_id for job_id, state in paused.items() if state in RUNS]
+        states = self._signal("TERM", running, TERMINATED_WITHIN_S) if running else {}
+        self._check_term()
+        live = [job_id for job_id, state in states.items() if state in RUNS]
+        ended = [job_id for job_id, state in states.items() if state in ENDED_BY_US]
+        failed = self._all_or_each(REQUEUE, live)
+        return failed + self._all_or_each(("scontrol", "requeuehold"), ended)
+
+    def _signal(self, name: str, jobs: Sequence[str], within_s: float) -> dict[str, str]:
+        """The jobs' states when the signal has had its effect."""
+        self._all_or_each(("scancel", f"--signal={name}", "--full"), jobs)  # one that has ended cannot have it
+        time.sleep(within_s)
+        return self.states(jobs)
+
+    def states(self, jobs: Sequence[str]) -> dict[str, str]:
+        """Of jobs, this very moment."""
+        return states_of(self._tools, jobs)
+
+    def _all_or_each(self, command: Sequence[str], jobs: Sequence[str]) -> list[str]:
+        return all_or_each(self._tools, command, jobs)
+
+
+def finish_paused(tools: Tools, jobs: Sequence[str]) -> list[str]:
+    """Requeue and hold jobs that a daemon paused and did not get round to requeue; what failed, a line each."""
+    paused = [job_id for job_id, state in states_of(tools, jobs).items() if state == PAUSED]
+    return all_or_each(tools, REQUEUE, paused)
+
+
+def states_of(tools: Tools, jobs: Sequence[str]) -> dict[str, str]:
+    """This very moment, in Slurm's words; not of jobs that are giving their GPUs back."""
+    if not jobs:
+        return {}
+    fields = f"JobArrayID:{ID_WIDTH},State:{ID_WIDTH}"
+    text = tools.run("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-O", fields)
+    rows = ((line[:ID_WIDTH].strip(), line[ID_WIDTH:].strip()) for line in text.splitlines())
+    return {job_id: state for job_id, state in rows if state not in STOPPING}
+
+
+def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str]) -> list[str]:
+    """In one call; one by one if that fails, as one of them may have ended. What failed, a line each."""
+    if not jobs:
+        return []
+    names = list(jobs) if command[0] == "scancel" else [",".join(jobs)]
+    try:
+        tools.run(*command, *names)
+    except BackendError as error:
+        if len(jobs) == 1:
+            return [f"preempt of job {jobs[0]}: {error}"]
+        return [why for job_id in jobs for why in all_or_each(tools, command, [job_id])]
+    return []

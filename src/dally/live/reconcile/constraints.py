@@ -1,0 +1,107 @@
+"""What a backend reports of machines beyond their GPUs, and of jobs beyond theirs, handed on to feasibility."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dally.cluster.feasibility.signatures import ReservedTime, Signatures
+from dally.cluster.feasibility.statement import is_constrained
+from dally.cluster.topology import Capacity
+from dally.engine.signing import constrain, sign_again, why_unschedulable
+from dally.engine.state import State
+from dally.job_spec import JobSpec
+from dally.live.backends.base import Observed, ObservedJob, ObservedMachine, ObservedReservation
+from dally.live.reconcile.roster import Roster
+from dally.model import RUNNING
+from dally.policies import events
+
+
+class LiveConstraints:
+    """Keeps the engine's feasibility up to date with the backend. Where nothing is constrained it does nothing."""
+
+    def __init__(self, state: State, roster: Roster, moment_s: Callable[[float], float]) -> None:
+        """`moment_s` puts the backend's times on the engine's clock, those ahead too."""
+        self._state = state
+        self._roster = roster
+        self._moment_s = moment_s
+        self._machines: dict[str, ObservedMachine] = {}  # as of the latest snapshot
+        self._reasons: dict[tuple[JobSpec, frozenset[str] | None], str] = {}  # why jobs fit nowhere
+
+    def update(self, observed: Observed, now: float) -> None:
+        """Before the books are compared with the cluster."""
+        if self._state.cluster.feasibility is None and not is_anything_constrained(observed):
+            return
+        signatures = constrain(self._state)
+        signatures.now = now
+        self._reasons.clear()
+        changed = self._update_machines(observed, signatures)
+        signatures.free_licences = dict(observed.licences)
+        windows = [self._window(one) for one in observed.reservations]
+        if windows != signatures.windows:
+            signatures.set_windows(windows)
+            changed = True
+        changed = self._update_jobs(observed) or changed
+        signatures.version += 1
+        if changed:
+            sign_again(self._state)
+            self._state.notify(events.CAPACITY_CHANGED, now)
+
+    def _window(self, one: ObservedReservation) -> ReservedTime:
+        numbers = self._roster.machines
+        machines = frozenset(numbers[name] for name in one.machines if name in numbers)
+        return ReservedTime(
+            one.name, machines, self._moment_s(one.start_s), self._moment_s(one.end_s), one.users, one.accounts
+        )
+
+    def _update_machines(self, observed: Observed, signatures: Signatures) -> bool:
+        """Capacities, features, and what others take; whether anything is new to jobs that wait."""
+        topology = self._roster.topology
+        changed = refeatured = False
+        for machine in observed.machines:
+            number = self._roster.machines.get(machine.name)
+            if number is None or machine == self._machines.get(machine.name):
+                continue
+            self._machines[machine.name] = machine
+            before = topology.capacities[number]
+            after = Capacity(machine.cpus, machine.memory_mb, dict(machine.resources), machine.features)
+            topology.capacities[number] = after
+            refeatured = refeatured or before.features != after.features
+            for name in machine.resources_taken:  # though no job may have asked for it yet
+                signatures.resource_number(name)
+            taken = {"cpus": machine.cpus_taken, "memory_mb": machine.memory_mb_taken, **machine.resources_taken}
+            for fit in signatures.fits:
+                changed = fit.set_machine(number, taken, machine.shared_with_others) or changed
+        if refeatured:
+            signatures.forget_machines()
+        return changed or refeatured
+
+    def _update_jobs(self, observed: Observed) -> bool:
+        """Jobs that wait and ask for something else now; whether there are any."""
+        changed = False
+        for one in observed.jobs:
+            job = self._roster.jobs.get(one.job_id)
+            if job is None or job.status == RUNNING:
+                continue
+            spec, allowed = self._roster.constraints_of(one)
+            if job.allowed != allowed or job.spec != spec:
+                job.allowed, job.spec = allowed, spec
+                changed = True
+        return changed
+
+    def why_unschedulable(self, observed: ObservedJob) -> str:
+        """Why no machines could ever hold the job; empty: some could, or it has GPUs."""
+        if self._state.cluster.feasibility is None or observed.placement or not observed.managed:
+            return ""
+        key = (observed.spec, observed.allowed)
+        if key not in self._reasons:
+            job = self._roster.job_of(observed)
+            self._state.cluster.feasibility.signatures.sign(job)
+            self._reasons[key] = why_unschedulable(job, self._state.cluster)
+        return self._reasons[key]
+
+
+def is_anything_constrained(observed: Observed) -> bool:
+    """Whether a job could be kept from machines that have free GPUs."""
+    return bool(observed.reservations) or any(
+        job.managed and (job.allowed is not None or is_constrained(job.spec)) for job in observed.jobs
+    )

@@ -1,0 +1,21 @@
+"""The table of sbatch's options, in a smaller form: `python -m benchmarks.slurm_options` has all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.live.slurm_option_rows import ROWS, OptionBench, report
+from tests.live.slurm_site import SlurmSite
+
+CHOSEN = (
+    "--gpus=8", "-N2 --gpus-per-node=1 --ntasks-per-node=2 -c2", "--gres=gpu:1 -w n03", "--gres=gpu:1 -p old",
+    "--gres=gpu:4 --account=small", "--gres=gpu:2 --qos=limited", "--gres=gpu:1 --begin=now+1hour", "--gres=gpu:0",
+    "--gres=gpu:1 --contiguous",
+)  # fmt: skip
+
+
+def test_options_of_sbatch(site: SlurmSite, tmp_path: Path) -> None:
+    rows = [row for row in ROWS if row.options in CHOSEN]
+    outcomes = OptionBench(site, tmp_path).run(rows)
+    assert len(outcomes) == len(CHOSEN)
+    assert all(outcome.fine for outcome in outcomes), report(outcomes)

@@ -1,0 +1,191 @@
+"""Starts beside the cycles, with tools that answer when the test lets them; needs no Slurm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dally.live.backends import base
+from dally.live.backends.base import BackendError, StartOrder
+from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm import starter as starter_module
+from dally.live.backends.slurm.preempter import Preempter
+from dally.live.backends.slurm.tools import NoAnswerError
+from tests.live.test_slurm_records import row
+
+NODE = {"name": "a", "gres": "gpu:8", "state": "idle", "cpus": 64, "partitions": ["gpu"]}
+
+
+class SlowTools:
+    """A cluster of one node; `scontrol release` returns when it may, and has had its effect before."""
+
+    def __init__(self) -> None:
+        self.jobs = {number: row(job_id=number, admin_comment="dally:submit=1;read=1", tres_per_node="gres:gpu:4")
+                     for number in (1, 2)}  # fmt: skip
+        self.may_return = threading.Event()
+        self.releases = threading.Event()
+        self.failing: dict[str, Exception] = {}  # by the second word of the call
+        self.calls: list[tuple[str, ...]] = []
+
+    def rows(self, kind: str, *_: str) -> list[dict[str, Any]]:
+        return [dict(one) for one in self.jobs.values()]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [NODE]
+
+    def run(self, *parts: str, **_: Any) -> str:
+        self.calls.append(parts)
+        if parts[1] in self.failing:
+            raise self.failing.pop(parts[1])
+        if parts[:2] == ("squeue", "-h") and "-O" in parts:
+            return "".join(f"{job:<30}{'gres:gpu:4':<100}a\n" for job in self.jobs)
+        if parts[1] == "release":
+            for job in map(int, parts[2].split(",")):
+                self.jobs[job] |= {
+                    "job_state": "RUNNING",
+                    "priority": 1,
+                    "nodes": "a",
+                    "gres_detail": ["gpu:4(IDX:0-3)"],
+                }
+            self.releases.set()
+            assert self.may_return.wait(30)
+        return ""
+
+
+@pytest.fixture
+def tools() -> SlowTools:
+    return SlowTools()
+
+
+@pytest.fixture
+def backend(tools: SlowTools) -> SlurmBackend:
+    result = SlurmBackend()
+    result._tools = result._starter._tools = tools  # type: ignore[assignment]
+    result.snapshot()
+    return result
+
+
+def states(backend: SlurmBackend) -> list[str]:
+    return [job.state for job in backend.snapshot().jobs]
+
+
+def until(true: Callable[[], bool]) -> None:
+    waiting = threading.Event()
+    for _ in range(3000):
+        if true():
+            return
+        waiting.wait(0.01)
+    raise AssertionError
+
+
+def test_a_start_under_way_that_shows_already_counts_once(backend: SlurmBackend, tools: SlowTools) -> None:
+    """Or a slow `scontrol` would have its neighbours refused, three times in a row."""
+    assert backend.start([StartOrder("1", {"a": 4})], 0) == [""]
+    assert tools.releases.wait(30)
+    assert states(backend) == [base.RUNNING, base.QUEUED]  # and it is still in flight
+    assert backend.start([StartOrder("2", {"a": 4})], 0) == [""]
+    tools.may_return.set()
+    until(lambda: states(backend) == [base.RUNNING, base.RUNNING])
+    backend.close()
+
+
+def test_a_refusal_is_not_lost_on_a_look_that_decides_nothing(backend: SlurmBackend, tools: SlowTools) -> None:
+    tools.failing["update"] = BackendError("Invalid qos")
+    backend.start([StartOrder("1", {"a": 4})], 0)
+    until(lambda: not backend._starter.in_flight())
+    for _ in range(2):
+        (job, _other) = backend.snapshot().jobs
+        assert (job.state, job.reason) == (base.BLOCKED, "Invalid qos")
+    tools.may_return.set()
+    assert backend.start([StartOrder("2", {"a": 4})], 0) == [""]
+    backend.close()
+
+
+def test_no_answer_is_no_refusal(backend: SlurmBackend, tools: SlowTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job is as it was, the problem is told, and the same start is taken again."""
+    monkeypatch.setattr(starter_module, "SHOWN_S", 0.0)
+    tools.may_return.set()
+    for call in ("update", "-h", "release"):
+        tools.failing[call] = NoAnswerError("scontrol did not answer within 10 s")
+        assert backend.start([StartOrder("1", {"a": 4})], 0) == [""]
+        until(lambda: not backend._starter.in_flight())
+        observed = backend.snapshot()
+        assert observed.jobs[0].state == base.QUEUED
+        assert observed.problems == ("start of job 1: scontrol did not answer within 10 s",)
+        assert backend.snapshot().problems == ()
+    assert backend.start([StartOrder("1", {"a": 4})], 0) == [""]
+    until(lambda: states(backend) == [base.RUNNING, base.QUEUED])
+    backend.close()
+
+
+def test_a_job_is_not_held_while_it_is_being_released(backend: SlurmBackend, tools: SlowTools) -> None:
+    """The release would come after the hold, and the job would start although it is to stop."""
+    backend.start([StartOrder("1", {"a": 4})], 0)
+    assert tools.releases.wait(30)
+    done = threading.Event()
+
+    def drop() -> None:
+        backend._starter.drop("1")
+        done.set()
+
+    threading.Thread(target=drop, daemon=True).start()
+    assert not done.wait(0.3)
+    tools.may_return.set()
+    assert done.wait(30)
+    backend.close()
+
+
+def test_a_comment_of_an_array_does_not_reach_the_task_that_starts(backend: SlurmBackend, tools: SlowTools) -> None:
+    starter = backend._starter
+    with starter._changed:  # nothing is carried out meanwhile
+        starter._thread = threading.current_thread()
+        starter.comment({"20_[4-5]": "of the array", "21_[0-1]": "of another", "7": "x"})
+        starter.add([starter_module.StartRequest("20_4", (), {"a": 4})])
+        assert starter._comments == {"21_[0-1]": "of another", "7": "x"}
+        starter._thread = None
+
+
+def test_a_hanging_scontrol_does_not_make_the_rest_stale(backend: SlurmBackend, tools: SlowTools) -> None:
+    """Jobs and nodes come from squeue and sinfo; reservations and licences are those of before."""
+    backend._limits_due_s = 0.0
+    tools.failing["-o"] = NoAnswerError("scontrol did not answer within 10 s")
+    tools.jobs[1] |= {"job_state": "RUNNING", "nodes": "a", "gres_detail": ["gpu:4(IDX:0-3)"]}
+    observed = backend.snapshot()
+    assert observed.jobs[0].state == base.RUNNING
+    assert observed.problems == ("reservations and licences: scontrol did not answer within 10 s",)
+    assert backend.snapshot().problems == ()
+
+
+def test_half_of_an_answer_ends_no_later_start(backend: SlurmBackend, tools: SlowTools) -> None:
+    tools.may_return.set()
+    whole = tools.run
+
+    def halved(*parts: str, **options: Any) -> str:
+        answer = whole(*parts, **options)
+        if parts[:2] == ("squeue", "-h") and "-O" in parts:
+            tools.run = whole  # type: ignore[method-assign]
+            return answer.replace("a\n", "a[1-\n")
+        return answer
+
+    tools.run = halved  # type: ignore[method-assign]
+    backend.start([StartOrder("1", {"a": 4})], backend.term)
+    until(lambda: not backend._starter.in_flight())
+    assert "PENDING" in str(tools.jobs[1]["job_state"])
+    backend.start([StartOrder("2", {"a": 4})], backend.term)
+    until(lambda: tools.jobs[2]["job_state"] == "RUNNING")
+
+
+def test_an_error_of_our_own_ends_no_later_preemption() -> None:
+    def drop(job_id: str) -> None:
+        if job_id == "1":
+            raise RuntimeError("cannot start a thread")
+
+    preempter = Preempter(SlowTools(), lambda: None, drop)  # type: ignore[arg-type]
+    preempter.add(["1"])
+    assert preempter.wait_idle(30.0)
+    assert preempter.take_failures() == ["preempt of jobs 1: cannot start a thread"]
+    preempter.add(["2"])
+    assert preempter.wait_idle(30.0)
