@@ -19,7 +19,7 @@ function catchUp() {
   for (const [target, { serverResponse: text, requestConfig, ...about }] of kept) {
     const contextElement = requestConfig.elt;
     const eventInfo = { ...about, requestConfig, target };
-    if (target.isConnected) window.htmx.swap(target, text, { swapStyle: "innerHTML", settleDelay: 20 }, { contextElement, eventInfo });
+    if (target.isConnected) window.htmx.swap(target, text, { swapStyle: "innerHTML", settleDelay: 0 }, { contextElement, eventInfo });
   }
   kept.clear();
 }
