@@ -9,9 +9,9 @@ from typing import Any
 
 from dally.errors import InputError, unknown
 from dally.quotas.toml_file import OF_ALL, QUOTAS
-from dally.quotas.tree import ANY_TYPE, QueueNode, QueueTree, Quota, checked
+from dally.quotas.tree import ANY_TYPE, FIELDS, NUMBER, QueueNode, QueueTree, Quota, checked
 
-PLAIN = ("weight", "priority")
+PLAIN = {field.key: field for field in FIELDS if field.kind == NUMBER}
 FORM = "QUEUE.KEY=VALUE or QUEUE.KEY:TYPE=VALUE, as research.guarantee=+64"
 
 
@@ -54,8 +54,9 @@ def _changed(node: QueueNode, key: str, gpu_type: str, value: str, text: str) ->
     if value[0] in "+-" and before == float("inf"):
         raise InputError(f"--quota {text}: {node.path} has no {key} to change; give the number without a sign")
     after = before + number if value[0] in "+-" else number
-    if not after >= (0.0 if key != "priority" else -float("inf")) or (key == "weight" and after <= 0.0):
-        raise InputError(f"--quota {text}: {after:g}: must not be {'0 or ' * (key == 'weight')}negative")
+    negative, zero = (PLAIN[key].negative, PLAIN[key].zero) if key in PLAIN else (False, True)
+    if not (after >= 0.0 or negative) or (after == 0.0 and not zero):
+        raise InputError(f"--quota {text}: {after:g}: must not be {'' if zero else '0 or '}negative")
     new: dict[str, Any] = {key: after}
     if key in PLAIN:
         return replace(node, **new)

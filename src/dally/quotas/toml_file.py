@@ -9,10 +9,15 @@ from dally.errors import InputError, at
 from dally.model import INFINITY
 from dally.quotas.tree import (
     ANY_TYPE,
+    BUDGET,
     DEFAULT,
     FACTS,
+    FIELDS,
+    NUMBER,
+    SWITCH,
     Budget,
     Makes,
+    QueueField,
     QueueNode,
     QueueTree,
     Quota,
@@ -24,7 +29,7 @@ from dally.toml import TomlFile, toml_key, toml_text, toml_value
 from dally.traces.times import UNITS_S, span_s
 
 QUOTAS: Final = ("guarantee", "limit", "lend_limit")
-PLAIN: Final = (*QUOTAS, "weight", "priority", "half_life", "min_runtime", "budget", "hold")
+PLAIN: Final = (*QUOTAS, *(field.key for field in FIELDS))
 TABLES: Final = ("queues", "accounts", "priority_classes")
 OF_ALL: Final = "*"  # among types of GPU: all of them together
 
@@ -84,19 +89,22 @@ class _QuotaReader:
                 self._fail((*keys, key), row[key], f"unknown; known: {', '.join((*known, *more))}")
         if not made:
             self._check_path(keys, name)
-        usual = QueueNode("")
-        return QueueNode(
-            name,
-            self._quotas(keys, row),
-            self._positive((*keys, "weight"), row.get("weight", usual.weight)),
-            self._any_number((*keys, "priority"), row.get("priority", usual.priority)),
-            self._seconds((*keys, "half_life"), row.get("half_life", usual.half_life_s), above_0=True),
-            self._seconds((*keys, "min_runtime"), row.get("min_runtime", usual.min_runtime_s)),
-            self._budget((*keys, "budget"), row["budget"]) if "budget" in row else None,
-            self._switch((*keys, "hold"), row.get("hold", False)),
-            self._matches(keys, row),
-            self._file.line(*keys),
-        )
+        stated: dict[str, Any] = {
+            field.name: self._value((*keys, field.key), row[field.key], field)
+            for field in FIELDS
+            if field.key in row
+        }
+        quotas, matches = self._quotas(keys, row), self._matches(keys, row)
+        return QueueNode(name, quotas, matches=matches, line=self._file.line(*keys), **stated)
+
+    def _value(self, keys: tuple[str, ...], value: object, field: QueueField) -> object:
+        if field.kind == BUDGET:
+            return self._budget(keys, value)
+        if field.kind == SWITCH:
+            return self._switch(keys, value)
+        if field.kind == NUMBER:
+            return self._number(keys, value, field.negative, field.zero, field.infinite)
+        return self._seconds(keys, value, field.zero, field.infinite)
 
     def _check_path(self, keys: tuple[str, ...], name: object) -> None:
         if not isinstance(name, str) or not valid_path(name):
@@ -113,7 +121,7 @@ class _QuotaReader:
                 if not gpu_type.strip():
                     self._fail(place, gpu_type, "must be a type of GPU, or * for all together")
                 amounts = stated.setdefault(ANY_TYPE if gpu_type == OF_ALL else gpu_type, {})
-                amounts[key] = self._not_negative(place, gpus, or_infinite=key != "guarantee")
+                amounts[key] = self._number(place, gpus, infinite=key != "guarantee")
         quotas = {gpu_type: Quota(**amounts) for gpu_type, amounts in stated.items()}
         return {gpu_type: quota for gpu_type, quota in quotas.items() if quota != Quota()}
 
@@ -121,8 +129,8 @@ class _QuotaReader:
         if not isinstance(value, dict) or value.keys() != {"gpu_hours", "window"}:
             self._fail(keys, value, 'must be like {gpu_hours = 5000, window = "30d"}')
         return Budget(
-            self._not_negative((*keys, "gpu_hours"), value["gpu_hours"]),
-            self._seconds((*keys, "window"), value["window"], above_0=True),
+            self._number((*keys, "gpu_hours"), value["gpu_hours"]),
+            self._seconds((*keys, "window"), value["window"], zero=False, infinite=True),
         )
 
     def _matches(self, keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -141,30 +149,31 @@ class _QuotaReader:
             result[fact] = tuple(dict.fromkeys(values))
         return {**result, **DEFAULT} if self._switch((*keys, "default"), row.get("default", False)) else result
 
-    def _seconds(self, keys: tuple[str, ...], value: object, above_0: bool = False) -> float:
+    def _seconds(self, keys: tuple[str, ...], value: object, zero: bool = True, infinite: bool = False) -> float:
         """A number of seconds, or a text such as 7d."""
         if isinstance(value, str):
             try:
                 value = span_s("", value)
             except InputError:
                 self._fail(keys, value, f"must be seconds, or a number with {', '.join(filter(None, UNITS_S))}")
-        return self._positive(keys, value, True) if above_0 else self._not_negative(keys, value)
+        return self._number(keys, value, False, zero, infinite)
 
-    def _positive(self, keys: tuple[str, ...], value: object, or_infinite: bool = False) -> float:
-        number = self._not_negative(keys, value, or_infinite)
-        if number == 0.0:
-            self._fail(keys, value, "must be more than 0")
-        return number
-
-    def _not_negative(self, keys: tuple[str, ...], value: object, or_infinite: bool = False) -> float:
-        number = value if or_infinite and value == INFINITY else self._any_number(keys, value)
-        if not isinstance(number, float) or number < 0.0:
-            self._fail(keys, value, "must not be negative")
-        return number
-
-    def _any_number(self, keys: tuple[str, ...], value: object) -> float:
+    def _number(
+        self,
+        keys: tuple[str, ...],
+        value: object,
+        negative: bool = False,
+        zero: bool = True,
+        infinite: bool = False,
+    ) -> float:
+        if infinite and value == INFINITY:
+            return INFINITY
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < INFINITY:
             self._fail(keys, value, "must be a number")
+        if value < 0.0 and not negative:
+            self._fail(keys, value, "must not be negative")
+        if value == 0.0 and not zero:
+            self._fail(keys, value, "must be more than 0")
         return float(value)
 
     def _switch(self, keys: tuple[str, ...], value: object) -> bool:
@@ -203,17 +212,21 @@ def _facts(node: QueueNode) -> list[str]:
     """The lines that turn a queue of defaults into this one."""
     usual = QueueNode("")
     lines = [f"{key} = {text}" for key in QUOTAS if (text := _amounts(node, key))]
-    lines += [f"weight = {_number(node.weight)}"] if node.weight != usual.weight else []
-    lines += [f"priority = {_number(node.priority)}"] if node.priority != usual.priority else []
-    lines += [f"half_life = {_span(node.half_life_s)}"] if node.half_life_s != usual.half_life_s else []
-    lines += [f"min_runtime = {_span(node.min_runtime_s)}"] if node.min_runtime_s != usual.min_runtime_s else []
-    if node.budget is not None:
-        hours, window = _number(node.budget.gpu_hours), _span(node.budget.window_s)
-        lines.append(f"budget = {{gpu_hours = {hours}, window = {window}}}")
-    lines += ["hold = true"] if node.hold else []
+    for field in FIELDS:
+        value = getattr(node, field.name)
+        if value != getattr(usual, field.name):
+            lines.append(f"{field.key} = {_written(value, field)}")
     stated = {fact: values for fact, values in node.matches.items() if fact not in DEFAULT}
     lines += [f"match = {toml_value(stated)}"] if stated else []
     return lines + (["default = true"] if len(stated) < len(node.matches) else [])
+
+
+def _written(value: Any, field: QueueField) -> str:
+    if field.kind == BUDGET:
+        return f"{{gpu_hours = {_number(value.gpu_hours)}, window = {_span(value.window_s)}}}"
+    if field.kind == SWITCH:
+        return toml_value(value)
+    return _number(value) if field.kind == NUMBER else _span(value)
 
 
 def _amounts(node: QueueNode, key: str) -> str:

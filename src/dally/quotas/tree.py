@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from dally.errors import at
 from dally.input_file import shown
@@ -53,6 +53,35 @@ class QueueNode:
     def parent(self) -> str:
         """The path of the queue above; empty: none."""
         return self.path.rpartition("/")[0]
+
+
+# QueueField.kind
+NUMBER: Final = "number"
+SPAN: Final = "span"  # of seconds: a number, or a text such as 7d
+BUDGET: Final = "budget"
+SWITCH: Final = "switch"
+
+
+class QueueField(NamedTuple):
+    """A value of a queue besides quotas and matches: all that reads, writes, shows or changes one goes by this."""
+
+    key: str  # in queues.toml
+    name: str  # of QueueNode
+    kind: str
+    heading: str  # of its column in `dally queues`; empty: the value speaks for itself
+    negative: bool = False
+    zero: bool = True
+    infinite: bool = False
+
+
+FIELDS: Final = (
+    QueueField("weight", "weight", NUMBER, "weight", zero=False),
+    QueueField("priority", "priority", NUMBER, "priority", negative=True),
+    QueueField("half_life", "half_life_s", SPAN, "half-life", zero=False, infinite=True),
+    QueueField("min_runtime", "min_runtime_s", SPAN, "min. run"),
+    QueueField("budget", "budget", BUDGET, "budget"),
+    QueueField("hold", "hold", SWITCH, ""),
+)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -11,7 +13,7 @@ from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import unknown
 from dally.model import INFINITY
-from dally.quotas.tree import DEFAULT, QueueNode, QueueTree
+from dally.quotas.tree import BUDGET, DEFAULT, FIELDS, NUMBER, SWITCH, Budget, QueueField, QueueNode, QueueTree
 
 QUOTAS = ("guarantee", "limit", "lend_limit")
 
@@ -60,46 +62,28 @@ def tree_record(tree: QueueTree) -> dict[str, object]:
 
 
 def _record(tree: QueueTree, node: QueueNode) -> dict[str, object]:
-    budget = node.budget
     return {
         "path": node.path,
         "leaf": not tree.children[node.path],
         "quotas": {
-            gpu_type or "*": {key: _finite(getattr(quota, key)) for key in QUOTAS}
+            gpu_type or "*": {key: _json_value(getattr(quota, key)) for key in QUOTAS}
             for gpu_type, quota in node.quotas.items()
         },
-        "weight": node.weight,
-        "priority": node.priority,
-        "half_life_s": _finite(node.half_life_s),
-        "min_runtime_s": node.min_runtime_s,
-        "budget": {"gpu_hours": budget.gpu_hours, "window_s": budget.window_s} if budget else None,
-        "hold": node.hold,
+        **{field.name: _json_value(getattr(node, field.name)) for field in FIELDS},
         "match": {fact: list(values) for fact, values in node.matches.items() if fact not in DEFAULT},
         "default": any(fact in DEFAULT for fact in node.matches),
     }
 
 
-def _finite(value: float) -> float | None:
-    return None if value == INFINITY else value
+def _json_value(value: Any) -> object:
+    return None if value == INFINITY else asdict(value) if isinstance(value, Budget) else value
 
 
 def _show(tree: QueueTree) -> None:
     """One line a queue, indented below its parent; columns that say the same of all are left out."""
-    columns = [
-        "queue",
-        "guarantee",
-        "limit",
-        "lends",
-        "weight",
-        "priority",
-        "half-life",
-        "min. run",
-        "budget",
-        "",
-        "jobs",
-    ]
+    columns = ["queue", "guarantee", "limit", "lends", *(field.heading for field in FIELDS), "jobs"]
     rows = [_row(tree, path) for path in _by_family(tree)]
-    usual = ["", "-", "-", "-", "", "0", "7d", "10m", "-", "", ""]
+    usual = ["", "-", "-", "-", *_values(QueueNode("")), ""]
     remaining = [at for at in range(len(columns)) if at in (0, 4) or any(row[at] != usual[at] for row in rows)]
     if rows:
         print_table([columns[at] for at in remaining], [[row[at] for at in remaining] for row in rows])
@@ -119,22 +103,25 @@ def _by_family(tree: QueueTree) -> list[str]:
 
 
 def _row(tree: QueueTree, path: str) -> list[str]:
-    from dally.quotas.toml_file import span_text
-
     node = tree.nodes[path]
     name = "  " * path.count("/") + path.rpartition("/")[2]
-    budget = node.budget
-    return [
-        name,
-        *(_by_type(node, key) for key in QUOTAS),
-        f"{node.weight:g}",
-        f"{node.priority:g}",
-        span_text(node.half_life_s),
-        span_text(node.min_runtime_s),
-        f"{budget.gpu_hours:g} GPU-h per {span_text(budget.window_s)}" if budget else "-",
-        "held" if node.hold else "",
-        ", ".join(_claims(node)),
-    ]
+    return [name, *(_by_type(node, key) for key in QUOTAS), *_values(node), ", ".join(_claims(node))]
+
+
+def _values(node: QueueNode) -> list[str]:
+    return [_text(getattr(node, field.name), field) for field in FIELDS]
+
+
+def _text(value: Any, field: QueueField) -> str:
+    from dally.quotas.toml_file import span_text
+
+    if field.kind == BUDGET:
+        return f"{value.gpu_hours:g} GPU-h per {span_text(value.window_s)}" if value else "-"
+    if field.kind == SWITCH:
+        return "held" if value else ""
+    if field.kind == NUMBER:
+        return "-" if value == INFINITY else f"{value:g}"
+    return span_text(value)
 
 
 def _by_type(node: QueueNode, key: str) -> str:

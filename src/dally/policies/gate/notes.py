@@ -43,10 +43,19 @@ class Stall(NamedTuple):
     time_s: float
     queue: str
     gpu_type: str
-    cause: str  # hold, budget, limit or share
+    cause: str  # of STALL_TEXTS
     of: str  # the queue whose limit, budget or hold it is
     most: float  # GPUs it may hold, or GPU-hours of its budget
     held: int  # GPUs that it holds
+
+
+# By cause, with the values of a Stall.
+STALL_TEXTS: Final = {
+    "hold": "queue {of} is on hold",
+    "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
+    "limit": "queue {of} is at its limit: it holds {held} of {most:,.0f} GPUs",
+    "share": "queue {of} has its share: it holds {held} GPUs and is due {most:.1f}",
+}
 
 
 def cause_of(tenant: Tenant, kind: int, job: Job, due: float) -> tuple[str, Tenant]:

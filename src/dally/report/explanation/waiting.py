@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from dally.model import INFINITY
+from dally.policies.gate.notes import STALL_TEXTS
 
 # Why.reason
 GPUS: Final = "gpus"
@@ -208,13 +209,7 @@ def stall_text(stall: Mapping[str, Any] | None) -> str:
     """What its queue has to do with it that a job waits, from a row of stalls.parquet; empty: nothing."""
     if stall is None or not stall["cause"]:
         return ""
-    texts = {
-        "hold": "queue {of} is on hold",
-        "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
-        "limit": "queue {of} is at its limit: it holds {held} of {most:,.0f} GPUs",
-        "share": "queue {of} has its share: it holds {held} GPUs and is due {most:.1f}",
-    }
-    return texts[stall["cause"]].format(**stall)
+    return STALL_TEXTS[stall["cause"]].format(**stall)
 
 
 def _order(moment: Moment) -> str:
