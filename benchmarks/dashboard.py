@@ -9,10 +9,8 @@ too.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import os
 import random
 import subprocess
 import sys
@@ -20,15 +18,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import options, silence_log
 from benchmarks.serve import Cluster, fill, percentiles
 from dally.live.assembly import Service
 from dally.live.config import Config, Setup
-from dally.live.logs import prepare
 from dally.testing.fake_backend import FakeClock
 from dally.web.server import ApiServer
 
@@ -183,19 +181,12 @@ def _script_s(devtools: Any) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--machines", type=int, default=1000)
-    parser.add_argument("--jobs", type=int, default=5000)
-    parser.add_argument("--streams", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--cycles", type=int, default=20, help="of each page")
-    parser.add_argument("--listen", help="be the streams' readers of that server")
-    given = parser.parse_args()
+    # cycles: of each page; listen: be the readers of the streams of that server
+    given = options(__doc__, machines=1000, jobs=5000, streams=100, seconds=60.0, cycles=20, listen="")
     if given.listen:
         print(json.dumps(asyncio.run(listen(given.listen, given.streams, given.seconds))))
         return
-    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
-        prepare(as_json=True)
+    silence_log()
     if given.cycles:
         measure_pages(given.machines, given.jobs, given.cycles)
     if given.seconds:

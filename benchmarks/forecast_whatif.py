@@ -9,7 +9,6 @@ CPU time, and what reading a month of trends takes.
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 import time
@@ -17,6 +16,7 @@ from dataclasses import replace
 
 from sqlalchemy import insert
 
+from benchmarks.command_line import options
 from dally import is_compiled
 from dally.cluster.topology import grid
 from dally.engine.cycle import cycle
@@ -41,11 +41,7 @@ MONTH = 30 * 1440  # minutes
 
 def main() -> None:
     """Print a line per figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machines", type=int, default=1000)
-    parser.add_argument("--jobs", type=int, default=5000)
-    parser.add_argument("--cpu-s", type=float, default=60.0)
-    given = parser.parse_args()
+    given = options(__doc__, machines=1000, jobs=5000, cpu_s=60.0)
     print(f"{'compiled' if is_compiled() else 'not compiled'}, {given.machines} machines, {given.jobs} jobs")
     print_trends()
     print_whatif(given.machines, given.jobs, given.cpu_s)

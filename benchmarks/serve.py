@@ -8,7 +8,6 @@ run in a process of their own and ask at fixed times, whether or not earlier ans
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -20,15 +19,14 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import options, silence_log
 from dally.job_spec import JobSpec
 from dally.live.assembly import Service
 from dally.live.backends.base import Submission
 from dally.live.config import Config, Setup
-from dally.live.logs import prepare
 from dally.testing.fake_backend import FakeBackend, FakeClock
 from dally.web.server import ApiServer
 
@@ -167,19 +165,12 @@ def memory(jobs: int, cycles: int, policy: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--rate", type=float, default=100.0)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--cycles", type=int, default=10_000)
-    parser.add_argument("--policy", default="dally")
-    parser.add_argument("--ask", help="be the clients of that server")
-    given = parser.parse_args()
+    # ask: be the clients of that server
+    given = options(__doc__, jobs=2000, rate=100.0, seconds=60.0, cycles=10_000, policy="dally", ask="")
     if given.ask:
         print(json.dumps(asyncio.run(ask(given.ask, given.rate, given.seconds))))
         return
-    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
-        prepare(as_json=True)
+    silence_log()
     if given.seconds:
         api(given.jobs, given.rate, given.seconds, given.policy)
     if given.cycles:

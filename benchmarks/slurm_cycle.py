@@ -1,6 +1,6 @@
-"""CPU of whole turns on a real Slurm: 128 nodes of 8 GPUs, 2,000 jobs that wait, reading it included.
+"""CPU of whole cycles on a real Slurm: 128 nodes of 8 GPUs, 2,000 jobs that wait, reading it included.
 
-usage: python -m benchmarks.slurm_cycle [--turns 300] [--jobs 2000] [--racks 16] [--policy dally] [--starts 500]
+usage: python -m benchmarks.slurm_cycle [--cycles 300] [--jobs 2000] [--racks 16] [--policy dally] [--starts 500]
 
 With --starts, how many jobs of one GPU start in a second, beside what `scontrol` alone reaches: an update and a
 release for each, as many at a time.
@@ -13,7 +13,6 @@ memory. A turn counts with the wait for changes after it: `dally serve` does bot
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import resource
@@ -23,18 +22,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 
+from benchmarks.command_line import options, silence_log
 from dally import is_compiled
 from dally.live.assembly import Service
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.starter import AT_A_TIME
 from dally.live.config import Config, Setup
-from dally.live.logs import prepare
 
 MACHINES: Final = 8  # of a rack
 GPUS: Final = 8  # of a machine
@@ -176,8 +174,8 @@ def line(name: str, values: list[float]) -> str:
     )
 
 
-def measure(slurm: SlurmCluster, folder: Path, turns: int, jobs: int, policy: str) -> list[Cpu]:
-    """The turns but the first, in which everything is new."""
+def measure(slurm: SlurmCluster, folder: Path, cycles: int, jobs: int, policy: str) -> list[Cpu]:
+    """The cycles but the first, in which everything is new."""
     backend = SlurmBackend(conf=str(slurm.conf))
     service = Service(Config(folder=folder, backend="slurm", setup=Setup(policy, network="slow")), backend)
     daemon, users = service.daemon, Users(slurm)
@@ -196,37 +194,30 @@ def measure(slurm: SlurmCluster, folder: Path, turns: int, jobs: int, policy: st
         daemon.run_cycle()
         backend.wait(1.0)
 
-    for _ in range(turns):
+    for _ in range(cycles):
         waiting.append(sum(one.place is not None for one in daemon.status.jobs))
         users.submit(jobs - waiting[-1])
         found.append(of(cycle))
     controller_s = controller_cpu_s(slurm) - controller_s
     running = sum(one.state == "running" for one in daemon.status.jobs)
-    print(f"{turns} turns: {len(slurm.nodes)} nodes, {min(waiting)} to {max(waiting)} jobs waiting;", end=" ")
+    print(f"{cycles} cycles: {len(slurm.nodes)} nodes, {min(waiting)} to {max(waiting)} jobs waiting;", end=" ")
     print(f"{kinds['start']} started, {kinds['preempt']} preempted, {running} running at the end;")
-    print(f"slurmctld itself took {1000.0 * controller_s / turns:.0f} ms of CPU a turn")
+    print(f"slurmctld itself took {1000.0 * controller_s / cycles:.0f} ms of CPU a cycle")
     service.close()
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--turns", type=int, default=300)
-    parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--racks", type=int, default=16)
-    parser.add_argument("--policy", default="dally")
-    parser.add_argument("--starts", type=int, default=0)
-    given = parser.parse_args()
+    given = options(__doc__, cycles=300, jobs=2000, racks=16, policy="dally", starts=0)
     if missing():
         raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
-    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
-        prepare(as_json=True)
+    silence_log()
     print(f"dally is {'' if is_compiled() else 'not '}compiled, policy {given.policy}")
     if given.starts:
         measure_starts(given.racks, given.jobs, given.starts, given.policy)
         return
     with slurm_cluster(given.racks, MACHINES, GPUS, SETTINGS) as slurm, tempfile.TemporaryDirectory() as folder:
-        found = measure(slurm, Path(folder), given.turns, given.jobs, given.policy)
+        found = measure(slurm, Path(folder), given.cycles, given.jobs, given.policy)
     print("| CPU, ms | p50 | p95 | p99 | most |\n|---|---|---|---|---|")
     print(line("ours", [one.ours for one in found]))
     print(line("Slurm's tools", [one.tools for one in found]))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ import dally
 from dally.cli.live.server_client import Server
 from dally.cli.main import exit_code
 from dally.live.private_folder import user_name
+from tests.waiting import wait_for
 
 SOURCE = str(Path(dally.__file__).parents[1])
 
@@ -94,14 +95,6 @@ def told(served: Served, name: str, *words: str) -> Any:
     done = run(name, "--json", "--server", served.url, *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if true():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come to pass")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from dally.live.lock import ClusterLock
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.testing.fake_backend import FakeBackend
+from tests.waiting import wait_for
 
 
 class Life:
@@ -287,11 +288,3 @@ def test_problems_of_the_backend_reach_those_who_watch(tmp_path: Path, failing_a
         daemon.stop()
         thread.join()
         store.close()
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    for _ in range(300):
-        if is_so():
-            return
-        time.sleep(0.02)
-    raise AssertionError("not so within 6 s")

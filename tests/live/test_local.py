@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from dally.live.backends import base, job_folder, local
 from dally.live.backends.base import BackendError, ObservedJob, Submission
 from dally.live.backends.job_folder import JobFolder
 from dally.live.backends.local import LocalBackend
+from tests.waiting import wait_for
 
 ONE = {"rack0-m0": 4}
 
@@ -213,14 +214,6 @@ def test_what_it_refuses(tmp_path: Path) -> None:
     until(backend, job, base.CANCELLED)
     with pytest.raises(BackendError, match="it is cancelled"):
         backend.start_job(job, ONE)
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come to pass")
 
 
 def test_a_job_that_ends_as_it_is_preempted_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

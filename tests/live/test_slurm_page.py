@@ -10,11 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import dally
 from tests.live.slurm_cluster import SlurmCluster
+from tests.waiting import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "slurm.md"
 
@@ -48,7 +48,7 @@ class Reader:
             self.stop()
             listening = [*words, "--listen", self.listen]
             self.daemon = subprocess.Popen(listening, env=self.environment, cwd=self.home)
-            until(self.answers)
+            wait_for(self.answers)
             return ""
         if "rollback" in words:
             self.stop()
@@ -71,14 +71,6 @@ class Reader:
             self.daemon = None
 
 
-def until(true: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if true():
-            return
-        time.sleep(0.2)
-    raise AssertionError("it did not come to pass")
-
-
 def test_the_page_can_be_followed(slurm: SlurmCluster, tmp_path: Path) -> None:
     reader = Reader(slurm, tmp_path)
     (tmp_path / "train.sh").write_text("#!/bin/sh\nsleep 600\n")
@@ -87,12 +79,12 @@ def test_the_page_can_be_followed(slurm: SlurmCluster, tmp_path: Path) -> None:
         for line in commands():
             if line.startswith("dally shadow"):  # by then a job has ended, under Slurm's own scheduler
                 number = reader.follow("sbatch --gres=gpu:8 -o /dev/null --wrap 'sleep 2'").split()[-1]
-                until(lambda number=number: f"JobId={number} " in slurm.completed.read_text())  # type: ignore[misc]
+                wait_for(lambda number=number: f"JobId={number} " in slurm.completed.read_text())  # type: ignore[misc]
                 time.sleep(3.0)  # the daemon looks once a second
             told = reader.follow(line)
             if line.startswith("sbatch"):
                 number = told.split()[-1]
-                until(lambda number=number: "RUNNING" in slurm.run("squeue", "-h", "-j", number, "-o", "%T"))  # type: ignore[misc]
+                wait_for(lambda number=number: "RUNNING" in slurm.run("squeue", "-h", "-j", number, "-o", "%T"))  # type: ignore[misc]
         assert slurm.conf.read_text() == before
         assert (tmp_path / "week" / "answer" / "report.html").exists()
     finally:

@@ -53,13 +53,14 @@ def test_a_dialog_is_not_lost_by_chance(visitor: Visitor) -> None:
 
 
 def test_a_button_works_from_the_moment_that_it_is_seen(visitor: Visitor, desk: Desk) -> None:
-    """A page that fetches itself anew has new buttons; a click right after that, or just before, opens the dialog."""
+    """A page that fetches itself anew has new buttons; a click right after or just before that opens the dialog."""
     job_id = desk.submit(8)
     desk.cycle()
     page = visitor.live(f"/jobs/{job_id}")
     page.evaluate("""() => {
       const press = () => document.getElementById("act-cancel").click();
-      addEventListener("htmx:afterSwap", ({ target }) => { if (target.id === "job") setTimeout(press); }, { once: true });
+      const pressed = ({ target }) => { if (target.id === "job") setTimeout(press); };
+      addEventListener("htmx:afterSwap", pressed, { once: true });
       htmx.trigger("#job", "touched");
     }""")
     page.get_by_role("dialog").get_by_label("Why").fill("at once")

@@ -215,16 +215,20 @@ class Topology:
         result = self._by_group.get(int(group))
         if result is not None:
             return result
-        sizes = [int(gpus - gpus % group) for gpus in self.gpus[0]]
-        largest = [max(sizes)]
+        result = self.largest_of([int(gpus - gpus % group) for gpus in self.gpus[0]])
+        self._by_group[int(group)] = result
+        return result
+
+    def largest_of(self, sizes: list[int]) -> vec[i64]:
+        """By tier, the most that a domain has if machines have these sizes."""
+        rows = [max(sizes)]
         for tier in range(len(self.tiers) - 1):
             above = [0] * len(self.names[tier + 1])
             for domain, size in enumerate(sizes):
                 above[self.parents[tier][domain]] += size
             sizes = above
-            largest.append(max(sizes))
-        self._by_group[int(group)] = vec[i64](largest)
-        return self._by_group[int(group)]
+            rows.append(max(sizes))
+        return vec[i64](rows)
 
     def machine_numbers(self) -> dict[str, int]:
         """Each machine's number by its name, and by the number itself as text."""

@@ -63,10 +63,6 @@ class Consent:
         """Whether a stop undoes the whole run, as far as anybody states."""
         return self.rule(job).choice == PRICED and job.checkpoints_s(self._usual_s) <= 0.0
 
-    def is_protected(self, job: Job) -> bool:
-        """Whether its lost work has to be paid for."""
-        return int(job.index) in self._protected
-
     # What happens to jobs.
 
     def started(self, job: Job, now: float) -> None:

@@ -192,14 +192,7 @@ class Feasibility:
         if largest is None:
             topology = self.topology
             sizes = [int(self.most(number, machine)) for machine in range(topology.machine_count())]
-            rows = [max(sizes)]
-            for tier in range(len(topology.tiers) - 1):
-                above = [0] * len(topology.names[tier + 1])
-                for domain, size in enumerate(sizes):
-                    above[topology.parents[tier][domain]] += size
-                sizes = above
-                rows.append(max(sizes))
-            largest = vec[i64](rows)
+            largest = topology.largest_of(sizes)
             self._largest_of[int(number)] = largest
         return largest
 

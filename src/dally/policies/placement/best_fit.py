@@ -16,11 +16,7 @@ class BestFit(Placement):
 
     def place(self, job: Job, now: float, cluster: Cluster) -> Allocation | None:
         cluster.focus(job)
-        for tier in range(cluster.root + 1):
-            allocation = best_fit(cluster, tier, job.gpus, job.group)
-            if allocation is not None:
-                return allocation
-        return None
+        return _closest(cluster, job)
 
 
 def best_fit(cluster: Cluster, tier: i64, gpus: i64, group: i64 = 1) -> Allocation | None:
@@ -39,8 +35,12 @@ def best_fit(cluster: Cluster, tier: i64, gpus: i64, group: i64 = 1) -> Allocati
 def closest_place(job: Job, empty: Cluster) -> Allocation | None:
     """The best fit for the job on an empty cluster that is used for nothing else, reservations aside."""
     empty.show_most(job)
-    for tier in range(empty.root + 1):
-        allocation = best_fit(empty, tier, job.gpus, job.group)
+    return _closest(empty, job)
+
+
+def _closest(cluster: Cluster, job: Job) -> Allocation | None:
+    for tier in range(cluster.root + 1):
+        allocation = best_fit(cluster, tier, job.gpus, job.group)
         if allocation is not None:
             return allocation
     return None
