@@ -143,20 +143,22 @@ def test_from_submission_to_cancellation(served: Served) -> None:
     assert told(served, "timers")["holding"] == []
     assert run("timers", "--server", served.url).returncode == 0
     reason = ("--why", "rack 3", "--server", served.url)
-    assert run("priority", two, *reason).stdout == f"Job {two}: put first in line by {ME}: rack 3.\n"
-    assert run("priority", two, "--back", *reason).stdout.startswith(f"Job {two}: put back in its place in line by")
+    assert run("priority", two, *reason).stdout == f"Job {two}: put first in the queue by {ME}: rack 3.\n"
+    assert run("priority", two, "--back", *reason).stdout.startswith(
+        f"Job {two}: put back in its place in the queue by"
+    )
     assert run("hold", two, *reason).stdout == f"Job {two}: put on hold by {ME}: rack 3.\n"
     wait_for(lambda: state_of(served, two) == "held")
     assert told(served, "release", two, "--why", "done")[0]["text"] == f"taken off hold by {ME}: done"
     assert "any place from now on" in run("timers", "--job", two, "--for", "0", *reason).stdout
-    assert "gangs of 16 GPUs told to hold" in run("timers", "--gpus", "16", "--for", "60", *reason).stdout
+    assert "gangs of 16 GPUs set to delay" in run("timers", "--gpus", "16", "--for", "60", *reason).stdout
     assert run("drain", "rack1-m1", *reason).stdout == f"rack1-m1: drained by {ME}: rack 3.\n"
     wait_for(lambda: "draining: rack 3" in run("nodes", "--server", served.url).stdout)
     assert run("resume", "rack1-m1", *reason).returncode == 0
     assert "put on hold" in run("actions", "--job", two, "--server", served.url).stdout
     assert told(served, "actions", "--machine", "rack1-m1")["total"] == 2
     done = run("cancel", two, "nope", one, "--server", served.url)  # one that cannot be keeps none from it
-    assert done.stdout == f"Job {two} was told to end.\nJob {one} was told to end.\n"
+    assert done.stdout == f"Job {two}: cancel requested.\nJob {one}: cancel requested.\n"
     assert (done.returncode, done.stderr) == (2, "dally: job 'nope': there is no such job\n")
     wait_for(lambda: state_of(served, one) == state_of(served, two) == "cancelled")
     assert run("queue", "--server", served.url).stdout == "No jobs.\n"

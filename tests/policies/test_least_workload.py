@@ -86,7 +86,7 @@ def on_shared_nics(policy: str) -> list[Placed]:
 
 def test_ada_srsf_takes_turns_on_a_link() -> None:
     # An exchange takes 1 s on each NIC, after 1 s of compute; on one machine it takes nothing, so the 100 s of
-    # jobs a and b are 100 iterations. Equal transfers never overlap. a goes first in line: it only finds b in
+    # jobs a and b are 100 iterations. Equal transfers never overlap. a goes first in the queue: it only finds b in
     # flight, every other time and halfway through, and waits 1/2 · 1/2 s. b also finds a in line:
     # (1/2 + 1/4) / 2.25 = 1/3 s. When a ends, c gets its GPUs and goes before b, as it has less left to do.
     first, second, third = on_shared_nics("ada-srsf")

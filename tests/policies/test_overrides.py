@@ -1,4 +1,4 @@
-"""What operators say of jobs holds under every policy: first in line is first, and any place is any place."""
+"""What operators say of jobs holds under every policy: first in the queue is first, and any place is any place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def set_delay(simulation: Simulation, gpus: int, delay_s: float) -> None:
 
 
 def overtaken(simulation: Simulation, first: Job, from_s: float) -> list[str]:
-    """Jobs that ask for the same as the first in line and got GPUs while it waited, from a moment on."""
+    """Jobs that ask for the same as the first in the queue and got GPUs while it waited, from a moment on."""
     starts = [row for row in record_of(simulation).events if row.kind == "start" and row.time_s >= from_s]
     got_s = min((row.time_s for row in starts if row.job == first.index), default=float("inf"))
     same = {int(job.index) for job in simulation.jobs if demand(job) == demand(first)} - {int(first.index)}

@@ -182,7 +182,7 @@ def test_a_job_that_still_waits_when_the_clock_stops(tmp_path: Path) -> None:
 
 
 def test_offers_that_nobody_of_that_size_would_ever_take(tmp_path: Path) -> None:
-    # Endless timers: c holds out for a machine, which b leaves at 22.
+    # Endless timers: c delays for a machine, which b leaves at 22.
     settings = {"tuner": "off", "lease_s": "1000", "floors": "inf"}
     scenario = Scenario(
         trace_of(tmp_path, [("a", 0, 5, 50), ("b", 0, 5, 22), ("c", 3, 6, 9)]), "1x2x8", "dally-paper"

@@ -101,13 +101,13 @@ def test_a_restart_forgets_nothing_and_the_end_everything(desk: Desk) -> None:
         desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "held"
     assert desk.client.delete(f"/api/v1/jobs/{job}?why=no+longer+needed").json()["text"] == (
-        f"told to end by {ME}: no longer needed"
+        f"cancel requested by {ME}: no longer needed"
     )
     desk.cycle()
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
     assert scheduler.overrides.of("hold") == {}
-    assert story(desk, job)[-2:] == [f"told to end by {ME}: no longer needed", "cancelled"]
+    assert story(desk, job)[-2:] == [f"cancel requested by {ME}: no longer needed", "cancelled"]
     assert act(desk, f"jobs/{job}/hold", 409)["detail"] == f"job '{job}' has ended already: cancelled"
 
 
@@ -248,7 +248,7 @@ def test_first_in_line(desks: Callable[..., Desk]) -> None:
     desk = desks("fifo")
     running, early, late = (desk.submit(32, seconds) for seconds in (100.0, 600.0, 600.0))
     desk.cycle()
-    assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in line by {ME}: {WHY['why']}"
+    assert act(desk, f"jobs/{late}/priority")["text"] == f"put first in the queue by {ME}: {WHY['why']}"
     desk.cycle()
     lines = {job["job_id"]: job for job in desk.get("jobs")["jobs"]}
     assert (lines[late]["place"], lines[late]["first_by"], lines[early]["place"]) == (1, ME, 2)
@@ -267,7 +267,7 @@ def test_first_in_line(desks: Callable[..., Desk]) -> None:
     assert [desk.backend.jobs[job].state for job in (running, late, early)] == [
         base.FINISHED, base.RUNNING, base.QUEUED,
     ]  # fmt: skip
-    assert f"put back in its place in line by {ME}: enough" in story(desk, late)
+    assert f"put back in its place in the queue by {ME}: enough" in story(desk, late)
 
 
 @pytest.mark.parametrize("policy", ["dally", "dally-paper"])
@@ -296,8 +296,8 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
     act(desk, "timers", gpus=6, seconds=None)
     act(desk, "timers", 409, gpus=6, seconds=None)
     assert [row["message"] for row in desk.get("actions?limit=2")["actions"]] == [
-        "gangs of 6 GPUs told to hold out for closer places as the policy has it",
-        "told to hold out for a closer place for 60.0 s",
+        "gangs of 6 GPUs set to delay as the policy has it",
+        "set to delay for a closer place for 60.0 s",
     ]
 
 
@@ -306,7 +306,7 @@ def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
     job = desk.submit(8)
     desk.cycle()
     refused = act(desk, f"jobs/{job}/patience", 409, seconds=0)
-    assert refused["detail"] == "policy srtf has no timers: its jobs do not hold out for closer places"
+    assert refused["detail"] == "policy srtf has no timers: its jobs do not delay for closer places"
     act(desk, "timers", 409, gpus=8, seconds=60)
     act(desk, "timers", 422, gpus=0, seconds=60)
     ann = desk.token("ann", "user", "ann")
@@ -372,7 +372,7 @@ def test_dialogs(desk: Desk) -> None:
     page = desk.client.get("/log", headers=op).text
     assert "Gangs of 8 GPUs take any place, by op: now" in page
     assert "Gangs of 8" not in desk.client.get("/log", headers=ann).text
-    assert "told to hold out for a closer place for 2.0 min" in page
+    assert "set to delay for a closer place for 2.0 min" in page
     assert post(f"/act/cancel/{waiting}", "why=over", op).headers["hx-trigger"]
     assert desk.get("actions?limit=1", headers=op)["actions"][0]["why"] == "over"
 

@@ -141,7 +141,7 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     page.keyboard.press("Enter")
     visitor.until(lambda: page.get_by_role("button", name="Back in line…").count() == 1)
     visitor.live("/log")
-    assert page.get_by_text(f"is first in line, by {ME}: a deadline").count() == 1
+    assert page.get_by_text(f"is first in the queue, by {ME}: a deadline").count() == 1
     assert page.locator("table tbody tr").count() >= 2
     served.ask("DELETE", f"jobs/{job_id}")
 

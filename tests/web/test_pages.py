@@ -92,7 +92,7 @@ def test_of_two_who_put_a_job_first_the_second_is_told_so(desk: Desk) -> None:
     assert "hx-trigger" in post().headers
     desk.cycle()
     second = post().text
-    assert f"is first in line already, by {ME}: now" in second
+    assert f"is first in the queue already, by {ME}: now" in second
     assert 'name="first" value="yes"' in second
     assert desk.get(f"jobs/{job}")["first_by"] == ME
     assert 'name="first" value="no"' in desk.client.get(f"/act/priority/{job}").text

@@ -56,7 +56,7 @@ def test_pages_fit_and_keep_nobody_out(
 def test_trends_are_drawn_told_and_listed(visitor: Visitor, desk: Desk) -> None:
     page = visitor.live("/trends")
     visitor.until(lambda: page.evaluate("dally.trends?.points") == POINTS)
-    assert page.locator(".u-over").count() == 7  # nobody holds out for closer under fifo
+    assert page.locator(".u-over").count() == 7  # no job delays for a closer place under fifo
     gpus = page.locator("[data-topic=gpus]")
     assert "32 of 32 GPUs in service are used" in gpus.inner_text()
     assert "used32" in gpus.locator(".u-legend").inner_text()

@@ -107,7 +107,7 @@ class Acts:
         return self._say(scheduler, act, scheduler.overrides.without(HOLD, job_id))
 
     def put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
-        """The job comes before all others who wait; or in its place in line again."""
+        """The job comes before all others who wait; or in its place in the queue again."""
         return self._between_cycles(lambda: self._put_first(job_id, first, who, why))
 
     def _put_first(self, job_id: str, first: bool, who: str, why: str) -> Act:
@@ -116,12 +116,12 @@ class Acts:
         overrides = scheduler.overrides
         override = overrides.of(FIRST).get(job_id)
         if first and override is not None:
-            raise ActRefused(f"job {job_id!r} is first in line already, {override.by()}")
+            raise ActRefused(f"job {job_id!r} is first in the queue already, {override.by()}")
         if not first and override is None:
-            raise ActRefused(f"job {job_id!r} was not put first in line")
+            raise ActRefused(f"job {job_id!r} was not put first in the queue")
         if not observed.managed:
             raise ActRefused(f"job {job_id!r}: another scheduler looks after it")
-        what = "put first in line" if first else "put back in its place in line"
+        what = "put first in the queue" if first else "put back in its place in the queue"
         act = Act(FIRST, who, why, what, job_id, observed.spec.user)
         new = (
             overrides.with_override(FIRST, job_id, self._override(act))
@@ -131,7 +131,7 @@ class Acts:
         return self._say(scheduler, act, new)
 
     def set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
-        """For how long from now on the job holds out for a closer place; None: as the policy has it."""
+        """For how long from now on the job delays for a closer place; None: as the policy has it."""
         return self._between_cycles(lambda: self._set_patience(job_id, seconds, who, why))
 
     def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
@@ -139,7 +139,7 @@ class Acts:
         observed = _observed_job(scheduler, job_id)
         overrides = scheduler.overrides
         if seconds is None and job_id not in overrides.of(PATIENCE):
-            raise ActRefused(f"job {job_id!r}: nobody has said how long it is to hold out")
+            raise ActRefused(f"job {job_id!r}: nobody has said how long it is to delay")
         if seconds is not None:
             self._check_timers(scheduler)
         act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, observed.spec.user)
@@ -149,7 +149,7 @@ class Acts:
         return self._say(scheduler, act, overrides.with_override(PATIENCE, job_id, new))
 
     def set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
-        """For how long gangs of that size hold out for a closer place; None: as the policy has it."""
+        """For how long gangs of that size delay for a closer place; None: as the policy has it."""
         return self._between_cycles(lambda: self._set_timer(gpus, seconds, who, why))
 
     def _set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
@@ -167,7 +167,7 @@ class Acts:
     def _check_timers(self, scheduler: Scheduler) -> None:
         if scheduler.state.policy.delay_overrides is None:
             name = self._service.config.setup.policy
-            raise ActRefused(f"policy {name} has no timers: its jobs do not hold out for closer places")
+            raise ActRefused(f"policy {name} has no timers: its jobs do not delay for closer places")
 
     def _override(self, act: Act, value: float = NEVER) -> Override:
         return Override(act.who, act.why, self._service.clock.now(), value)
@@ -197,7 +197,7 @@ class Acts:
     def cancel(self, job_id: str, owner: str, who: str, why: str) -> Act:
         """End a job, wherever it is."""
         self._check_not_dry()
-        act = Act(CANCEL, who, why, "told to end", job_id, owner)
+        act = Act(CANCEL, who, why, "cancel requested", job_id, owner)
         return self._between_cycles(lambda: self._ask(act, lambda: self._cancel(job_id)))
 
     def _cancel(self, job_id: str) -> None:
@@ -283,10 +283,10 @@ def _observed_job(scheduler: Scheduler, job_id: str) -> base.ObservedJob:
 
 def _patience_text(seconds: float | None) -> str:
     if seconds is None:
-        return "told to hold out for closer places as the policy has it"
+        return "set to delay as the policy has it"
     if seconds == 0.0:
-        return "told to take any place from now on"
-    return f"told to hold out for a closer place for {span(seconds)}"
+        return "set to take any place from now on"
+    return f"set to delay for a closer place for {span(seconds)}"
 
 
 def _row(act: Act, now: float, outcome: str) -> dict[str, Any]:

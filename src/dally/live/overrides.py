@@ -20,7 +20,7 @@ FACT: Final = "overrides"  # of the store
 HOLD: Final = "hold"
 FIRST: Final = "priority"
 PATIENCE: Final = "patience"  # its value: from when on the job takes any place, on the engine's clock
-TIMER: Final = "timer"  # of gangs of a size; its value: for how many seconds they hold out
+TIMER: Final = "timer"  # of gangs of a size; its value: for how many seconds they delay
 OF_JOBS: Final = (HOLD, FIRST, PATIENCE)
 
 
@@ -84,7 +84,7 @@ class Overrides:
         return replace(observed, jobs=tuple(jobs))
 
     def timers_s(self) -> dict[int, float]:
-        """For how long gangs hold out, by their GPUs."""
+        """For how long gangs delay, by their GPUs."""
         return {int(gpus): override.value for gpus, override in self.of(TIMER).items()}
 
     def patient_until_s(self, job_id: str) -> float:

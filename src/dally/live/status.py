@@ -46,8 +46,8 @@ class JobStatus(NamedTuple):
     reason: str  # of `why`, as explanation.waiting names them
     next_s: float | None  # when it takes a farther place
     held_by: str = ""  # who put it on hold here; empty: nobody did
-    first_by: str = ""  # who put it first in line
-    patient_by: str = ""  # who said how long it holds out for closer places,
+    first_by: str = ""  # who put it first in the queue
+    patient_by: str = ""  # who said how long it delays for closer places,
     patient_until_s: float | None = None  # and until when
     non_preemptible: str = ""  # why it cannot be stopped while it runs; empty: it can be
 
@@ -118,7 +118,7 @@ def status_of(scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, n
 
 
 def _timers(state: State, sizes: set[int], now: float) -> dict[int, tuple[float, ...]]:
-    """How long gangs of each size hold out for closer than each tier above the machine; {}: no such timers."""
+    """How long gangs of each size delay for closer than each tier above the machine; {}: no such timers."""
     timers = getattr(getattr(state.policy, "placement", None), "timers", None)
     if not isinstance(timers, Timers):
         return {}

@@ -31,7 +31,7 @@ TOPICS: Final = (
     Topic("waiting_gpus", "GPUs that waiting jobs ask for, by size", "GPUs"),
     Topic("slots", "Gangs that could start now", "gangs"),
     Topic("fragmentation", "Fragmentation", "% of free GPUs"),
-    Topic("timers", "How long demands hold out for closer", "min"),
+    Topic("timers", "How long demands delay for a closer place", "min"),
     Topic("preemptions", "Preemptions", "preemptions"),
     Topic("cycles", "CPU time of a cycle", "ms"),
 )
@@ -117,7 +117,7 @@ def trends_of(
 
 
 def _timers(points: Sequence[Point], tiers: Sequence[str]) -> list[TrendLine]:
-    """A line per size and tier above the machine, if it ever holds out for closer than that."""
+    """A line per size and tier above the machine, if it ever delays for closer than that."""
     result = []
     for gpus in sorted({size for point in points for size in point.timers_s}):
         for place, tier in enumerate(tiers[1:]):

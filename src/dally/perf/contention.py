@@ -61,7 +61,7 @@ class Flow:
     def __init__(self, job: i64, demand: Demand, rank: float = 0.0) -> None:
         self.job: i64 = job
         self.demand: Demand = demand
-        self.rank: float = rank  # its place in line where links have one (perf/adadual.py), lowest first
+        self.rank: float = rank  # its place in the queue where links have one (perf/adadual.py), lowest first
         self.comm_s: float = demand.alone_s
         self.rough_s: float = demand.alone_s  # its ceiling
         self.link: i64 = -1  # the link that holds it up longest,

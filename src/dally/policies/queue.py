@@ -69,7 +69,7 @@ picklable(DemandClass, 1, 1, 0, 0)
 class Queue:
     """Waiting jobs by rank: (key, tie, order of submission), lowest first.
 
-    Those that an operator put first in line rank under a key of minus infinity. Where tenants share the machines, a
+    Those that an operator put first rank under a key of minus infinity. Where tenants share the machines, a
     gate opens it for one of them at a time (policies/gate): the others' jobs wait in it, and nobody sees them.
     """
 

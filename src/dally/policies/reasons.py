@@ -50,7 +50,7 @@ class Reasons:
     def __init__(self) -> None:
         self._rows: list[Decision] = []
         self.tenant: i64 = 0  # in whose turn things are recorded (policies/gate)
-        # By tenant the first in line as last recorded, from when on GPUs are reserved for it, or whether it blocks.
+        # By tenant the first job as last recorded, from when on GPUs are reserved for it, or whether it blocks.
         self._first: dict[int, tuple[int, float, bool]] = {}
         self._round_s: float = NEVER
         self._offers: dict[int, DemandClass] = {}  # by number of the class, where the latest offer is recorded
@@ -144,7 +144,7 @@ class Reasons:
         self._rows.append(row)
 
     def blocks(self, job: Job) -> None:
-        """The job is first in line and does not fit: nobody behind it is offered anything."""
+        """The job is first in the queue and does not fit: nobody behind it is offered anything."""
         if int(job.index) != self._first.get(int(self.tenant), NOBODY)[0]:
             self._first[int(self.tenant)] = (int(job.index), INFINITY, True)
             self._rows.append(Decision(HEAD, job))
@@ -189,7 +189,7 @@ class Reasons:
         if group is not None and group.offered_job in (-1, job.index):
             return _declined(job, group)
         if first >= 0 and blocks:
-            return Reason("the first in line to start, which does not fit")
+            return Reason("the first in the queue to start, which does not fit")
         if self._round_s >= 0.0:
             return Reason("the next round", self._round_s)
         return Reason("enough free GPUs in its turn")

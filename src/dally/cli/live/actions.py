@@ -78,7 +78,7 @@ def resume(server: Server, machines: list[str] = MACHINES, why: str = WHY) -> An
 
 def _print_cancelled(jobs: list[dict[str, Any]]) -> None:
     for job in jobs:
-        typer.echo(f"Job {plain(job['job_id'])} was told to end.")
+        typer.echo(f"Job {plain(job['job_id'])}: cancel requested.")
 
 
 @examples("dally cancel 42", 'dally cancel 42 43 44 --why "no longer needed" --json')

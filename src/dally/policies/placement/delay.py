@@ -113,7 +113,7 @@ class SwitchesPlacement(Placement):
 
     def __init__(self, max_wait_s: float) -> None:
         self._max_wait_s: float = max_wait_s
-        # By demand, when jobs were offered several switches, the first in line among them: the clock of
+        # By demand, when jobs were offered several switches, the first in the queue among them: the clock of
         # each began at the first of these moments in its wait.
         self._offers_s: dict[int, list[float]] = {}
         self._wakeups: Wakeups = Wakeups()

@@ -64,7 +64,7 @@ class Explainer:
 
     @cached_property
     def _heads(self) -> pl.DataFrame:
-        """Decisions by which another job came to be first in line."""
+        """Decisions by which another job came to be first in the queue."""
         heads = self.decisions.filter(pl.col("kind").is_in(["head", "reserve"]))
         return heads.filter(pl.col("job_id").ne_missing(pl.col("job_id").shift(1)))
 

@@ -32,7 +32,7 @@ class Dialog(NamedTuple):
     tells: str  # what will happen
     button: str
     danger: bool = False
-    asks_time: bool = False  # for how long to hold out
+    asks_time: bool = False  # for how long to delay
     asks_size: bool = False  # of which gangs
     first: bool | None = None  # in line, or back: what was read is done, whatever others did meanwhile
 
@@ -48,7 +48,7 @@ def job_dialog(what: str, job: JobBody, first: bool) -> Dialog | None:
         "release": Dialog(f"Release {name}?", "It is offered GPUs again from now on.", "Release it"),
         "priority": _priority(job, name, first),
         "patience": Dialog(
-            f"How long is {name} to hold out?",
+            f"How long is {name} to delay?",
             "It waits for a place as close together as it can be, and takes any place after that.",
             "Set it",
             asks_time=True,
@@ -68,7 +68,7 @@ def _priority(job: JobBody, name: str, first: bool) -> Dialog:
         "It is offered GPUs before all others who wait, and keeps what it gets. "
         "Where the policy stops jobs for others, some may be stopped for it."
     )
-    return Dialog(f"Put {name} first in line?", tells, "Put it first", first=True)
+    return Dialog(f"Put {name} first in the queue?", tells, "Put it first", first=True)
 
 
 def machine_dialog(what: str, name: str, status: ClusterStatus) -> Dialog | None:
@@ -93,7 +93,7 @@ def machine_dialog(what: str, name: str, status: ClusterStatus) -> Dialog | None
 def timer_dialog() -> Dialog:
     """What is asked of gangs of a size."""
     tells = "Gangs of that size wait for a place as close together as can be, and take any place after that."
-    return Dialog("How long are gangs to hold out?", tells, "Set it", asks_time=True, asks_size=True)
+    return Dialog("How long are gangs to delay?", tells, "Set it", asks_time=True, asks_size=True)
 
 
 router = APIRouter(include_in_schema=False)
@@ -171,7 +171,7 @@ async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog,
 
 
 def _seconds(options: dict[str, str]) -> float | None:
-    """For how long to hold out, as the form has it."""
+    """For how long to delay, as the form has it."""
     how = options.get("how", "any")
     if how != "wait":
         return 0.0 if how == "any" else None
@@ -221,8 +221,8 @@ def standing(site: Site, caller: Caller) -> list[OverrideLine]:
     overrides, clock = scheduler.overrides, site.service.clock
     record = {
         HOLD: "is on hold",
-        FIRST: "is first in line",
-        PATIENCE: "is told how long to hold out for a closer place",
+        FIRST: "is first in the queue",
+        PATIENCE: "has a delay of its own",
     }
     result = []
     for kind, said in record.items():
@@ -232,9 +232,7 @@ def standing(site: Site, caller: Caller) -> list[OverrideLine]:
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
                 result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), job_id, back))
     for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
-        waits = (
-            f"hold out for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
-        )
+        waits = f"delay for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
         said = f"Gangs of {gpus} GPUs {waits}"
         result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
     return result

@@ -168,7 +168,7 @@ def _timers(point: Point, tiers: Sequence[str]) -> str:
         for tier, seconds in zip(tiers[1:], timers_s, strict=False)
         if seconds
     ]
-    return f"{'; '.join(parts)}." if parts else "No demand holds out for closer."
+    return f"{'; '.join(parts)}." if parts else "No demand delays for a closer place."
 
 
 def _preemptions(result: Trends) -> str:

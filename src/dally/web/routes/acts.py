@@ -44,13 +44,13 @@ class Priority(Reasoned):
 
 
 class Patience(Reasoned):
-    """For how long a job, from now on, holds out for a closer place."""
+    """For how long a job, from now on, delays for a closer place."""
 
     seconds: Held = Field(description="0: it takes any place from now on; null: as the policy has it.")
 
 
 class SetTimer(Patience):
-    """For how long gangs of a size hold out for a closer place."""
+    """For how long gangs of a size delay for a closer place."""
 
     gpus: int = Field(ge=1, le=MOST_GPUS)
 
@@ -107,7 +107,7 @@ async def release(site: AnySite, caller: AnyActor, job_id: str, request: Reasone
 
 @router.post("/jobs/{job_id}/priority", response_model=Acted, responses=answers(400, 404, 409))
 async def priority(site: AnySite, caller: AnyOperator, job_id: str, request: Priority) -> Acted:
-    """Put a job first in line, or back in its place."""
+    """Put a job first in the queue, or back in its place."""
     await live_job(site, caller, job_id)
     why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).put_first(job_id, request.first, who(caller), why))
@@ -115,7 +115,7 @@ async def priority(site: AnySite, caller: AnyOperator, job_id: str, request: Pri
 
 @router.post("/jobs/{job_id}/patience", response_model=Acted, responses=answers(400, 404, 409))
 async def patience(site: AnySite, caller: AnyOperator, job_id: str, request: Patience) -> Acted:
-    """Say for how long a job, from now on, holds out for a closer place."""
+    """Say for how long a job, from now on, delays for a closer place."""
     await live_job(site, caller, job_id)
     why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).set_patience(job_id, request.seconds, who(caller), why))
@@ -123,7 +123,7 @@ async def patience(site: AnySite, caller: AnyOperator, job_id: str, request: Pat
 
 @router.post("/timers", response_model=Acted, responses=answers(400, 409))
 async def timer(site: AnySite, caller: AnyOperator, request: SetTimer) -> Acted:
-    """Say for how long gangs of a size hold out for a closer place."""
+    """Say for how long gangs of a size delay for a closer place."""
     why = reason_of(caller, request.why)
     return await done(lambda: Acts(site.service).set_timer(request.gpus, request.seconds, who(caller), why))
 

@@ -116,8 +116,8 @@ class JobBody(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[m
     reason: Text = Field(description=f"The same in a word: {', '.join(REASONS)}; empty if it does not wait.")
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
     held_by: Text = Field(default="", description="Who put it on hold here.")
-    first_by: Text = Field(default="", description="Who put it first in line.")
-    patient_by: Text = Field(default="", description="Who said how long it holds out for closer places.")
+    first_by: Text = Field(default="", description="Who put it first in the queue.")
+    patient_by: Text = Field(default="", description="Who said how long it delays for closer places.")
     patient_until_s: float | None = Field(default=None, description="Until when, then; after that it takes any.")
     non_preemptible: Text = Field(default="", description="Why it cannot be stopped; empty: it can be.")
 
@@ -265,7 +265,7 @@ class Nodes(Body):
 
 
 class Timer(Body):
-    """What a demand, or one job, is offered, and how long it holds out for closer."""
+    """What a demand, or one job, is offered, and how long it delays for closer."""
 
     job_id: Text = Field(description="Empty: all jobs of the demand.")
     gpus: int
@@ -277,7 +277,7 @@ class Timer(Body):
 
 
 class Holding(Body):
-    """A job that holds out for a closer place, and until when."""
+    """A job that delays for a closer place, and until when."""
 
     job_id: Text
     gpus: int
@@ -286,7 +286,7 @@ class Holding(Body):
 
 
 class TimersBody(Body):
-    """Offers, those who hold out, and the tuner's timers where the policy has one."""
+    """Offers, jobs that delay, and the tuner's timers where the policy has one."""
 
     at_s: float
     offers: list[Timer]

@@ -1,4 +1,4 @@
-"""The cluster: machines, what could start now, who holds out for what, how it fared, and the scheduler itself."""
+"""The cluster: machines, what could start now, which jobs delay, how it fared, and the scheduler itself."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def slots(site: AnySite, caller: AnyCaller, gpus: Annotated[int, Query(ge=
 
 @router.get("/timers", response_model=TimersBody, responses=answers())
 async def timers(site: AnySite, caller: AnyCaller) -> Response:
-    """What each demand, or job, is offered, and until when it holds out for closer."""
+    """What each demand, or job, is offered, and until when it delays for closer."""
     status = site.status
     return json_of(site.page(status, ("timers", *scope_of(caller)), lambda: _timers(status, caller)))
 
