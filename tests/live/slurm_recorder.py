@@ -86,6 +86,8 @@ class SlurmRecorder:
         """Jobs of `asks`, plain ones that nothing but GPUs keeps: for how long there was room without a break."""
         now_s = time.monotonic()
         room = {}
+        memory = {node["name"]: node["real_memory"] - (node.get("alloc_memory") or 0) for node in nodes}
+        features = {node["name"]: set((node.get("features") or "").split(",")) for node in nodes}
         for node in nodes:
             up = node["state"] in ("idle", "mixed", "allocated") and not node.get("state_flags")
             found = re.search(r"gpu:(?:\w+:)?(\d+)", node.get("gres") or "")
@@ -96,7 +98,12 @@ class SlurmRecorder:
         waiting = {str(row["job_id"]): row for row in jobs if row["job_state"] == "PENDING"}
         for job_id, (count, each) in list(self.asks.items()):
             row = waiting.get(job_id)
-            fits = row is not None and sum(room.get(name, 0) >= each for name in _allowed(row, room)) >= count
+            fits = row is not None and count <= sum(
+                room.get(name, 0) >= each
+                and memory[name] >= (row.get("memory_per_node") or 0)
+                and _has_features(row.get("features") or "", features[name])
+                for name in _allowed(row, room)
+            )
             if not fits:
                 self._since_s.pop(job_id, None)
                 continue
@@ -116,6 +123,11 @@ def _allowed(row: dict[str, Any], room: dict[str, int]) -> list[str]:
     names = [f"n{number:02d}" for number in NODES[row["partition"].split(",")[0]]]
     excluded = set(expand_list(row["excluded_nodes"])) if row.get("excluded_nodes") else set()
     return [name for name in names if name in room and name not in excluded]
+
+
+def _has_features(asked: str, has: set[str]) -> bool:
+    """Alternatives, which is all that plain jobs of tests/live/slurm_day_site.py ask for."""
+    return not asked or bool(has.intersection(asked.split("|")))
 
 
 def _gpus(row: dict[str, Any]) -> set[tuple[str, int]]:

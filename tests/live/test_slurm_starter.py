@@ -11,6 +11,7 @@ import pytest
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, StartOrder
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm import preempter as preempter_module
 from dally.live.backends.slurm import starter as starter_module
 from dally.live.backends.slurm.preempter import Preempter
 from dally.live.backends.slurm.tools import NoAnswerError
@@ -189,3 +190,54 @@ def test_an_error_of_our_own_ends_no_later_preemption() -> None:
     assert preempter.take_failures() == ["preempt of jobs 1: cannot start a thread"]
     preempter.add(["2"])
     assert preempter.wait_idle(30.0)
+
+
+class PausingTools:
+    """One running job; Slurm does not answer, or refuses to requeue, as often as the test says."""
+
+    def __init__(self, unanswered: int = 0, refusals: int = 0) -> None:
+        self.state, self.unanswered, self.refusals = "RUNNING", unanswered, refusals
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, *parts: str, **_: Any) -> str:
+        self.calls.append(parts)
+        if self.state == "STOPPED" and self.unanswered:
+            self.unanswered -= 1
+            raise NoAnswerError("Unable to contact slurm controller")
+        if parts[1] == "requeuehold" and self.refusals:
+            self.refusals -= 1
+            raise BackendError("Job violates a rule")
+        after = {"--signal=STOP": "STOPPED", "--signal=CONT": "RUNNING", "requeuehold": "PENDING"}
+        self.state = after.get(parts[1], self.state)
+        return f"{'1':<30}{self.state:<30}\n"
+
+
+@pytest.fixture
+def fast_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AGAIN_AFTER_S", "PAUSED_WITHIN_S", "TERMINATED_WITHIN_S"):
+        monkeypatch.setattr(preempter_module, name, 0.0)
+
+
+@pytest.mark.usefixtures("fast_attempts")
+@pytest.mark.parametrize("unanswered", [1, 2, 3, 7])
+def test_a_paused_job_leaves_once_slurm_answers_again(unanswered: int) -> None:
+    """Without another order: no cycle need succeed meanwhile."""
+    tools = PausingTools(unanswered)
+    preempter = Preempter(tools, lambda: None, lambda job_id: None)  # type: ignore[arg-type]
+    preempter.add(["1"])
+    assert preempter.wait_idle(30.0)
+    assert (tools.state, tools.unanswered) == ("PENDING", 0)
+    assert preempter._paused == {}
+    preempter.close()
+
+
+@pytest.mark.usefixtures("fast_attempts")
+@pytest.mark.parametrize(("refusals", "state"), [(1, "PENDING"), (1000, "RUNNING")])
+def test_a_job_that_slurm_refuses_to_requeue_does_not_stay_paused(refusals: int, state: str) -> None:
+    tools = PausingTools(refusals=refusals)
+    preempter = Preempter(tools, lambda: None, lambda job_id: None)  # type: ignore[arg-type]
+    preempter.add(["1"])
+    assert preempter.wait_idle(30.0)
+    assert tools.state == state
+    assert "preempt of job 1: Job violates a rule" in preempter.take_failures()
+    preempter.close()

@@ -156,7 +156,7 @@ class Lease:
                 self._tools.run(
                     "scontrol", "update", f"ReservationName={LEASE}{self.term}", f"EndTime={_end()}", utc=True
                 )
-            except BackendError as error:
+            except Exception as error:  # whatever it is: a lease that is no longer renewed ends the term
                 log.warning("lease", why=str(error))
 
     def _delete(self, term: int) -> None:

@@ -4,21 +4,26 @@ Between the order to requeue a job and the SIGTERM that reaches it, its script m
 run it again. So the job is paused first (SIGSTOP to all of its processes); what had ended by then, Slurm knows a
 moment later. The others get SIGTERM while they are paused: it is the first thing that they see when Slurm lets them
 go on, which it does to requeue them. squeue shows a paused job as STOPPED.
+
+While Slurm does not answer, a paused job can neither go on nor leave. It stays with this thread, which tries again
+by itself, and no cycle need order it anew. A job whose requeue Slurm refuses for good goes on.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dally.live.backends.base import BackendError
 from dally.live.backends.slurm.job_record import PAUSED, STOPPING
+from dally.live.backends.slurm.order_worker import OrderWorker
 from dally.live.backends.slurm.tools import Tools
 
 PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
 TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
+AGAIN_AFTER_S: Final = 2.0  # with jobs that were paused and could not be requeued
+ATTEMPTS: Final = 5  # answered by Slurm, before such a job goes on
 CLOSED_WITHIN_S: Final = 30.0
 ID_WIDTH: Final = 30  # of squeue's column
 REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
@@ -27,20 +32,19 @@ RUNS: Final = frozenset(("RUNNING", "SUSPENDED", PAUSED))
 ENDED_BY_US: Final = frozenset(("COMPLETED", "FAILED"))
 
 
-class Preempter:
+class Preempter(OrderWorker[list[str]]):
     """Takes jobs in and returns at once; a job that is `in_flight` is on its way out."""
 
     def __init__(self, tools: Tools, check_term: Callable[[], None], drop: Callable[[str], None]) -> None:
         """`drop`: do not start that job any more."""
+        super().__init__("preemptions")
         self._tools = tools
         self._check_term = check_term
         self._drop = drop
-        self._changed = threading.Condition()
         self._due: list[str] = []
         self._in_flight: set[str] = set()
+        self._paused: dict[str, int] = {}  # jobs that may be paused, and how often Slurm refused to requeue each
         self._failed: list[str] = []
-        self._closed = False
-        self._thread: threading.Thread | None = None
 
     def add(self, jobs: Iterable[str]) -> None:
         """To be stopped soon."""
@@ -48,10 +52,8 @@ class Preempter:
             new = [job_id for job_id in jobs if job_id not in self._in_flight]
             self._due += new
             self._in_flight.update(new)
-            if self._thread is None and new:
-                self._thread = threading.Thread(target=self._run, name="preemptions", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            if new:
+                self._wake()
 
     def in_flight(self) -> frozenset[str]:
         """Jobs that are being stopped."""
@@ -70,28 +72,41 @@ class Preempter:
             return self._changed.wait_for(lambda: not self._in_flight, timeout_s)
 
     def close(self) -> None:
-        """Finish with the jobs that are under way, and stop no more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(CLOSED_WITHIN_S)
+        """Finish with the jobs that are under way, and stop no more; the next daemon requeues those left paused."""
+        self._end(CLOSED_WITHIN_S)
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._due) or self._closed)
-                if self._closed:
-                    return
-                batch, self._due = self._due, []
-            try:
-                failed = self.stop(batch)
-            except BackendError as error:
-                failed = [f"preempt of jobs {','.join(batch)}: {error}"]
-            with self._changed:
-                self._in_flight -= set(batch)
-                self._failed += failed
-                self._changed.notify_all()
+    def _take(self) -> list[str] | None:
+        batch, self._due = self._due, []
+        return batch or None
+
+    def _carry_out(self, batch: list[str]) -> None:
+        failed = self.stop(batch)
+        if failed and self._paused:
+            self._look_at_paused()
+        with self._changed:
+            self._settle(batch, failed)
+            self._changed.notify_all()
+
+    def _give_up(self, batch: list[str], error: Exception) -> None:
+        self._settle(batch, [f"preempt of jobs {','.join(batch)}: {error}"])
+
+    def _settle(self, batch: Sequence[str], failed: Sequence[str]) -> None:
+        """Jobs that may still be paused stay in flight, for another attempt soon."""
+        again = [job_id for job_id in batch if failed and job_id in self._paused]
+        for job_id in set(batch).difference(again):
+            self._paused.pop(job_id, None)
+        self._in_flight.difference_update(set(batch).difference(again))
+        self._failed += failed
+        if again and not self._changed.wait_for(lambda: self._closed, AGAIN_AFTER_S):
+            self._due += again
+
+    def _look_at_paused(self) -> None:
+        """Which are paused still; one that Slurm refuses to requeue again and again goes on."""
+        states = self.states(list(self._paused))
+        self._paused = {job: 1 + tried for job, tried in self._paused.items() if states.get(job) == PAUSED}
+        for_good = [job_id for job_id, tried in self._paused.items() if tried >= ATTEMPTS]
+        if for_good and not self._all_or_each(("scancel", "--signal=CONT", "--full"), for_good):
+            self._paused = {job: tried for job, tried in self._paused.items() if tried < ATTEMPTS}
 
     def stop(self, jobs: Sequence[str]) -> list[str]:
         """Pause, look, terminate, look again, requeue and hold; what failed, a line each."""
@@ -108,6 +123,7 @@ class Preempter:
 
     def _stop_running(self, jobs: Sequence[str]) -> list[str]:
         self._check_term()
+        self._paused |= {job_id: self._paused.get(job_id, 0) for job_id in jobs}
         paused = self._signal("STOP", jobs, PAUSED_WITHIN_S)
         running = [job_id for job_id, state in paused.items() if state in RUNS]
         states = self._signal("TERM", running, TERMINATED_WITHIN_S) if running else {}

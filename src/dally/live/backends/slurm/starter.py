@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Final
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends.base import BackendError, Placement
 from dally.live.backends.slurm.job_request import gpus_in
+from dally.live.backends.slurm.order_worker import OrderWorker
 from dally.live.backends.slurm.tools import NoAnswerError, Tools
 
 AT_A_TIME: Final = 4  # calls of scontrol
@@ -22,6 +22,7 @@ ID_WIDTH, TRES_WIDTH = 30, 100  # of squeue's columns
 SHOWN_S: Final = (
     10.0  # a refusal counts for so long: not every look at the queue decides, and the next attempt is later
 )
+CLOSED_WITHIN_S: Final = 10.0
 RELEASED_WITHIN_S: Final = 30.0  # a release that is under way
 
 
@@ -37,21 +38,28 @@ class StartRequest:
     placement: Placement
 
 
-class Starter:
+@dataclass(frozen=True)
+class StartBatch:
+    """What is carried out at once: starts, or comments if there are none."""
+
+    starts: tuple[StartRequest, ...]
+    comments: tuple[tuple[str, str], ...] = ()
+
+
+class Starter(OrderWorker[StartBatch]):
     """Takes starts in and returns at once; `outcomes` says why some did not come about."""
 
     def __init__(self, tools: Tools, check_term: Callable[[], None]) -> None:
+        super().__init__("starts")
         self._tools = tools
         self._check_term = check_term
+        self._pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="scontrol")
         self._due: deque[StartRequest] = deque()
-        self._changed = threading.Condition()
         self._in_flight: dict[str, StartRequest] = {}
         self._releasing: frozenset[str] = frozenset()  # jobs whose release is under way
         self._refused: dict[str, tuple[str, float]] = {}  # why, and when
         self._unanswered: list[str] = []  # starts of which Slurm did not say what came of them
         self._comments: dict[str, str] = {}  # to be written when there is nothing else to do
-        self._closed = False
-        self._thread: threading.Thread | None = None
 
     def add(self, requests: Sequence[StartRequest]) -> None:
         """To be carried out soon, in this order."""
@@ -76,12 +84,6 @@ class Starter:
         with self._changed:
             self._comments = {job_id: text for job_id, text in comments.items() if job_id not in self._in_flight}
             self._wake()
-
-    def _wake(self) -> None:
-        if self._thread is None and (self._due or self._comments):
-            self._thread = threading.Thread(target=self._run, name="starts", daemon=True)
-            self._thread.start()
-        self._changed.notify_all()
 
     def drop(self, job_id: str) -> None:
         """Do not release the job, unless that has happened: a release that is under way is waited for."""
@@ -110,43 +112,46 @@ class Starter:
     def close(self) -> None:
         """Carry nothing out any more."""
         with self._changed:
-            self._closed = True
             self._due.clear()
             self._in_flight.clear()
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(10.0)
+        self._end(CLOSED_WITHIN_S)
+        self._pool.shutdown(wait=False)
 
-    def _run(self) -> None:
-        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="scontrol") as pool:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: bool(self._due or self._comments) or self._closed)
-                    if self._closed:
-                        return
-                    batch = [self._due.popleft() for _ in range(min(BATCH, len(self._due)))]
-                    comments = [] if batch else [self._comments.popitem()]
-                if batch:
-                    self.carry_out(batch, pool)
-                for job_id, text in comments:
-                    with suppress(BackendError):  # the job may be gone; another cycle will say it again
-                        self._check_term()
-                        self._tools.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={text}")
+    def _take(self) -> StartBatch | None:
+        if self._due:
+            return StartBatch(tuple(self._due.popleft() for _ in range(min(BATCH, len(self._due)))))
+        return StartBatch((), (self._comments.popitem(),)) if self._comments else None
 
-    def carry_out(self, batch: Sequence[StartRequest], pool: ThreadPoolExecutor) -> None:
+    def _carry_out(self, batch: StartBatch) -> None:
+        if batch.starts:
+            self.carry_out(batch.starts)
+        for job_id, text in batch.comments:
+            with suppress(BackendError):  # the job may be gone; another cycle will say it again
+                self._check_term()
+                self._tools.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={text}")
+
+    def _give_up(self, batch: StartBatch, error: Exception) -> None:
+        """Nothing is known of these starts: they are sent again if Slurm does not show them."""
+        unknown = NoAnswerError(f"{type(error).__name__}: {error}")
+        self._settle(batch.starts, dict.fromkeys((one.job_id for one in batch.starts), unknown))
+
+    def carry_out(self, batch: Sequence[StartRequest]) -> None:
         """Tell Slurm where and how, see that it has understood, and release what it has."""
-        answers = dict(zip((one.job_id for one in batch), pool.map(self._update, batch), strict=True))
+        answers = dict(zip((one.job_id for one in batch), self._pool.map(self._update, batch), strict=True))
         updated = [one for one in batch if not answers[one.job_id]]
         answers |= self._check_taken(updated)
         ready = self._begin_release([one for one in updated if not answers[one.job_id]])
         answers |= self._release(ready)
         with self._changed:
-            self._releasing = frozenset()
-            for one in batch:
-                if self._in_flight.get(one.job_id) is one:
-                    del self._in_flight[one.job_id]
-                    self._note(one.job_id, answers[one.job_id])
+            self._settle(batch, answers)
             self._changed.notify_all()
+
+    def _settle(self, batch: Sequence[StartRequest], answers: Mapping[str, Answer]) -> None:
+        self._releasing = frozenset()
+        for one in batch:
+            if self._in_flight.get(one.job_id) is one:
+                del self._in_flight[one.job_id]
+                self._note(one.job_id, answers[one.job_id])
 
     def _note(self, job_id: str, answer: Answer) -> None:
         """A start that Slurm refuses is blocked; one that it did not answer is sent again later."""
