@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import Any
+from inspect import signature
+from operator import attrgetter
+from typing import Any, Final
 
 PREEMPT_CHOICES = ("yes", "priced", "no")  # of `preempt`, the strictest last
 
@@ -14,13 +17,16 @@ def _fact(default: Any, about: str) -> Any:
     return field(default=default, metadata={"about": about})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class JobSpec:
     """A job as its user states it. Text that is not known is empty, a number that is not known None.
 
     A new attribute is a field here, the line of its reader, and whoever uses it: traces, the engine's `Job`,
-    observed jobs, submissions, the store and the API take it from here.
+    observed jobs, submissions, the store and the API take it from here. An object has slots for what it
+    states (its class is a subclass made for these fields); the rest it has from this class.
     """
+
+    __slots__ = ()
 
     gpus: int = field(metadata={"about": "GPUs of the whole gang."})
     gpu_type: str = _fact("", "Types of GPU it accepts, with | between them; empty: any.")
@@ -54,22 +60,69 @@ class JobSpec:
     reservation: str = _fact("", "The reservation it runs in.")
     any_shape: bool = _fact(False, "Whether it may run on other numbers of machines and tasks than it asks for.")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobSpec) and bool(_VALUES(self) == _VALUES(other))
 
-def _made_quickly(cls: type[Any]) -> None:
-    """Give a frozen class with slots an `__init__` that takes a fifth of the time: a trace may have a million jobs.
+    def __hash__(self) -> int:
+        return hash(_VALUES(self))
 
-    The one that `dataclass` writes calls `object.__setattr__` for each field. This one stores them as any other
-    class does, while the object is of a class with the same slots that is not frozen.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_facts, ({name: getattr(self, name) for name in _FIELDS if name in type(self).__slots__},)
+
+
+Maker = Callable[..., JobSpec]
+_FIELDS: Final = {each.name: each.default for each in fields(JobSpec)}
+_VALUES: Final = attrgetter(*_FIELDS)
+_SHAPES: dict[tuple[str, ...], Maker] = {}
+_MOST_SHAPES: Final = 1_000  # beyond, specs have all fields
+
+
+def spec_maker(*names: str) -> Maker:
+    """What makes specs of the values of these fields, `gpus` among them; the others have their defaults.
+
+    A trace may have a million jobs and most of them state a few of the fields: what a spec costs is what it states.
     """
-    parts = fields(cls)
-    names: dict[str, Any] = {f"_{each.name}": each.default for each in parts}
-    arguments = [each.name if each.default is MISSING else f"{each.name}=_{each.name}" for each in parts]
-    lines = ["store(self, '__class__', draft)", *(f"self.{each.name} = {each.name}" for each in parts)]
-    body = "\n ".join([*lines, "self.__class__ = cls"])
-    draft = type(cls.__name__, (), {"__slots__": tuple(each.name for each in parts)})
-    names |= {"cls": cls, "draft": draft, "store": object.__setattr__}
-    exec(f"def init(self, {', '.join(arguments)}):\n {body}", names)
-    cls.__init__ = wraps(cls.__init__)(names["init"])
+    maker = _SHAPES.get(names)
+    if maker is None:
+        for name in names:
+            if name not in _FIELDS:
+                raise TypeError(f"JobSpec.__init__() got an unexpected keyword argument {name!r}")
+        shape = type(JobSpec.__name__, (JobSpec,), {"__slots__": names, "__module__": __name__})
+        # Written out, as `dataclass` does: a loop over the fields would take twice as long.
+        known: dict[str, Any] = {f"set_{name}": getattr(shape, name).__set__ for name in names}
+        known |= {"new": object.__new__, "shape": shape}
+        lines = [f"set_{name}(spec, {name})" for name in names]
+        body = "\n ".join(["spec = new(shape)", *lines, "return spec"])
+        exec(f"def maker({', '.join(names)}):\n {body}", known)
+        maker = _SHAPES[names] = known["maker"]
+    return maker
 
 
-_made_quickly(JobSpec)
+def _of_facts(facts: dict[str, Any]) -> JobSpec:
+    names = tuple(facts)
+    if len(_SHAPES) >= _MOST_SHAPES and names not in _SHAPES and facts.keys() <= _FIELDS.keys():
+        facts = _FIELDS | facts
+        names = tuple(facts)
+    return spec_maker(*names)(*facts.values())
+
+
+def _new(_: type[JobSpec], gpus: int, *others: Any, **facts: Any) -> JobSpec:
+    facts["gpus"] = gpus
+    if others:
+        in_order = dict(zip([*_FIELDS][1:], others, strict=False))
+        twice = next((name for name in in_order if name in facts), None)
+        if twice is not None or len(in_order) < len(others):
+            problem = "too many arguments" if twice is None else f"multiple values for argument {twice!r}"
+            raise TypeError(f"JobSpec.__init__() got {problem}")
+        facts |= in_order
+    return _of_facts(facts)
+
+
+def _makes_shapes(cls: Any) -> None:
+    """Let the class make objects of its shapes; its signature stays that of the dataclass."""
+    cls.__signature__ = signature(cls)
+    cls.__new__ = wraps(cls.__init__)(_new)
+    del cls.__init__
+
+
+_makes_shapes(JobSpec)

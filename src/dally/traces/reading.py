@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -49,17 +49,18 @@ def find_cached(key: tuple[object, ...]) -> Parsed | None:
 def keep(key: tuple[object, ...], parsed: Parsed) -> Iterator[TraceRow]:
     """The rows as they are read; once all are, they are kept, unless that would be too many."""
     rows: list[TraceRow] = []
-    count = 0
-    for count, row in enumerate(parsed.rows, 1):
-        if count <= MOST_ROWS:
-            rows.append(row)
-        elif rows:
-            rows = []
+    left = iter(parsed.rows)
+    for row in islice(left, MOST_ROWS):
+        rows.append(row)
         yield row
-    if count <= MOST_ROWS:
-        _CACHE[key] = (parsed._replace(rows=rows), count)
-        while sum(size for _, size in _CACHE.values()) > MOST_ROWS:
-            del _CACHE[next(iter(_CACHE))]
+    for row in left:
+        rows = []
+        yield row
+        yield from left
+        return
+    _CACHE[key] = (parsed._replace(rows=rows), len(rows))
+    while sum(size for _, size in _CACHE.values()) > MOST_ROWS:
+        del _CACHE[next(iter(_CACHE))]
 
 
 SHOWN_TYPES: Final = 4

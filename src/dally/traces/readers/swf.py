@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dally.errors import at
-from dally.job_spec import JobSpec
+from dally.job_spec import spec_maker
 from dally.traces.readers.csv_trace import plain
 from dally.traces.rows import MOST_GPUS, NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, PART, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, MOST, lines_of
@@ -38,6 +38,8 @@ def _is_number(text: str) -> bool:
 def rows(reading: Reading) -> Iterator[TraceRow]:
     """The jobs of the file. Allocated processors are GPUs; requested ones where those are not known."""
     users: dict[str, str] = {"-1": ""}
+    limits: dict[str, float | None] = {}  # by text: few differ
+    spec_of = spec_maker("gpus", "user", "name", "limit_s", "partition", "queue")
     for line, text in enumerate(lines_of(reading.path, LONGEST_LINE), 1):
         fields = text.split()
         if not fields:
@@ -51,7 +53,9 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
         status = fields[10]
         try:
             submit_s, wait_s, duration_s = float(fields[1]), float(fields[2]), float(fields[3])
-            limit_s = float(fields[8])
+            limit = fields[8]
+            if limit not in limits:
+                limits[limit] = _limit_s(limit)
             gpus = int(fields[4])
             if gpus < 1:
                 gpus = int(fields[7])
@@ -59,7 +63,7 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
             raise _bad_number(reading, line, fields) from None
         # Also false for not-a-number.
         known = -1.0 <= submit_s <= MOST and -1.0 <= wait_s <= MOST and -1.0 <= duration_s <= MOST
-        if not (known and -1.0 <= limit_s <= MOST and gpus <= MOST_GPUS):
+        if not (known and gpus <= MOST_GPUS):
             raise _bad_number(reading, line, fields)
         if status in PARTS:
             reading.skip(line, "status", status, PART)
@@ -75,18 +79,26 @@ def rows(reading: Reading) -> Iterator[TraceRow]:
                 line,
                 fields[0],
                 submit_s,
-                JobSpec(
+                spec_of(
                     gpus,
-                    user=users.setdefault(user, user),
-                    name=users.setdefault(name, name),
-                    limit_s=limit_s if limit_s > 0.0 else None,
-                    partition=users.setdefault(partition, partition),
-                    queue=users.setdefault(queue, queue),
+                    users.setdefault(user, user),
+                    users.setdefault(name, name),
+                    limits[limit],
+                    users.setdefault(partition, partition),
+                    users.setdefault(queue, queue),
                 ),
                 duration_s,
                 STATUSES.get(status, status),
                 wait_s if wait_s >= 0.0 else NOT_KNOWN,
             )
+
+
+def _limit_s(text: str) -> float | None:
+    """The time limit; None if there is none. ValueError if it is no number, or none that SWF allows."""
+    limit_s = float(text)
+    if not -1.0 <= limit_s <= MOST:
+        raise ValueError(text)
+    return limit_s if limit_s > 0.0 else None
 
 
 def _start(text: str) -> float | None:
