@@ -1,6 +1,8 @@
-"""A daemon for benchmarks/slurm_faults.py: it dies in each transition of the table, and its clock can jump.
+"""A daemon for benchmarks of faults: it dies in each transition of the table, and its clock can jump.
 
-usage: python -m benchmarks.faulty_daemon FOLDER SLURM_CONF HOST
+usage: python -m benchmarks.faulty_daemon FOLDER CONF HOST [slurm|kubernetes]
+
+CONF is a slurm.conf, or a kubeconfig whose context `dally` is the daemon's.
 
 FOLDER/killed has the transitions in which a daemon died before, and FOLDER/clock the seconds by which the clock is
 wrong.
@@ -19,6 +21,8 @@ from typing import Final
 
 from dally.live import lock
 from dally.live.assembly import Service
+from dally.live.backends.base import Backend
+from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.slurm import SlurmBackend, lease
 from dally.live.config import Config, Setup
 from dally.live.cycle import CycleResult, Scheduler
@@ -61,6 +65,8 @@ class DeathWatch:
         return answer
 
     def _due(self, moment: str) -> str:
+        if self._killed.with_suffix(".off").exists():
+            return ""
         done = self._killed.read_text().splitlines() if self._killed.exists() else []
         return next((f"{row} {moment}" for row in sorted(self._used) if f"{row} {moment}" not in done), "")
 
@@ -85,6 +91,7 @@ def wrong_clock(path: Path) -> None:
 
 def main() -> None:
     folder, conf, host = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    name = sys.argv[4] if len(sys.argv) > 4 else "slurm"
     wrong_clock(folder / "clock")
     socket.gethostname = lambda: host
     own = folder / host
@@ -93,7 +100,12 @@ def main() -> None:
     prepare(as_json=True)
     DeathWatch(folder / "killed")
     setup = Setup(POLICY, {"share": "0.1"}, restart_per_gpu_s=0.0)
-    service = Service(Config(folder=own, backend="slurm", setup=setup), SlurmBackend(conf=conf))
+    backend: Backend = SlurmBackend(conf=conf)
+    if name == "kubernetes":
+        setup.preempt["usual"] = "yes"
+        setup.settings["share"] = "0.02"  # its passes are many, and a gang begins anew each time
+        backend = KubernetesBackend(KubeOptions(kubeconfig=conf, context="dally"))
+    service = Service(Config(folder=own, backend=name, setup=setup), backend)
     signal.signal(signal.SIGTERM, lambda *_: service.daemon.stop())
     service.daemon.run()
     service.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dally.live.backends.base import BackendError, Placement
@@ -49,7 +50,8 @@ class Recorder:
             except BackendError as error:
                 time.sleep(0.1)
                 if isinstance(error, RefusedError) and error.code == 410:
-                    self._list()
+                    with suppress(BackendError):  # the server may be gone again; the next watch says 410 too
+                        self._list()
 
     def _list(self) -> None:
         """A new server does not know what was before it."""
@@ -60,6 +62,8 @@ class Recorder:
         for entry in found["items"]:
             self._see(entry, False)
         self._version = found["metadata"]["resourceVersion"]
+        for node in {entry["spec"].get("nodeName", "") for entry in found["items"]} - {""}:
+            self._check_node(node)
 
     def _see(self, entry: Entry, gone: bool) -> None:
         uid, gang = entry["metadata"]["uid"], _label(entry, GANG)
