@@ -16,6 +16,7 @@ from dally.live.backends.base import BackendError, ObservedJob, StartOrder
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_ledger, leader, overbooking, owners
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.leader import Leader
+from dally.live.backends.kubernetes.order_journal import AnnouncedBinding, decode, encode
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from tests.live.kube_cluster import pod, until
 
@@ -436,3 +437,50 @@ def test_what_we_wrote_is_trusted_by_the_next_daemon(server: Server, backend: Ku
     jobs = told(backend)
     assert jobs["g"].placement == {"n1": 8, "n2": 8}
     assert (jobs["h"].state, jobs["h"].placement) == (base.STOPPING, {"n1": 4})
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/dally/leases/dally-scheduler"
+
+
+def test_bindings_are_announced_before_they_are_sent(server: Server, backend: KubernetesBackend) -> None:
+    """On the lease; and if that cannot be written, nothing is sent."""
+    server.pods += [of_job("one"), of_job("two")]
+    server.objects |= {f"/apis/batch/v1/namespaces/a/jobs/{name}": job_of(name, 1) for name in ("one", "two")}
+    claim = backend.claim()
+    try:
+        backend.snapshot()
+        server.objects[LEASE] = {"metadata": {}, "spec": {"holderIdentity": backend.leader.me}}
+        backend.start_job("a.job.one", {"n1": 8})
+        sent = [(how, path.rsplit("/", 1)[1], body) for how, path, body in server.asked if how in ("PUT", "POST")]
+        at = next(number for number, (_, what, _) in enumerate(sent) if what == "binding")
+        how, _, body = sent[at - 1]
+        assert how == "PUT"
+        (row,) = decode(body["metadata"]["annotations"]["dally.io/orders"])
+        assert (row.uid, row.node, row.placement) == ("one-0", "n1", "n1=8")
+        server.objects[LEASE] = {"metadata": {}, "spec": {"holderIdentity": "other", "renewTime": "now"}}
+        with pytest.raises(BackendError, match="other leads"):
+            backend.start_job("a.job.two", {"n2": 8})
+    finally:
+        claim.release()
+    assert [path for path in server.orders("POST") if path.endswith("/binding")] == [
+        "/api/v1/namespaces/a/pods/one-0/binding"
+    ]
+
+
+def test_a_new_leader_completes_what_was_announced(server: Server, backend: KubernetesBackend) -> None:
+    """Before it looks at the pods: a late binding of the one before finds its pod bound."""
+    rows = [AnnouncedBinding("a", f"p{rank}", f"u{rank}", "n1", str(rank), "n1=8", "machine") for rank in range(2)]
+    notes = {"dally.io/orders": encode(rows)}
+    server.objects[LEASE] = {"metadata": {"annotations": notes}, "spec": {}}
+    server.objects["/api/v1/namespaces/a/pods/p0/binding"] = RefusedError("bound already", 409, {})
+    claim = backend.claim()
+    try:
+        backend.snapshot()
+    finally:
+        claim.release()
+    paths = [path for _, path, _ in server.asked]
+    bound = server.orders("POST")["/api/v1/namespaces/a/pods/p1/binding"]
+    assert paths.index("/api/v1/namespaces/a/pods/p1/binding") < paths.index("/api/v1/pods")
+    assert (bound["metadata"]["uid"], bound["target"]["name"]) == ("u1", "n1")
+    assert bound["metadata"]["annotations"]["dally.io/rank"] == "1"
+    assert backend.leader.announced == ""  # which the next renewal writes

@@ -12,6 +12,7 @@ from dally.live.backends.kubernetes.evictor import Evictor
 from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.kube_api import JSON_PATCH, KubeApi, RefusedError
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.order_journal import AnnouncedBinding, OrderJournal
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
@@ -20,6 +21,7 @@ from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
 
 WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
 CONFLICT: Final = 409
+MISSING: Final = 404
 
 
 class Seating(NamedTuple):
@@ -50,6 +52,7 @@ class Binder:
         nodes: NodeLedger,
         evictor: Evictor,
         seal: PlanSeal,
+        journal: OrderJournal,
         scheduler: str,
     ) -> None:
         self._api = api
@@ -58,23 +61,72 @@ class Binder:
         self._nodes = nodes
         self._evictor = evictor
         self._seal = seal
+        self._journal = journal
         self._scheduler = scheduler
 
     def bind(self, seating: Seating) -> None:
         """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why."""
-        problem = self.finish(seating, self.begin(seating))
+        (problem,) = self.bind_all([seating])
         if problem:
             raise BackendError(problem)
 
+    def bind_all(self, seatings: Sequence[Seating]) -> list[str]:
+        """Each gang whole or not at all, all of them at once; what went wrong with each."""
+        try:
+            self._announce(seatings)
+        except BackendError as error:
+            return [str(error)] * len(seatings)
+        begun = [self._begin(seating) for seating in seatings]
+        answers = [self._finish(seating, bound) for seating, bound in zip(seatings, begun, strict=True)]
+        self._journal.clear()
+        return answers
+
     def seat(self, seating: Seating) -> list[str]:
         """Bind each pod that can be; what went wrong, a line each. None goes back: the gang runs without."""
-        return [problem for problem in [answer.result() for answer in self.begin(seating)] if problem]
+        try:
+            self._announce([seating])
+        except BackendError as error:
+            return [str(error)]
+        problems = [problem for problem in [answer.result() for answer in self._begin(seating)] if problem]
+        self._journal.clear()
+        return problems
 
-    def begin(self, seating: Seating) -> list[Future[str]]:
+    def _announce(self, seatings: Sequence[Seating]) -> None:
+        """Gated pods are not bound by us: Kubernetes' scheduler looks for itself whether there is room."""
+        if any(seating.fence.leader is not None for seating in seatings):
+            written = (names.RANK, names.PLACEMENT, names.TIER)
+            self._journal.announce(
+                AnnouncedBinding(pod.namespace, pod.name, pod.uid, node, *(notes[name] for name in written))
+                for seating in seatings
+                for pod, node, notes, _ in seating.tasks()
+                if pod.scheduler == self._scheduler
+            )
+
+    def replay(self, fence: Fence) -> int:
+        """Bind what the last leader announced and may still send; how many pods were not bound yet."""
+        rows = self._journal.announced()
+        bound = sum(self._pool.map(lambda row: self._replay(row, fence), rows))
+        self._journal.clear()
+        return bound
+
+    def _replay(self, row: AnnouncedBinding, fence: Fence) -> bool:
+        notes = {names.RANK: row.rank, names.PLACEMENT: row.placement, names.TIER: row.tier}
+        notes[names.SIGNATURE] = self._seal.sign(row.uid, row.node, notes)
+        path = f"/api/v1/namespaces/{row.namespace}/pods/{row.pod}"
+        body = binding(row.namespace, row.pod, row.uid, row.node, notes)
+        try:
+            self._api.insist("POST", f"{path}/binding", body, WITHIN_S, left_s=fence.left_s)
+        except RefusedError as refused:
+            if refused.code in (CONFLICT, MISSING):
+                return False  # it is bound, or gone
+            raise
+        return True
+
+    def _begin(self, seating: Seating) -> list[Future[str]]:
         """Have its pods bound as threads come free."""
         return [self._pool.submit(self._bind, *task) for task in seating.tasks()]
 
-    def finish(self, seating: Seating, answers: Sequence[Future[str]]) -> str:
+    def _finish(self, seating: Seating, answers: Sequence[Future[str]]) -> str:
         """Once all have answered: what went wrong, and nothing if the gang is bound whole."""
         problems = [problem for problem in [answer.result() for answer in answers] if problem]
         return self._take_back(seating, problems[0]) if problems else ""
@@ -96,7 +148,7 @@ class Binder:
                 if pod.gates:
                     self._open(pod, {}, "", fence)
                 notes = self._signed(pod, node, notes)
-                body = binding(pod, node, notes)
+                body = binding(pod.namespace, pod.name, pod.uid, node, notes)
                 self._api.insist("POST", f"{pod.path}/binding", body, WITHIN_S, left_s=fence.left_s)
         except RefusedError as refused:
             if refused.code != CONFLICT or not self._stands(pod, node):
@@ -129,10 +181,10 @@ class Binder:
         return any(row["metadata"]["uid"] == pod.uid and row["spec"].get("nodeName") == node for row in rows)
 
 
-def binding(pod: PodRecord, node: str, notes: dict[str, str]) -> dict[str, object]:
+def binding(namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> dict[str, object]:
     """The object that binds this very pod, not one of the same name that came after it."""
     return {
         "apiVersion": "v1", "kind": "Binding",
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": notes},
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": notes},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }  # fmt: skip

@@ -61,7 +61,7 @@ class KubeApi:
         self._settings = settings
         self._token_file = TokenFile(_user_token_file(kubeconfig, context))
         self._http = kubernetes.client.ApiClient(settings).rest_client.pool_manager
-        self._streams: set[Any] = set()  # watches that stand
+        self._streams: dict[Any, str] = {}  # watches that stand, with their paths
         self.host: str = settings.host.rstrip("/")
 
     def call(
@@ -160,7 +160,7 @@ class KubeApi:
             "GET", path, stream=True, timeout_s=seconds + 10.0, watch="1", resourceVersion=version,
             allowWatchBookmarks="true", timeoutSeconds=seconds, **query,
         )  # fmt: skip
-        self._streams.add(answer)
+        self._streams[answer] = path
         return self._events(answer, path, stop)
 
     def _events(self, answer: Any, path: str, stop: threading.Event) -> Iterator[Entry]:
@@ -181,14 +181,19 @@ class KubeApi:
         except (HTTPError, OSError, ValueError) as error:
             raise BackendError(one_line(f"watch {path}: {error}", LONGEST_COMPLAINT)) from None
         finally:
-            self._streams.discard(answer)
+            self._streams.pop(answer, None)
             answer.close()
+
+    def end_watches(self, path: str = "") -> None:
+        """Those of that path, or all."""
+        for answer, of in list(self._streams.items()):
+            if path in ("", of):
+                with suppress(Exception):  # it may be over in this very moment
+                    answer.shutdown()
 
     def close(self) -> None:
         """End the watches, and let go of all connections."""
-        for answer in list(self._streams):
-            with suppress(Exception):  # it may be over in this very moment
-                answer.shutdown()
+        self.end_watches()
         self._http.clear()
 
 

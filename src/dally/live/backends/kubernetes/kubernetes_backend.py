@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,7 @@ from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_room import NodeRoom
 from dally.live.backends.kubernetes.node_usage import with_usage
 from dally.live.backends.kubernetes.options import KubeOptions
+from dally.live.backends.kubernetes.order_journal import OrderJournal
 from dally.live.backends.kubernetes.overbooking import Overbooking
 from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
@@ -73,8 +74,9 @@ class KubernetesBackend(JobByJob):
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)
         self._binder = Binder(
-            self.api, self._pool, self.ledger, self.nodes, self._evictor, self._seal, options.scheduler_name
-        )
+            self.api, self._pool, self.ledger, self.nodes, self._evictor, self._seal, OrderJournal(self.leader),
+            options.scheduler_name,
+        )  # fmt: skip
         self._room = NodeRoom(self.ledger, self.nodes)
         self._gangs = GangLedger(self.ledger, self.nodes, Owners(self.api, self._pool), self._ours)
         self._mender = Mender(
@@ -91,6 +93,7 @@ class KubernetesBackend(JobByJob):
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
         self._claimed = False
+        self._begun_term = 0  # for which `_begin_term` is done
         self._snapshot_term = 0  # who led at the latest snapshot, which repairs follow from
         self._open = False
 
@@ -153,12 +156,27 @@ class KubernetesBackend(JobByJob):
             self._gates = self._options.gates and version >= SINCE
             self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
             self._seal.load()
+            self._begin_term()
             for mirror in self.mirrors:
                 mirror.start()
             self._open = True
+        self._begin_term()
         for mirror in self.mirrors:
             self._wait_listed(mirror)
             mirror.wait_ready(READY_WITHIN_S)
+
+    def _begin_term(self) -> None:
+        """Bind what the last leader had announced, and look at everything anew: a watch may be behind."""
+        term = self.term
+        if not self._claimed or term == self._begun_term:
+            return
+        bound = self._binder.replay(self._fence(term))
+        if bound:
+            log.info("completed_orders_of_last_leader", pods=bound)
+        if self._open:
+            for mirror in self.mirrors:
+                mirror.list_anew(READY_WITHIN_S)
+        self._begun_term = term
 
     def _wait_listed(self, mirror: Mirror) -> None:
         """A daemon that leads waits for its first copy however long that takes: to end would only begin again."""
@@ -206,7 +224,7 @@ class KubernetesBackend(JobByJob):
         self.check_term(term)
         self._seal.keep()
         answers = [""] * len(orders)
-        begun: dict[int, tuple[Seating, list[Future[str]]]] = {}
+        seatings: dict[int, Seating] = {}
         with ExitStack() as remaining:
             for place, (job_id, placement) in enumerate(orders):
                 try:
@@ -215,9 +233,9 @@ class KubernetesBackend(JobByJob):
                     answers[place] = str(error)
                 else:
                     if seating is not None:
-                        begun[place] = seating, self._binder.begin(seating)
-            for place, (seating, bound) in begun.items():
-                answers[place] = self._binder.finish(seating, bound)
+                        seatings[place] = seating
+            for place, problem in zip(seatings, self._binder.bind_all([*seatings.values()]), strict=True):
+                answers[place] = problem
         return answers
 
     def _seating(self, job_id: str, placement: Placement, remaining: ExitStack, fence: Fence) -> Seating | None:

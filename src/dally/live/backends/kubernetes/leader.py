@@ -15,11 +15,13 @@ import structlog
 
 from dally.errors import one_line
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import LONGEST_COMPLAINT, Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.quantity import whole_number
 
 LASTS_S: Final = 6  # a lease that was not renewed for so long is free
 RENEW_S: Final = 1.5
+ANNOUNCE_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
 SURE_S: Final = 4.0  # after its last renewal a leader acts no more: another may be about to take over
 
 log = structlog.get_logger("dally")
@@ -38,6 +40,8 @@ class Leader:
         self._problem = ""  # why the latest attempt to renew failed
         self._seen: tuple[object, ...] = ()  # the lease as others last wrote it,
         self._seen_s = 0.0  # and when that was first read: their clocks are not ours
+        self._lock = threading.Lock()  # one write at a time: the thread that renews, and whoever announces orders
+        self.announced = ""  # orders under way, as the lease has them; first those of its last holder
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
@@ -79,6 +83,22 @@ class Leader:
         """For how long we lead for sure, if the lease is not renewed; not above 0: we do not."""
         return SURE_S - (_now_s() - self._renewed_s)
 
+    def announce(self, orders: str) -> None:
+        """Write on the lease which orders are about to be sent: whoever leads next finds them there, late or lost.
+
+        A BackendError: it could not be written, or is no longer ours, and nothing may be sent.
+        """
+        with self._lock:
+            before, self.announced = self.announced, orders
+            for pause_s in ANNOUNCE_PAUSES_S:
+                problem = self._renew()
+                if not problem:
+                    return
+                if self._stop.wait(pause_s) or self.left_s() <= pause_s:
+                    break
+            self.announced = before
+        raise BackendError(f"lease {self._name} could not be written: {problem}")
+
     def _keep(self) -> None:
         while not self._stop.wait(RENEW_S):
             led = self.left_s() > 0.0
@@ -88,9 +108,16 @@ class Leader:
 
     def _try(self) -> str:
         """Take or renew the lease; why not."""
+        with self._lock:
+            return self._renew()
+
+    def _renew(self) -> str:
         requested_s = _now_s()
+        anew = requested_s - self._renewed_s > SURE_S
         try:
             lease = self._lease()
+            if anew:
+                self.announced = _orders_of(lease or {})
             if lease is None:
                 body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
                 self._api.post(self._folder, {**body, "spec": self._spec({}, self.me, LASTS_S)})
@@ -105,7 +132,7 @@ class Leader:
             return str(error)
         except Exception as error:  # an answer of no sense, which must not end the thread that keeps the lease
             return one_line(f"lease {self._name}: {type(error).__name__}: {error}", LONGEST_COMPLAINT)
-        if requested_s - self._renewed_s > SURE_S:
+        if anew:
             self.term += 1
             log.info("leads", lease=self._name, term=self.term)
         self._renewed_s = requested_s
@@ -131,9 +158,10 @@ class Leader:
 
     def _write(self, lease: Entry, holder: str, lasts_s: int) -> None:
         """With its version: whoever was faster wins."""
-        self._api.put(
-            f"{self._folder}/{self._name}", {**lease, "spec": self._spec(_spec_of(lease), holder, lasts_s)}
-        )
+        about = lease.get("metadata") or {}
+        about = {**about, "annotations": {**(about.get("annotations") or {}), names.ORDERS: self.announced}}
+        spec = self._spec(_spec_of(lease), holder, lasts_s)
+        self._api.put(f"{self._folder}/{self._name}", {**lease, "metadata": about, "spec": spec})
 
     def _spec(self, before: Entry, holder: str, lasts_s: int) -> Entry:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -156,6 +184,11 @@ def _spec_of(lease: Entry) -> Entry:
     """Of a lease that somebody made by hand there may be none."""
     result: Entry = lease.get("spec") or {}
     return result
+
+
+def _orders_of(lease: Entry) -> str:
+    notes = (lease.get("metadata") or {}).get("annotations") or {}
+    return str(notes.get(names.ORDERS) or "")
 
 
 def _house() -> str:

@@ -43,6 +43,7 @@ class Mirror:
         self._query = query
         self._listing_s = -float("inf")  # when the list in progress last had an answer
         self._unread: dict[str, str] = {}  # objects that nobody understands, and why
+        self._relist = False
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -73,10 +74,22 @@ class Mirror:
             if self.trouble:
                 self._ready.wait(min(left_s, 0.1))
 
+    def list_anew(self, within_s: float) -> None:
+        """Return with a copy that was begun after this call; a BackendError if the server takes longer."""
+        before, began_s = self.lists, time.monotonic()
+        self._relist = True
+        self._api.end_watches(self.path)
+        while self.lists == before or self._relist:
+            if time.monotonic() > max(began_s, self._listing_s) + within_s:
+                raise BackendError(f"{self.path}: not listed anew yet")
+            time.sleep(0.01)
+
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
             try:
+                if self._relist:
+                    self._relist, self.version = False, ""
                 if not self.version:
                     self._list()
                 self._watch()
