@@ -67,7 +67,8 @@ class JobSpec:
         return hash(_VALUES(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_facts, ({name: getattr(self, name) for name in _FIELDS if name in type(self).__slots__},)
+        names: tuple[str, ...] = type(self).__slots__
+        return spec_from, (names, tuple([getattr(self, name) for name in names]))
 
 
 Maker = Callable[..., JobSpec]
@@ -98,12 +99,12 @@ def spec_maker(*names: str) -> Maker:
     return maker
 
 
-def _of_facts(facts: dict[str, Any]) -> JobSpec:
-    names = tuple(facts)
-    if len(_SHAPES) >= _MOST_SHAPES and names not in _SHAPES and facts.keys() <= _FIELDS.keys():
-        facts = _FIELDS | facts
-        names = tuple(facts)
-    return spec_maker(*names)(*facts.values())
+def spec_from(names: tuple[str, ...], values: tuple[Any, ...]) -> JobSpec:
+    """The spec with these values of these fields, as pickles state it."""
+    if len(_SHAPES) >= _MOST_SHAPES and names not in _SHAPES and _FIELDS.keys() >= set(names):
+        facts = _FIELDS | dict(zip(names, values, strict=True))
+        names, values = tuple(facts), tuple(facts.values())
+    return spec_maker(*names)(*values)
 
 
 def _new(_: type[JobSpec], gpus: int, *others: Any, **facts: Any) -> JobSpec:
@@ -115,7 +116,7 @@ def _new(_: type[JobSpec], gpus: int, *others: Any, **facts: Any) -> JobSpec:
             problem = "too many arguments" if twice is None else f"multiple values for argument {twice!r}"
             raise TypeError(f"JobSpec.__init__() got {problem}")
         facts |= in_order
-    return _of_facts(facts)
+    return spec_from(tuple(facts), tuple(facts.values()))
 
 
 def _makes_shapes(cls: Any) -> None:

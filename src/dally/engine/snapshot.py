@@ -16,6 +16,7 @@ from dally.engine.simulate import Simulation
 from dally.engine.state import State
 from dally.errors import InputError, at
 from dally.input_file import read_bytes
+from dally.job_spec import spec_from
 from dally.pickles import BUILDERS
 from dally.policies.base import Policy
 from dally.policies.part import Part
@@ -135,7 +136,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in PLAIN.get(module, ()) or module in self._admit:
             return super().find_class(module, name)
-        for builder in BUILDERS:
+        for builder in (*BUILDERS, spec_from):
             if (module, name) == (builder.__module__, builder.__name__):
                 return builder
         if (module, name) == (revive.__module__, revive.__name__):
