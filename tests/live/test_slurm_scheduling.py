@@ -43,9 +43,8 @@ def test_sixty_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
     bench.submit(8, 6.0)  # alone, and longer than a lease
     bench.go_on(bench.ended)
     assert bench.problems == []
-    assert not bench.events("adopt", "evict")
-    # Under load Slurm refuses one now and then, for a cause not found yet; it is decided again, as checked below.
-    assert len(bench.events("start_failed")) <= len(bench.events("start")) // 50
+    undone = bench.events("start_failed", "adopt", "evict")
+    assert undone == [], [(row["kind"], row["job_id"], row["reason"]) for row in undone]
     for job_id in bench.submitted:
         check_decided(bench, job_id)
     assert bench.events("preempt")
