@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import typer
@@ -13,7 +14,7 @@ import typer
 from dally.cli.commands import Command, shared_options
 from dally.errors import InputError, Interrupted, unknown
 from dally.parsed_text import whole_64
-from dally.sweep.batch import Outcome, RowStore, bar_of_runs, carry_out
+from dally.sweep.batch import Headway, Outcome, RowStore, bar_of_runs, carry_out
 from dally.sweep.run import REPLICATIONS as REPLICATED
 from dally.sweep.run import Run
 from dally.sweep.workers import Workers
@@ -63,12 +64,14 @@ class Batch(NamedTuple):
 
     workers: Workers
     progress: bool | None = None  # None: if stderr is a terminal
+    lines: bool = False  # without a terminal, a line on stderr now and then
 
     def run(self, runs: list[Run], store: RowStore | None) -> Outcome:
         """The runs, made. Interrupted: says what is kept. InputError: it stopped them all."""
         with bar_of_runs(self.progress) as report:
+            in_lines = self.lines and report is None and self.progress is None
             try:
-                outcome = carry_out(runs, self.workers, store, report)
+                outcome = carry_out(runs, self.workers, store, line_by_line() if in_lines else report)
             except KeyboardInterrupt:
                 if store is None:
                     raise Interrupted("nothing was written") from None
@@ -77,6 +80,22 @@ class Batch(NamedTuple):
         if outcome.bad_input and not outcome.rows:
             raise InputError(outcome.bad_input)
         return outcome
+
+
+LINE_S = 5.0  # between lines of progress
+
+
+def line_by_line() -> Callable[[Headway], None]:
+    """Progress as lines on stderr, for logs and pipes: at once, then at most every five seconds."""
+    last = -LINE_S
+
+    def show(now: Headway) -> None:
+        nonlocal last
+        if monotonic() - last >= LINE_S:
+            last = monotonic()
+            print(f"dally: {now.done} of {now.total} replays done", file=sys.stderr, flush=True)
+
+    return show
 
 
 def makes_runs(command: Command) -> Command:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import typer
 
@@ -16,22 +18,52 @@ from dally.cli.trace.trace_options import TraceOptions
 from dally.cluster.spec import read_settings
 from dally.errors import InputError
 from dally.metrics.summary import Row
+from dally.report.question_text import buying_parts, saving_parts, three_parts
 from dally.report.whatif_text import whatif_parts
 from dally.runs.scenario import Scenario
+from dally.sweep.batch import Outcome
 from dally.sweep.run import Run
+from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import Change, Replay
 from dally.sweep.whatif.from_history import HistoryQuestion, HistoryWhatIf
+from dally.sweep.whatif.questions import purchases, three_questions
+from dally.sweep.whatif.smaller import Trials
+from dally.sweep.whatif.smaller import save_gpus as smallest
 from dally.whole_file import write_whole
 
 SEEDS = 3
+MANY_JOBS = 5000  # from here on one seed, as draws of models even out, and progress without a terminal too
 NEW_TOPOLOGY = typer.Option(
     "", metavar="RxMxG|FILE", help="Try another cluster, on the new side only.", show_default=False
 )
+CLUSTER_DELTA = typer.Option(
+    "",
+    metavar="CHANGE",
+    help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'.",
+    show_default=False,
+)
+NEW_QUEUES = typer.Option(
+    "", metavar="FILE", help="Try these queues, on the new side only; --queues are today's.", show_default=False
+)
+QUOTAS = typer.Option(
+    [],
+    "--quota",
+    metavar="QUEUE.KEY=VALUE",
+    help="Try another guarantee, limit, lend_limit, weight or priority, on the new side only: "
+    "research.limit=64; research.guarantee=+64 adds to what is there.",
+)
+SAVE_GPUS = typer.Option(
+    False, "--save-gpus", help="Find the smallest cluster on which the mean job waits no longer than today."
+)
+BUY = typer.Option(False, "--buy", help="Compare more machines, faster links and spare machines side by side.")
 TRACE = typer.Argument("", metavar="TRACE", help="The same as --trace.", show_default=False)
 SET_CURRENT = typer.Option([], "--set-current", metavar="KEY=VALUE", help="Set a parameter of --current.")
 
 
 @examples(
+    "dally whatif sacct.txt --topology topology.conf",
+    "dally whatif sacct.txt --topology topology.conf --save-gpus",
+    "dally whatif sacct.txt --topology topology.conf --buy --failure-rate 0.01",
     "dally whatif --trace sacct.txt --topology topology.conf --policy dally",
     "dally whatif --trace sacct.txt --topology topology.conf --current slurm-switches --network slow --out answer",
     "dally whatif --trace sacct.txt --topology topology.conf --policy fifo-backfill --cluster-delta '+2 racks'",
@@ -64,24 +96,17 @@ def whatif(
         help="Search for the policy in use and its network, as far as they are not stated.",
     ),
     new_topology: str = NEW_TOPOLOGY,
-    cluster_delta: str = typer.Option(
-        "", metavar="CHANGE", help="Try another size of cluster, on the new side only: '+2 racks', '-1 machine'.",
-        show_default=False,
-    ),
+    cluster_delta: str = CLUSTER_DELTA,
     new_network: str = typer.Option(
         "", metavar="NAME", help="Try this network instead, on the new side only.", show_default=False
     ),
     new_network_settings: list[str] = typer.Option(
         [], "--set-new-network", metavar="KEY=VALUE", help="Override one value of the new side's network."
     ),
-    new_queues: str = typer.Option(
-        "", metavar="FILE", help="Try these queues, on the new side only; --queues are today's.", show_default=False
-    ),
-    quotas: list[str] = typer.Option(
-        [], "--quota", metavar="QUEUE.KEY=VALUE",
-        help="Try another guarantee, limit, lend_limit, weight or priority, on the new side only: "
-        "research.limit=64; research.guarantee=+64 adds to what is there.",
-    ),
+    new_queues: str = NEW_QUEUES,
+    quotas: list[str] = QUOTAS,
+    save_gpus: bool = SAVE_GPUS,
+    buy: bool = BUY,
     top: int = typer.Option(10, metavar="N", min=1, help="Users and jobs that tables name."),
     out: Path = typer.Option(
         None, metavar="DIR", help="Leave whatif.json, report.html, results.parquet and a folder per run there."
@@ -98,31 +123,74 @@ def whatif(
         policy or "", read_settings("--set", settings), new_topology, cluster_delta.strip(), new_network, links,
         new_queues, tuple(quotas),
     )  # fmt: skip
+    kind = _kind(change, save_gpus, buy)
+    many = len(history.rows) > MANY_JOBS
     question = HistoryQuestion(
-        base, change, options.seeds([base.seed + more for more in range(SEEDS)]),
+        base, change, options.seeds([base.seed + more for more in range(1 if many else SEEDS)]),
         bool(current) or options.start is not None, network or "", calibrate,
     )  # fmt: skip
-    show(carried_out(HistoryWhatIf(question, history), out, jobs, progress, top), top, out, as_json)
+    batch = Batch(workers_of("local", "", jobs), progress, many)
+    replay = carried_out(HistoryWhatIf(question, history), out, batch, top, More(kind, change, question.seeds))
+    show(replay, top, out, as_json, kind)
 
 
-def carried_out(request: HistoryWhatIf, out: Path | None, jobs: int, progress: bool | None, top: int) -> Replay:
-    """The answer, by runs of so many at a time; `out` keeps them."""
+def _kind(change: Change, save_gpus: bool, buy: bool) -> str:
+    """Which question is asked beside the comparison: empty, if none."""
+    if save_gpus and buy:
+        raise InputError("--save-gpus and --buy: ask one of them at a time")
+    if not (save_gpus or buy):
+        return "" if change != Change() else "questions"
+    if change.changes_cluster() or change.changes_queues():
+        raise InputError(f"--{'buy' if buy else 'save-gpus'} changes the cluster itself: give --policy at most")
+    return "buy" if buy else "save_gpus"
+
+
+class More(NamedTuple):
+    """A question beside the comparison: its name among the values, the policy that is named, the seeds."""
+
+    kind: str
+    change: Change  # of the policy and its settings alone
+    seeds: Sequence[int]
+
+    def ask(self, request: HistoryWhatIf, rows: Sequence[Row], folder: Path, carry: Carry) -> dict[str, Any]:
+        """Its values, by the name of the question."""
+        if self.kind == "questions":
+            return {self.kind: three_questions(request, rows, self.seeds, folder, carry)}
+        trials = Trials(request, self.seeds, folder / self.kind, carry)
+        if self.kind == "buy":
+            return {self.kind: purchases(trials, self.change)}
+        return {self.kind: smallest(trials, self.change)}
+
+
+def carried_out(request: HistoryWhatIf, out: Path | None, batch: Batch, top: int, more: More) -> Replay:
+    """The answer, by runs of the batch; `out` keeps them."""
     with tempfile.TemporaryDirectory() as temporary, open_store(out) as store:
-        batch = Batch(workers_of("local", "", jobs), progress)
 
         def carry(runs: list[Run]) -> list[Row]:
-            outcome = batch.run(runs, store)
-            if outcome.bad_input:
-                raise InputError(outcome.bad_input)
-            end(outcome)
-            return outcome.rows
+            return _rows(batch.run(runs, store))
 
-        replay = request.answer(out or Path(temporary), carry, top, report=out is not None).replay
-    assert replay is not None
+        def carry_beside(runs: list[Run]) -> list[Row]:  # results.parquet holds the comparison's runs alone
+            return _rows(batch.run(runs, None))
+
+        folder = out or Path(temporary)
+        replay = request.answer(folder, carry, top, report=out is not None).replay
+        assert replay is not None
+        if more.kind:
+            replay.values.update(more.ask(request, replay.rows, folder, carry_beside))
     return replay
 
 
-def show(replay: Replay, top: int, out: Path | None, as_json: bool) -> None:
+def _rows(outcome: Outcome) -> list[Row]:
+    if outcome.bad_input:
+        raise InputError(outcome.bad_input)
+    end(outcome)
+    return outcome.rows
+
+
+PARTS = {"questions": three_parts, "save_gpus": saving_parts, "buy": buying_parts}
+
+
+def show(replay: Replay, top: int, out: Path | None, as_json: bool, kind: str = "") -> None:
     """Print the answer, and leave it in `out`."""
     text = json.dumps(replay.values, indent=2)
     if out:
@@ -133,7 +201,8 @@ def show(replay: Replay, top: int, out: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(text)
         return
-    print_parts(whatif_parts(replay.values, replay.top_users, top))
+    parts = PARTS.get(kind)
+    print_parts(parts(replay.values) if parts else whatif_parts(replay.values, replay.top_users, top))
     if out:
         typer.echo(f"Written to {out}; open {out / 'report.html'}")
 

@@ -19,13 +19,15 @@ from dally.metrics.wait_fit import Wait, WaitFit, wait_fit
 from dally.perf.recorded_work import recorded_work
 from dally.report.whatif_text import STATED
 from dally.runs.assemble import assemble, places_of
-from dally.runs.folder import FolderRecord
+from dally.runs.folder import FolderRecord, prepare_folder
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_run
 from dally.traces import History
 from dally.traces.rows import NOT_KNOWN, TraceRow
+from dally.traces.writing import text_of
+from dally.whole_file import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,6 +114,8 @@ VARIANTS = {name: ({"tier": "closest"},) for name in ("fifo", "fifo-backfill", "
 NETWORKS = ("normal", "slow", "congested", "fast", "")  # '' is none: places do not matter
 USUAL = "fifo-backfill"  # where the record is too short to tell: it needs no time limits
 FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
+SAMPLE = 2400  # jobs to choose by, where there are more: the time of a replay grows faster than its jobs
+SAMPLE_FILL = 600  # jobs before these
 FEWEST = 20  # jobs with a recorded wait; fewer prove nothing
 CLOSE_OFF = 0.1  # in log: fits that are no farther apart are told apart by single jobs
 ALIKE = 0.01  # misfits that are no farther apart say nothing
@@ -190,7 +194,8 @@ def calibrate(
     if len(recorded_s) < FEWEST:
         why = f"the trace records {len(recorded_s)} waits, and {FEWEST} are needed"
         return Calibration(usual_of(policies), networks[0], [], None, why)
-    search = _Search(base, recorded_s, folder, carry)
+    sample, sampled_s = busiest(base, history, folder)
+    search = _Search(sample, sampled_s or recorded_s, folder, carry)
     evidence = network_evidence(base, history, networks) if len(networks) > 1 else None
     likely = (evidence.possible() if evidence else []) or list(networks)
     policy = search.best([(policy, likely[0]) for policy in policies])[0]
@@ -203,6 +208,31 @@ def calibrate(
         policy = search.best([(one, network) for one in [policy, *variants(policy)]])[0]
     record = evidence if evidence and evidence.against else None
     return Calibration(policy, network, search.tried(), record, "")
+
+
+def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, dict[str, float]]:
+    """The jobs of the longest waits in a row, to choose by, and their waits; of few jobs all, and no waits.
+
+    They are of the first part of the time, so that the last one checks the choice. The first of them fill the empty
+    cluster that a replay begins with, and do not count.
+    """
+    rows = sorted(history.rows, key=lambda row: row.submit_s)
+    if len(rows) <= SAMPLE + SAMPLE_FILL:
+        return base, {}
+    first_s, last_s = rows[0].submit_s, rows[-1].submit_s
+    early = sum(row.submit_s <= first_s + FIRST_PART * (last_s - first_s) for row in rows)
+    waits_s = [max(row.wait_s, 0.0) for row in rows]
+    length = SAMPLE + SAMPLE_FILL
+    starts = range(0, max(early - length, 0) + 1, SAMPLE_FILL)
+    start = max(starts, key=lambda place: sum(waits_s[place + SAMPLE_FILL : place + length]))
+    chosen = rows[start : start + length]
+    prepare_folder(folder / "calibration")
+    trace = folder / "calibration" / "busiest.csv"
+    write_whole(trace, "".join(text_of(history._replace(rows=chosen), "csv")).encode())
+    counted = {row.job_id: row.wait_s for row in chosen[SAMPLE_FILL:] if row.wait_s != NOT_KNOWN}
+    if len(counted) < FEWEST:
+        return base, {}
+    return replace(base, trace=str(trace), trace_format="csv", zone="UTC"), counted
 
 
 def variants(policy: Chosen) -> list[Chosen]:

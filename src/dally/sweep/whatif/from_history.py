@@ -127,7 +127,12 @@ class HistoryWhatIf:
             len(placed.ran), placed.elsewhere, placed.missing, len(placed.unused), self._topology.machine_count()
         )
         self._unused = placed.unused
+        self.runs: list[Run] = []  # of the answer: today's side first
         self._check()
+
+    def today(self) -> WhatIfSide[Scenario]:
+        """How the jobs run today; the policy and the network are found once there is an answer."""
+        return self._before
 
     def _today(self, policy: Chosen, network: str) -> WhatIfSide[Scenario]:
         base = replace(self._question.base, policy=policy.name, settings=policy.settings, network=network)
@@ -153,7 +158,7 @@ class HistoryWhatIf:
         before = self._before = self._today(chosen.policy, chosen.network)
         after = changed(self._change, before, folder)
         runs = both_sides(before, after, self._change, seeds, folder)
-        runs = with_folders(runs, folder / "runs", report=report)
+        runs = self.runs = with_folders(runs, folder / "runs", report=report)
         rows = list(carry(runs))
         tables = [FolderRecord(run.folder).jobs for run in runs if run.folder]
         compared, top_users = compare(history, tables, rows, seeds, top)
@@ -274,16 +279,24 @@ def both_sides(
 
 def same_work(current: Scenario, topology: Topology, seeds: Sequence[int], folder: Path) -> dict[int, Prepared]:
     """The other cluster and the work of the same jobs, seed by seed, as files in the folder."""
-    texts = {seed: _work_text(replace(current, seed=seed)) for seed in seeds}
-    cluster = folder / "cluster.toml"
+    return on_cluster(topology, work_traces(current, seeds, folder), folder)
+
+
+def work_traces(current: Scenario, seeds: Sequence[int], folder: Path) -> dict[int, Path]:
+    """The work of the jobs, seed by seed, as files in the folder."""
     prepare_folder(folder / "traces")
+    traces = {seed: folder / "traces" / f"same-work-{seed}.csv" for seed in seeds}
+    for seed, trace in traces.items():
+        write_whole(trace, _work_text(replace(current, seed=seed)).encode())
+    return traces
+
+
+def on_cluster(topology: Topology, traces: dict[int, Path], folder: Path) -> dict[int, Prepared]:
+    """These traces on the cluster, whose file goes into the folder."""
+    prepare_folder(folder)
+    cluster = folder / "cluster.toml"
     write_whole(cluster, to_toml(topology).encode())
-    prepared: dict[int, Prepared] = {}
-    for seed, text in texts.items():
-        trace = folder / "traces" / f"same-work-{seed}.csv"
-        write_whole(trace, text.encode())
-        prepared[seed] = Prepared(trace, str(cluster))
-    return prepared
+    return {seed: Prepared(trace, str(cluster)) for seed, trace in traces.items()}
 
 
 def _work_text(scenario: Scenario) -> str:
