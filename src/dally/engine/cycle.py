@@ -39,11 +39,12 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
     left = most
     latest: list[str] = []
     for action in state.policy.schedule(now, state.queue, state.cluster):
-        reason = check(state.cluster, action) or executor.apply(action, now)
+        reason = executor.refusal(action) or check(state.cluster, action) or executor.apply(action, now)
         if reason:
             state.refuse(action, reason, now)
         else:
             state.apply(action, now)
+            executor.applied(action, now)
         left -= 1
         if left < LATEST:
             latest.append(action.job.job_id)

@@ -6,14 +6,14 @@ from typing import Final
 
 from dally.engine.executor import Executor
 from dally.live.backends import base
-from dally.live.backends.base import Backend, BackendError, Observed, StartOrder
+from dally.live.backends.base import Backend, BackendError, Observed, Placement, StartOrder
 from dally.live.facts import placement_of
 from dally.live.reconcile import transitions
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
 from dally.live.reconcile.reconciler import JobCase
 from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import UnschedulableGpus
-from dally.model import Action, Preempt, Start
+from dally.model import Action, Migrate, Start
 
 DRY_RUN: Final = "dry run: nothing is done"
 REQUESTS: Final = transitions.index(transitions.REQUESTS)
@@ -35,10 +35,19 @@ class Orders(Executor):
         """What is not to be had is not offered."""
         self._unschedulable.take_out(now)
 
+    def refusal(self, action: Action) -> str:
+        """Of a machine that takes no new jobs: some policies plan with what a job leaves there."""
+        closed = self._roster.closed().intersection(self._target(action) or ())
+        return f"{min(closed)} takes no new jobs" if closed else ""
+
+    def _target(self, action: Action) -> Placement | None:
+        if isinstance(action, Start | Migrate):
+            return placement_of(self._roster.topology, action.allocation)
+        return None
+
     def apply(self, action: Action, now: float) -> str:
         """Note the action; why not, if the backend would not take it."""
-        job = action.job
-        target = None if isinstance(action, Preempt) else placement_of(self._roster.topology, action.allocation)  # type: ignore[attr-defined]
+        job, target = action.job, self._target(action)
         if self.dry_run:
             self._note_would(job.job_id, _text_of(target))
             if isinstance(action, Start):
@@ -50,11 +59,13 @@ class Orders(Executor):
             return "it cannot be stopped, as nothing would start it again"
         if self._roster.is_stopping(job):
             return "it is on hold, and about to stop"
-        closed = self._roster.closed().intersection(target or ())
-        if closed:
-            return f"{min(closed)} takes no new jobs"
         self._roster.desire(job.job_id, target, now)
         return ""
+
+    def applied(self, action: Action, now: float) -> None:
+        """What a job gave back on a machine that takes no new jobs is not offered either."""
+        if not isinstance(action, Start):
+            self._unschedulable.take_out_freed()
 
     def _note_would(self, job_id: str, what: str) -> None:
         if self._would.get(job_id) != what:

@@ -99,6 +99,14 @@ class UnschedulableGpus:
         if any(not cluster.down[machine] for machine in less):
             self._state.notify(events.CAPACITY_CHANGED, now)  # there is more to be had
 
+    def take_out_freed(self) -> None:
+        """In mid-pass: what was given back on machines that drain."""
+        for machine in self.draining():
+            gpus = int(self._state.cluster.all_free_on(machine))
+            if gpus > 0:
+                self._gpus[machine] = self._gpus.get(machine, 0) + gpus
+                self._change(machine, -gpus)
+
     def promise(self, allocation: Allocation) -> None:
         """In a dry run: these GPUs are a job's for the rest of the pass, though it does not start."""
         for machine, gpus in allocation.parts():
