@@ -31,7 +31,7 @@ from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.publication import publication_of
-from dally.live.status import status_of
+from dally.live.status import ClusterStatus, status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.report.explanation.waiting import WaitRecords
@@ -148,12 +148,13 @@ def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> 
     cpus: list[float] = []
     sizes: list[float] = []
     started = 0
+    status = ClusterStatus()
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         cpu_s = time.process_time()
         result = scheduler.run_cycle()
         reasons.learn(result.decisions)
-        status = status_of(scheduler, reasons, result, len(cpus))
+        status = status_of(scheduler, reasons, result, len(cpus), status)
         backend.publish(publication_of(status, result.log, lambda _: ""))
         backend.wait(1.0)
         cpus.append(time.process_time() - cpu_s)

@@ -25,9 +25,11 @@ from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
 from dally.live.lock import ClusterLock
+from dally.live.status import ClusterStatus, JobStatus, status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
-from dally.testing.fake_backend import FakeBackend
+from dally.report.explanation.waiting import WaitRecords
+from dally.testing.fake_backend import FakeBackend, FakeClock
 from tests.waiting import wait_for
 
 
@@ -171,6 +173,43 @@ def test_the_board_tells_why_a_job_waits(life: Life) -> None:
         "first in the queue; it needs 8 GPUs and none is free",
     )
     assert [node.free for node in life.daemon.status.nodes] == [0, 0]
+
+
+def test_jobs_of_which_nothing_changed_are_the_same_objects(tmp_path: Path) -> None:
+    """And all fields of the others are as they would be without the cycle before."""
+    backend, store = FakeBackend(1, 2, 8), open_store(f"sqlite:///{tmp_path}/dally.db")
+    clock = FakeClock(backend)
+    daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup(), store, clock))
+    for gpus in (8, 8, 8, 16):
+        backend.submit(Submission(JobSpec(gpus, duration_s=1e6, user="ana")))
+    daemon.run_cycle()
+    backend.now_s = 10.0
+    daemon.run_cycle()  # they run where they were sent
+    backend.now_s = 20.0
+    before = daemon.status
+    result = daemon.run_cycle()
+    same = {job_id for job_id, line in daemon.status.by_id.items() if line is before.by_id[job_id]}
+    assert same == {"3", "4"}  # they wait
+    backend.cancel_job("3")
+    result = daemon.run_cycle()
+    assert daemon.status.by_id["4"].place == 1
+    assert daemon.scheduler is not None
+    reasons = WaitRecords(daemon.scheduler.roster.topology.tiers)
+    alone = status_of(daemon.scheduler, reasons, result, daemon.cycles, ClusterStatus())
+    assert alone.jobs == daemon.status.jobs
+    running, waiting = alone.by_id["1"], alone.by_id["4"]
+    place = {next(iter(running.placement)): 8}
+    assert running == JobStatus(
+        job_id="1", spec=running.spec, state="running", managed=True, submit_s=0.0, since_s=0.0, place=None,
+        placement=place, tier="machine", work_s=20.0, slowdown=1.0, preemptions=0, migrations=0, why="", reason="",
+        next_s=None, held_by="", first_by="", patient_by="", patient_until_s=None, non_preemptible="",
+    )  # fmt: skip
+    assert waiting == JobStatus(
+        job_id="4", spec=waiting.spec, state="waiting", managed=True, submit_s=0.0, since_s=0.0, place=1,
+        placement={}, tier="", work_s=0.0, slowdown=None, preemptions=0, migrations=0,
+        why="first in the queue; it needs 16 GPUs and none is free", reason="gpus", next_s=None,
+    )  # fmt: skip
+    store.close()
 
 
 def test_the_clock_does_not_jump_with_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ class Daemon:
             for row in result.log:
                 if row["job_id"] and row["kind"] not in ("submit", ACTION):
                     self._reasons.forget(row["job_id"])
-            status = status_of(scheduler, self._reasons, result, self.cycles)
+            status = status_of(scheduler, self._reasons, result, self.cycles, self.status)
             self._prune(scheduler, result.now)
             if not scheduler.orders.dry_run:
                 self._publish(status, result)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from dally.engine.state import State
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import Placement
+from dally.live.backends.base import ObservedJob, Placement
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.facts import placement_of
 from dally.live.overrides import FIRST, HOLD, PATIENCE, Overrides
@@ -84,8 +84,13 @@ class ClusterStatus:
     by_id: dict[str, JobStatus] = field(default_factory=dict)
 
 
-def status_of(scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, number: int) -> ClusterStatus:
-    """The status after a cycle."""
+def status_of(
+    scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, number: int, before: ClusterStatus
+) -> ClusterStatus:
+    """The status after a cycle. Jobs of which nothing has changed have the same objects as before.
+
+    That is most of the queue in most cycles, and the garbage collector would walk over thousands of new ones.
+    """
     state, roster, clock, now = scheduler.state, scheduler.roster, scheduler.clock, result.now
     order = sorted(
         (job for job in roster if job.status == WAITING),
@@ -93,13 +98,14 @@ def status_of(scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, n
     )
     free = int(state.cluster.free_gpus)
     overrides = scheduler.overrides
+    known = before.by_id
     lines = [
-        _line(job, roster, clock, now, place, reasons, free, overrides, queue_of(state.policy, job))
+        _line(known, job, roster, clock, now, place, reasons, free, overrides, queue_of(state.policy, job))
         for place, job in enumerate(order, start=1)
     ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
     others += [roster.job_of(observed) for observed, _ in roster.unschedulable.values()]
-    lines += [_line(job, roster, clock, now, None, reasons, free, overrides) for job in others]
+    lines += [_line(known, job, roster, clock, now, None, reasons, free, overrides) for job in others]
     return ClusterStatus(
         at_s=now,
         wall_s=clock.wall_s(now),
@@ -129,6 +135,7 @@ def _timers(state: State, sizes: set[int], now: float) -> dict[int, tuple[float,
 
 
 def _line(
+    known: dict[str, JobStatus],
     job: Job,
     roster: Roster,
     clock: WallClock,
@@ -139,9 +146,10 @@ def _line(
     overrides: Overrides,
     queue: str = "",
 ) -> JobStatus:
-    observed, unschedulable = roster.unschedulable.get(job.job_id) or (roster.observed[job.job_id], "")
+    job_id = job.job_id
+    observed, unschedulable = roster.unschedulable.get(job_id) or (roster.observed[job_id], "")
     running = job.status == RUNNING
-    held = overrides.of(HOLD).get(job.job_id) if overrides.by_kind else None
+    held = overrides.of(HOLD).get(job_id) if overrides.by_kind else None
     if unschedulable:
         why = Why(unschedulable, "")
     elif held is not None:
@@ -149,30 +157,32 @@ def _line(
     elif place is not None:
         why = reasons.why(job, Moment(now, free, place, queue=queue))
     else:
-        why = Why(observed.reason or roster.blocked_by(job.job_id) or "", "")
-    return JobStatus(
-        job_id=job.job_id,
-        spec=observed.spec,
-        state=UNSCHEDULABLE if unschedulable else _state(job, roster),
-        managed=observed.managed,
-        submit_s=clock.wall_s(job.submit_s),
-        since_s=clock.wall_s(job.placed_s if running else job.lost_s),
-        place=place,
-        placement=dict(observed.placement) or _promised(job, roster),
-        tier=roster.topology.tiers[job.tier] if running else "",
-        work_s=job.done_s(now),
-        slowdown=1.0 / job.rate if running and job.rate > 0.0 else None,
-        preemptions=int(job.preemptions),
-        migrations=int(job.migrations),
-        why=why.text,
-        reason=why.reason,
-        next_s=None if why.until_s is None else clock.wall_s(why.until_s),
-        held_by="" if held is None else held.who,
-        first_by=overrides.author(FIRST, job.job_id) if overrides.by_kind else "",
-        patient_by=overrides.author(PATIENCE, job.job_id) if overrides.by_kind else "",
-        patient_until_s=clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
-        non_preemptible=roster.non_preemptible.get(job.job_id, "") if running else "",
+        why = Why(observed.reason or roster.blocked_by(job_id) or "", "")
+    values = (  # in the order of the fields: a call with their names would take three times as long
+        job_id,
+        observed.spec,
+        UNSCHEDULABLE if unschedulable else _state(job, observed, roster),
+        observed.managed,
+        clock.wall_s(job.submit_s),
+        clock.wall_s(job.placed_s if running else job.lost_s),
+        place,
+        observed.placement or _promised(job, roster),
+        roster.topology.tiers[job.tier] if running else "",
+        job.done_s(now),
+        1.0 / job.rate if running and job.rate > 0.0 else None,
+        job.preemptions,
+        job.migrations,
+        why.text,
+        why.reason,
+        None if why.until_s is None else clock.wall_s(why.until_s),
+        "" if held is None else held.who,
+        overrides.author(FIRST, job_id) if overrides.by_kind else "",
+        overrides.author(PATIENCE, job_id) if overrides.by_kind else "",
+        clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
+        roster.non_preemptible.get(job_id, "") if running else "",
     )
+    line = known.get(job_id)
+    return line if line is not None and line == values else JobStatus(*values)
 
 
 def _promised(job: Job, roster: Roster) -> Placement:
@@ -182,14 +192,13 @@ def _promised(job: Job, roster: Roster) -> Placement:
     return placement_of(roster.topology, job.allocation)
 
 
-def _state(job: Job, roster: Roster) -> str:
+def _state(job: Job, observed: ObservedJob, roster: Roster) -> str:
     """The engine's name for it, unless the backend is on the way from one to the other, or blocks it."""
-    observed = roster.observed[job.job_id].state
-    if observed in (base.STARTING, base.STOPPING):
-        return observed
-    if job.status == RUNNING and observed == base.QUEUED:
+    if observed.state in (base.STARTING, base.STOPPING):
+        return observed.state
+    if job.status == RUNNING and observed.state == base.QUEUED:
         return base.STARTING
-    if job.status == HELD and observed != base.HELD and roster.blocked_by(job.job_id) is not None:
+    if job.status == HELD and observed.state != base.HELD and roster.blocked_by(job.job_id) is not None:
         return base.BLOCKED
     return STATUS_NAMES[job.status]
 

@@ -67,13 +67,15 @@ class JobCase:
 
     def row(self, rows: transitions.Index) -> transitions.Row | None:
         """The first row that fits."""
+        order, observed, job = self.order, self.observed, self.job
         key = (
-            transitions.NO_ORDER if self.order is None else self.order.desired,
-            transitions.ABSENT if self.observed is None else self.observed.state,
-            transitions.UNKNOWN if self.job is None else STATUS.get(self.job.status, "ended"),
+            transitions.NO_ORDER if order is None else order.desired,
+            transitions.ABSENT if observed is None else observed.state,
+            transitions.UNKNOWN if job is None else STATUS.get(job.status, "ended"),
         )
         for row in rows.get(key, ()):
-            if not row.guard or GUARDS[row.guard](self):
+            guard = row.guard
+            if not guard or GUARDS[guard](self):
                 return row
         return None
 
@@ -245,14 +247,18 @@ class Reconciler:
         row = case.row(rows)
         if row is None:
             return
-        job, observed, order = case.known, case.observed, case.order
-        answer = (order.answer if order is not None else None) or ""
-        why = row.reason and row.reason.format(reason=observed.reason if observed else "", seconds=START_WITHIN_S)
-        if row.problem:
-            self.problems.append(row.problem.format(job=job.job_id, answer=answer))
-        for name in row.events:
-            self._emit(name, case, answer or why)
-        self._settle(row.order, case)
+        if row.problem or row.events:
+            job, observed, order = case.known, case.observed, case.order
+            answer = (order.answer if order is not None else None) or ""
+            why = row.reason and row.reason.format(
+                reason=observed.reason if observed else "", seconds=START_WITHIN_S
+            )
+            if row.problem:
+                self.problems.append(row.problem.format(job=job.job_id, answer=answer))
+            for name in row.events:
+                self._emit(name, case, answer or why)
+        if row.order:
+            self._settle(row.order, case)
 
     def _emit(self, name: str, case: JobCase, why: str) -> None:
         job, kind = case.known, KIND_NAMES.index(name)

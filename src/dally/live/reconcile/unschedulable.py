@@ -35,16 +35,21 @@ def why_unschedulable(roster: Roster, observed: ObservedJob) -> str:
 def note_non_preemptible(state: State, roster: Roster, now: float) -> None:
     """Find out which jobs cannot be stopped as things are, and have the policy know."""
     closed = roster.closed()
-    roster.non_preemptible = {}
+    reasons: dict[str, str] = {}
     for job in roster:
-        observed, order = roster.observed[job.job_id], roster.orders.get(job.job_id)
+        job_id = job.job_id
+        observed, order = roster.observed[job_id], roster.orders.get(job_id)
+        why = ""
         if not (observed.managed and observed.preemptible):
-            roster.non_preemptible[job.job_id] = NOT_OURS
+            why = NOT_OURS
         elif order is not None and order.desired in (KEEP, STOP) and now < order.retry_s:
-            roster.non_preemptible[job.job_id] = REFUSED_STOP
+            why = REFUSED_STOP
         elif observed.placement and closed.issuperset(observed.placement):
-            roster.non_preemptible[job.job_id] = NO_GAIN
-        state.set_non_preemptible(job, job.job_id in roster.non_preemptible, now)
+            why = NO_GAIN
+        if why:
+            reasons[job_id] = why
+        state.set_non_preemptible(job, bool(why), now)
+    roster.non_preemptible = reasons
 
 
 class UnschedulableGpus:

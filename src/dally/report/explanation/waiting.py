@@ -142,7 +142,7 @@ class WaitRecords:
         why, order = self._cause(job, moment), _order(moment)
         stall = stall_text(self._stalls.get(moment.queue))
         if not stall:
-            return why._replace(text=f"{order}; {why.text}")
+            return Why(f"{order}; {why.text}", why.reason, why.until_s)
         if why.reason == GPUS:  # another obstacle than the quota
             return Why(f"{stall}; {order}; {why.text}", QUEUE, why.until_s)
         return Why(f"{stall}; {order}", QUEUE)
@@ -168,7 +168,7 @@ class WaitRecords:
 
     def _too_few(self, job: Waiter, moment: Moment, first: str) -> Why:
         needs = "1 GPU" if job.gpus == 1 else f"{int(job.gpus)} GPUs"
-        free = {0: "none is", 1: "1 is"}.get(moment.free_gpus, f"{moment.free_gpus} are")
+        free = "none is" if not moment.free_gpus else "1 is" if moment.free_gpus == 1 else f"{moment.free_gpus} are"
         text = f"it needs {needs} and {free} free"
         if moment.holders is not None:
             holders = [f"{name} ({gpus})" for name, gpus in moment.holders[:NAMED]]
