@@ -1,0 +1,147 @@
+"""What single frameworks print, where general rules would misread it: one line of the table each."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Final, NamedTuple
+
+from dally.progress.line_progress import LineProgress
+from dally.progress.line_text import NUMBER, real, whole
+from dally.progress.seconds import in_seconds, inverse, seconds_per_step
+
+
+class Pattern(NamedTuple):
+    """A pattern with groups step, total, epoch, epochs, s, ms or per_s; without a time of its own, one by name."""
+
+    framework: str
+    regex: re.Pattern[str]
+    timed: bool = True  # seconds per step may stand elsewhere in the line
+
+
+def pattern(framework: str, text: str, timed: bool = True) -> Pattern:
+    """A pattern in which <step> and the like stand for a number of that name; alternatives may have the same."""
+    places = count()
+
+    def group(name: re.Match[str]) -> str:
+        scaled = "[kKMG]?" if name[1] in ("step", "total") else ""
+        return f"(?P<{name[1]}__{next(places)}>{NUMBER}{scaled})"
+
+    named = re.sub(r"<(step|total|epoch|epochs|s|ms|per_s)>", group, text)
+    return Pattern(framework, re.compile(named), timed)
+
+
+TABLE: Final = (
+    # Phases, summaries and validation: they hold no step of training.
+    pattern("DeepSpeed phases", r"time \(ms\) \|", False),
+    pattern("Megatron validation", r"validation loss at (?:iteration|the end)", False),
+    pattern("Composer evaluation", r"\[Eval batch=", False),
+    pattern("MaxText evaluation", r"eval metrics after step", False),
+    pattern(
+        "Checkpoints",
+        r"(?i)(?:sav|load|writ|restor|upload)(?:ed|ing|e) .*checkpoint|checkpoint "
+        r"(?:sav|load)ed",
+        False,
+    ),
+    pattern("MMEngine evaluation", r"Epoch\((?:val|test)\)\s*\[<epoch>\]", False),
+    pattern("MMEngine evaluation by iteration", r"Iter\((?:val|test)\)\s*\[", False),
+    # Training.
+    pattern("DeepSpeed", r"\bepoch=<epoch>/micro_step=\d+/global_step=<step>"),
+    pattern("DeepSpeed 0.2", r"(?:^|\s)<epoch>/<step>, SamplesPerSec="),
+    pattern("DeepSpeed step", r"\bstep=<step>, skipped=\d+, lr="),
+    pattern("Composer", r"^\s*(?:.*\s)?(?:\[epoch=<epoch>(?:/<epochs>)?\])?\[batch=<step>/<total>\]"),
+    pattern("Composer step", r"^\s*(?:\[metric\])?\s*[Tt]rain time/batch: <step>\s*$", False),
+    pattern("Composer epoch", r"^\s*[Tt]rain time/epoch: <epoch>\s*$", False),
+    pattern("Composer rate", r"^\s*[Tt]rain throughput/batches_per_sec: <per_s>\s*$", False),
+    pattern("OLMo", r"\[step=<step>/<total>(?:,epoch=<epoch>)?"),
+    pattern("ESPnet", r"(?<!\d)<epoch>epoch:train:\d+-<step>batch:"),
+    pattern("ESPnet epoch", r"(?<!\d)<epoch>/<epochs>epoch started", False),
+    pattern("ALF", r"->\s*\S+:\s+<step> time=<s> throughput="),
+    pattern("fairseq", r"\bepoch <epoch>:?\s+<step> / <total>\s+loss="),
+    pattern("fairseq evaluation", r"\bepoch <epoch>\s*\|\s*valid\b", False),
+    pattern("fairseq epoch", r"\bepoch <epoch>\s*\|\s*(?:train )?loss [\d.]", False),
+    pattern(
+        "word language model",
+        r"\|\s*epoch\s+<epoch>\s*(?:step\s+<step>\s*\|\s+\d+\s+batches|\|\s*<step>/\s*"
+        r"<total> batches)",
+    ),
+    pattern("Ray Train", r"Training finished iter(?:ation)? <step> at ", False),
+    pattern("Ray Train table", r"^\s*│?\s*training_iteration:?\s+<step>\s*│?\s*$", False),
+    pattern("Ray Train seconds", r"^\s*│?\s*time_this_iter_s:?\s+<s>\s*│?\s*$", False),
+    pattern("TensorFlow rate", r"\bglobal_step/sec: <per_s>"),
+    pattern("TensorFlow Estimator", r"\bloss = \S+, step = <step>", False),
+    pattern("TensorFlow speech", r"\bStep #<step>: rate ", False),
+    pattern("TensorFlow model garden", r"TimeHistory: [\d.]+ seconds.* between steps \d+ and <step>", False),
+    pattern("tf_cnn_benchmarks", r"^\s*<step>\s+images/sec: ", False),
+    pattern("torchtitan start", r"\btotal steps <total> \(warmup \d+\)", False),
+    pattern("Unsloth start", r"\bNum Epochs = <epochs> \| Total steps = <total>", False),
+    pattern("Marian", r"\bEp\. <epoch> : Up\. <step> : ", False),
+    pattern("Hugging Face start", r"[Tt]otal (?:optimization )?steps\s*=\s*<total>", False),
+    pattern("Hugging Face epochs", r"^\W*(?:.*(?:INFO|>>|\s-)\S*\s+)?[Nn]um [Ee]pochs = <epochs>\s*$", False),
+    pattern("MaxText", r"\bcompleted step: <step>, seconds: <s>"),
+    pattern(
+        "HF Trainer in notebooks",
+        r"\[\s*<step>/<total> [\d:]+ < [\d:]+, <per_s> it/s(?:, Epoch <epoch>/"
+        r"<epochs>)?",
+    ),
+    pattern("nanochat, NeMo RL", r"^\W*={3,}\s*[Ss]tep <step>/<total>\s*={3,}", False),
+    pattern("PyTorch tutorial", r"\bEpoch <epoch> \| Batchsize: \d+ \| Steps: <total>\b", False),
+    pattern("DCGAN", r"\[<epoch>/<epochs>\]\s*\[<step>/<total>\]\s*.*[Ll]oss"),
+    pattern("DLLogger", r"\bDLL .* - \(<epoch>, <step>\)"),
+    pattern("clu", r"\]\s+\[<step>\] (?:\w+/)*\w+=[\d.]+, ", True),
+    pattern("Levanter", r"Progress on:\s*train\s+<step>(?:it)?/<total>(?:it)?\s+rate:(?:<s>s/it|<per_s>it/s)"),
+    pattern("nerfstudio", r"^\s*<step> \(\d+\.\d+%\)\s+(?:<ms> ms|<s> s)\s"),
+    pattern("XGBoost", r"^\s*\[<step>\]\s+\S+-\w+:[\d.]+", False),
+    pattern("CatBoost", r"^\s*<step>:\s+learn: [\d.]+.*\btotal: [\d.]+", False),
+    pattern("Darknet", r"^\s*<step>: [\d.]+, [\d.]+ avg(?: loss)?, [\d.]+ rate, <s> seconds"),
+    pattern("Learning iteration", r"\bLearning iteration <step>/<total>", False),
+    pattern("Tensorpack", r"\bEpoch <epoch> \(global_step <step>\) finished", False),
+    pattern("DeepSpeed-Chat", r"\bBeginning of Epoch <epoch>/<epochs>, Total Micro Batches", False),
+    # Epoch and step in brackets, as `Train: 0 [  50/10009 (  0%)]` of timm, `Train: 1/3 ( 33%) [ 49/323`.
+    pattern(
+        "timm, OpenPCDet",
+        r"\bTrain: +(?:\[<epoch>(?:/<epochs>)?\]|<epoch>(?:/<epochs> \( *\d+%\))?)\s*\[ *<step>/ *"
+        r"<total>[ \]]",
+    ),
+    pattern(
+        "MMCV and others",
+        r"\b[Ee]poch(?:\(train\))?\W{0,4}<epoch>(?:/<epochs>)?\]\W*(?:\b[Ii]ter(?:ation)?\W*)?\[? *"
+        r"<step>/ *<total>[ \]]",
+    ),
+    pattern("PyTorch examples", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \("),
+    pattern("DINOv2", r"\bTraining\s+\[ *<step>/ *<total>\]\s"),
+    pattern("MMEngine", r"\bIter(?:\(train\))? \[ *<step>/ *<total>\]"),
+    pattern("MXNet", r"\bEpoch\[<epoch>\]\s*Batch ?\[(?:\d+-)?<step>\]\s*Speed", False),
+    pattern(
+        "Epoch begins",
+        r"^(?:.*(?:INFO|>>|\s-)\S*\s+)?\W*[Ee]poch:?\s+\[?<epoch>\s*(?:/|of)\s*"
+        r"<epochs>\]?\W*$",
+        False,
+    ),
+    pattern("Epoch begins, alone", r"^\W*Epoch:?\s+<epoch>\W*$", False),
+    pattern("Keras checkpoint", r"^\W*Epoch <epoch>: \w+ (?:improved|did not improve) from", False),
+)  # fmt: skip
+
+
+def by_framework(text: str) -> LineProgress | None:
+    """What the first pattern that fits says; None if none does, an empty row if it is no step of training."""
+    for entry in TABLE:
+        match = entry.regex.search(text)
+        if match is not None:
+            return _reading(entry, match, text)
+    return None
+
+
+def _reading(entry: Pattern, match: re.Match[str], text: str) -> LineProgress:
+    values = {name.partition("__")[0]: text for name, text in match.groupdict().items() if text is not None}
+    seconds = real(values.get("s"))
+    if "ms" in values:
+        seconds = in_seconds(values["ms"], "ms")
+    elif "per_s" in values:
+        seconds = inverse(real(values["per_s"]))
+    elif not seconds and entry.timed:
+        seconds = seconds_per_step(text)
+    return LineProgress(
+        whole(values.get("step")), whole(values.get("total")), real(values.get("epoch")),
+        whole(values.get("epochs")), seconds,
+    )  # fmt: skip
