@@ -121,6 +121,11 @@ class FaultyKube:
             with (self._folder / f"{host}.log").open("ab") as log:
                 self._daemons[host] = subprocess.Popen([*words, host, "kubernetes"], stdout=log, stderr=log)
 
+    def state_of(self, gang: str) -> list[str]:
+        """Its pods, a line each."""
+        rows = [one for one in self._kube.pods() if _gang(one) == gang]
+        return [_line(one) for one in rows] or ["it has no pods"]
+
     def stop(self) -> None:
         """Both daemons, and the proxy."""
         for daemon in self._daemons.values():
@@ -176,6 +181,14 @@ def _gang(entry: Entry) -> str:
     return str((entry["metadata"].get("labels") or {}).get(GANG, ""))
 
 
+def _line(entry: Entry) -> str:
+    about, status = entry["metadata"], entry.get("status") or {}
+    rows = [row for row in status.get("conditions") or () if row["status"] == "False"]
+    where = entry["spec"].get("nodeName") or "no node"
+    said = "; ".join(str(row.get("message")) for row in rows)
+    return f"{about['name']} {status.get('phase')} on {where}, deleted {about.get('deletionTimestamp')}: {said}"
+
+
 def _runs(entry: Entry) -> bool:
     return bool(entry["spec"].get("nodeName")) and (entry.get("status") or {}).get("phase") == "Running"
 
@@ -199,7 +212,7 @@ def run(kube: KubeCluster, folder: Path, seconds: float, seed: int) -> dict[str,
     cluster.no_more_deaths()
     last_s = time.monotonic()
     whole_s, ended_s = _settle(cluster, watcher, last_s)
-    left = cluster.unfinished()
+    left = {gang: cluster.state_of(gang) for gang in cluster.unfinished()}
     cluster.stop()
     result = watcher.stop()
     counts = dict(cluster.counts + cluster.proxy.counts)
@@ -238,7 +251,8 @@ def report(result: dict[str, Any]) -> list[str]:
     """What does not hold, a line each."""
     wrong = list(result["problems"])
     if result["lost"]:
-        wrong.append(f"{len(result['lost'])} gangs did not end: {result['lost'][:5]}")
+        wrong.append(f"{len(result['lost'])} gangs did not end")
+        wrong += [f"{gang}: {line}" for gang, lines in result["lost"].items() for line in lines]
     if result["whole_s"] > WHOLE_WITHIN_S:
         wrong.append(f"a gang was half bound {result['whole_s']:.1f} s after the last fault")
     return wrong

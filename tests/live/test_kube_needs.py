@@ -139,11 +139,124 @@ def test_it_goes_where_there_is_what_it_asks_for(
         assert "a.pod.p" in bench.scheduler.roster.unschedulable
 
 
-def test_what_is_not_modelled_is_left_alone(server: Server, backend: KubernetesBackend) -> None:
-    rule = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
-    server.pods.append(gang("p", affinity={"podAntiAffinity": required}))
-    (job,) = backend.snapshot().jobs
-    assert (job.state, job.reason) == (
-        "held", "it has required podAntiAffinity, which Dally does not model; see docs/kubernetes.md",
+def required(kind: str, key: str, **labels: str) -> Entry:
+    """A rule by other pods."""
+    rule = {"labelSelector": {"matchLabels": labels}, "topologyKey": key}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+
+
+HOST, RACK = "kubernetes.io/hostname", "rack"
+PORT = {"containerPort": 80, "hostPort": 8080}
+APART = "required podAntiAffinity among its own pods by rack"
+SPREAD = "topologySpreadConstraints with DoNotSchedule among its own pods"
+
+
+@pytest.mark.parametrize(
+    ("rules", "seats", "state"),
+    [
+        ({"affinity": required("podAntiAffinity", HOST, app="g")}, {"n1", "n2"}, ""),  # a pod per node
+        ({"ports": [PORT]}, {"n1", "n2"}, ""),
+        ({"affinity": required("podAffinity", HOST, app="g")}, {"n1"}, ""),  # all in one domain,
+        ({"affinity": required("podAffinity", RACK, app="g"), "gpus": "8"}, set(), ""),  # which none can hold
+        ({"affinity": required("podAffinity", RACK, app="db")}, {"n1"}, ""),
+        ({"affinity": required("podAntiAffinity", RACK, app="db")}, {"n2"}, ""),
+        ({"affinity": required("podAffinity", RACK, app="no")}, set(), "blocked"),
+        ({"affinity": required("podAntiAffinity", RACK, app="g")}, set(), APART),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": RACK, "labelSelector": {"matchLabels": {"app": "g"}}}
+                ]
+            },
+            set(),
+            SPREAD,
+        ),
+    ],
+)
+def test_rules_by_other_pods(
+    server: Server, backend: KubernetesBackend, tmp_path: Path, rules: dict[str, Any], seats: set[str], state: str
+) -> None:
+    """A gang of two pods of 4 GPUs; on n1 is a pod of another app. What is not modelled is left alone, and said."""
+    for name, entry in zip(("n1", "n2"), server.nodes, strict=True):
+        entry["metadata"]["labels"] = {HOST: name, RACK: f"r-{name}"}
+    server.pods.append(cpu_pod("db", "n1"))
+    server.pods[0]["metadata"]["labels"] = {"app": "db"}
+    ports, gpus = rules.pop("ports", None), rules.pop("gpus", "4")
+    for number in range(2):
+        labels = {"app": "g", "dally.io/gang": "g", "dally.io/gang-size": "2"}
+        entry = gang(f"g{number}", labels=labels, **rules)
+        entry["spec"]["containers"][0] |= {"resources": {"limits": {GPU: gpus}}} | (
+            {"ports": ports} if ports else {}
+        )
+        server.pods.append(entry)
+    bench = FakeBench(backend, tmp_path)
+    for _ in range(3):
+        bench.cycle()
+    binds = [body["target"]["name"] for path, body in server.orders("POST").items() if path.endswith("/binding")]
+    assert (set(binds), len(binds)) == (seats, 2 * bool(seats))
+    assert not [problem for problem in bench.problems if problem.startswith("start of job")]
+    (seen,) = [job for job in backend.snapshot().jobs if job.spec.name == "g"]
+    if state == "blocked":
+        assert seen.state == "blocked"
+        assert "no pod that it must be near" in seen.reason
+    elif state:
+        assert (seen.state, seen.reason) == (
+            "held", f"it has {state}, which Dally does not model; see docs/kubernetes.md",
+        )  # fmt: skip
+
+
+CLAIMS, CLASSES = "/api/v1/namespaces/a/persistentvolumeclaims", "/apis/storage.k8s.io/v1/storageclasses"
+DATA = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+def test_a_volume_is_made_where_its_pod_goes(server: Server, backend: KubernetesBackend, tmp_path: Path) -> None:
+    """The node is chosen before the pod is bound there, within the zones of the class; as kube-scheduler does."""
+    for name, entry in zip(("n1", "n2"), server.nodes, strict=True):
+        entry["metadata"]["labels"] = {"zone": f"z-{name}"}
+    zones = [{"matchLabelExpressions": [{"key": "zone", "values": ["z-n2"]}]}]
+    late = {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": zones}
+    server.objects |= {
+        f"{CLAIMS}/data": {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}},
+        f"{CLASSES}/late": late,
+    }
+    server.pods.append(gang("p", volumes=DATA))
+    bench = FakeBench(backend, tmp_path)
+    for _ in range(2):
+        bench.cycle()
+    orders = [(method, path, body) for method, path, body in server.asked if method in ("PATCH", "POST")]
+    chosen, bound = (one for one in orders if one[1].endswith(("/data", "/binding")))
+    assert chosen == (
+        "PATCH", f"{CLAIMS}/data",
+        {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n2"}}},
     )  # fmt: skip
+    assert bound[2]["target"]["name"] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("claim", "reason"),
+    [
+        ({"spec": {"storageClassName": "now"}}, "its claim data is not bound"),
+        (
+            {"spec": {"storageClassName": "local"}},
+            "a claim of class local, which takes a volume that is there already",
+        ),
+        ({"spec": {"volumeName": "v"}}, "its claim data is being bound"),
+        (None, "its claim data is not there"),
+    ],
+)
+def test_a_claim_that_is_waited_for(
+    server: Server, backend: KubernetesBackend, claim: Entry | None, reason: str
+) -> None:
+    server.objects |= {
+        f"{CLASSES}/now": {"provisioner": "x"},
+        f"{CLASSES}/local": {
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+    }
+    if claim is not None:
+        server.objects[f"{CLAIMS}/data"] = {"metadata": {"name": "data"}, **claim}
+    server.pods.append(gang("p", volumes=DATA))
+    (job,) = backend.snapshot().jobs
+    assert job.state == "held"
+    assert reason in job.reason

@@ -15,6 +15,7 @@ from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.gang_ledger import GangLedger
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.label_selector import label_rules
+from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_record import fits, node_record, types_in
 from dally.live.backends.kubernetes.options import KubeOptions, read_options
@@ -24,6 +25,7 @@ from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
 from dally.live.backends.kubernetes.ranks import seats
+from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 CREATED = "2026-11-16T10:00:00Z"
 
@@ -232,7 +234,9 @@ def test_types_of_gpu() -> None:
         nodes.put(node(f"n{number}", **labels))
     assert list(nodes.draw(lambda _: 0).gpu_types) == ["A100", "H100", "H100"]
     assert [machine.gpu_type for machine in nodes.machines()] == ["A100", "H100", "H100"]
-    gangs = GangLedger(pods, nodes, Owners(cast(KubeApi, None), ThreadPoolExecutor(1)), lambda _: True)
+    api, pool = cast(KubeApi, None), ThreadPoolExecutor(1)
+    rules = Neighbours(pods, nodes), VolumeClaims(api, pool), Owners(api, pool)
+    gangs = GangLedger(pods, nodes, *rules, lambda _: True)
     for name, chosen in (("typed", {label: "H100"}), ("pinned", {label: "H100", "pool": "p1"})):
         about = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED}
         spec = {"nodeSelector": chosen, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}

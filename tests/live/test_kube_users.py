@@ -154,6 +154,8 @@ def test_no_other_right_is_used(site: Site) -> None:
     granted = {right for role in RIGHTS for right in role}
     idle = {("get", "kubeflow.org", "pytorchjobs"), ("get", "kubeflow.org", "mpijobs")}
     idle |= {("get", "jobset.x-k8s.io", "jobsets"), ("patch", "", "pods"), ("delete", "", "pods")}
+    idle |= {("get", "", "persistentvolumeclaims"), ("patch", "", "persistentvolumeclaims")}
+    idle |= {("get", "", "persistentvolumes"), ("get", "storage.k8s.io", "storageclasses")}
     begun = {(verb, "", kind) for verb in ("list", "watch") for kind in ("nodes", "pods")}  # before
     begun |= {("create", "coordination.k8s.io", "leases"), ("get", "", "secrets"), ("create", "", "secrets")}
     assert used <= granted

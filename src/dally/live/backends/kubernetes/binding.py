@@ -18,6 +18,7 @@ from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
+from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
 CONFLICT: Final = 409
@@ -50,6 +51,7 @@ class Binder:
         pool: ThreadPoolExecutor,
         ledger: PodLedger,
         nodes: NodeLedger,
+        claims: VolumeClaims,
         evictor: Evictor,
         seal: PlanSeal,
         journal: OrderJournal,
@@ -59,6 +61,7 @@ class Binder:
         self._pool = pool
         self._ledger = ledger
         self._nodes = nodes
+        self._claims = claims
         self._evictor = evictor
         self._seal = seal
         self._journal = journal
@@ -147,6 +150,7 @@ class Binder:
             else:
                 if pod.gates:
                     self._open(pod, {}, "", fence)
+                self._claims.select(pod, node, fence)
                 notes = self._signed(pod, node, notes)
                 body = binding(pod.namespace, pod.name, pod.uid, node, notes)
                 self._api.insist("POST", f"{pod.path}/binding", body, WITHIN_S, left_s=fence.left_s)

@@ -8,11 +8,14 @@ from typing import Final
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
+from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.owners import Owners
 from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.kubernetes.pod_rules import NO_RULES
+from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 KEEP_ENDED_S: Final = 60.0
 ASK_EVERY_S: Final = 2.0
@@ -22,11 +25,20 @@ class GangLedger:
     """Gangs and their jobs, as of the latest `renew`; `abandoned` are those on their way out."""
 
     def __init__(
-        self, pods: PodLedger, nodes: NodeLedger, owners: Owners, ours: Callable[[PodRecord], bool]
+        self,
+        pods: PodLedger,
+        nodes: NodeLedger,
+        neighbours: Neighbours,
+        claims: VolumeClaims,
+        owners: Owners,
+        ours: Callable[[PodRecord], bool],
     ) -> None:
         self.abandoned: dict[GangKey, str] = {}  # and why
         self._pods = pods
         self._nodes = nodes
+        self._neighbours = neighbours
+        self._claims = claims
+        self._moves = 0  # of pods, up to which gangs with rules were looked at
         self._owners = owners
         self._ours = ours
         self._gangs: dict[GangKey, PodGang] = {}
@@ -41,7 +53,8 @@ class GangLedger:
             dirty, self._pods.dirty = self._pods.dirty, set()
             if self._nodes.take_changes():
                 dirty |= self._gangs.keys()
-        dirty |= self._unclear()
+            dirty |= self._crowded()
+        dirty |= self._unclear() | self._unbound()
         result = {key: self._pods.gang(key) for key in dirty}
         try:
             self._owners.read((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
@@ -49,6 +62,7 @@ class GangLedger:
             with self._pods.lock:
                 self._pods.dirty |= dirty
             raise
+        self._claims.read(pod for pods in result.values() for pod in pods if not pod.node and self._ours(pod))
         for key, pods in result.items():
             job = self._renewed(key, pods)
             if job is None:
@@ -58,6 +72,25 @@ class GangLedger:
                 self._jobs[key] = job
                 self._keys[key.job_id] = key
         self._forget_ended()
+
+    def _crowded(self) -> set[GangKey]:
+        """Gangs that wait and that rules, theirs or others', may leave other nodes now that pods have moved."""
+        moves, self._moves = self._moves, self._pods.moves
+        if moves == self._moves:
+            return set()
+        moved, self._pods.apart_moved = self._pods.apart_moved, []
+        terms = {term for pod in moved for term in pod.rules.apart}
+        return {
+            key
+            for key, gang in self._gangs.items()
+            for first in gang.waiting[:1]
+            if first.rules != NO_RULES
+            or any(term.matches(pod.namespace, pod.labels) for term in terms for pod in gang.waiting)
+        }
+
+    def _unbound(self) -> set[GangKey]:
+        """Gangs that wait and whose claims may be bound by now."""
+        return {key for key, gang in self._gangs.items() if self._claims.is_due(gang.waiting)}
 
     def _unclear(self) -> set[GangKey]:
         """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more.
@@ -75,9 +108,12 @@ class GangLedger:
         return result | (self._owners.due() & self._gangs.keys())
 
     def _forget(self, key: GangKey) -> None:
+        if key in self._gangs:
+            self._claims.forget(self._gangs[key].waiting)
         for shelf in (self._gangs, self._jobs, self._ended_s):
             shelf.pop(key, None)
         self._keys.pop(key.job_id, None)
+        self._neighbours.forget(key)
 
     def _forget_ended(self) -> None:
         """Pods of gangs that ended may lie there for days: they are told of for a minute."""
@@ -142,10 +178,36 @@ class GangLedger:
     def job(self, gang: PodGang) -> ObservedJob:
         """A gang as the contract has it."""
         foreign = not self._ours((gang.pods() or gang.ended)[0])
-        allowed = None if foreign or not gang.waiting else self._nodes.allowed(gang.waiting)
-        return job_of_gang(gang, self.abandoned.get(gang.key), foreign, self._bar(gang), allowed)
+        abandoned, bar = self.abandoned.get(gang.key), self._bar(gang)
+        if foreign or not gang.waiting:
+            return job_of_gang(gang, abandoned, foreign, bar)
+        names = self._permitted(gang.waiting)
+        total = self._nodes.gpus()
+        gpus = total if names is None else {name: total[name] for name in names}
+        room = self._neighbours.room_of(gang.waiting, gpus)
+        if room.allowed is None:
+            room = room._replace(allowed=names)
+        return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room)
+
+    def _permitted(self, pods: list[PodRecord]) -> frozenset[str] | None:
+        """The machines that the rules of these pods and their volumes permit, other pods aside; None: all."""
+        names = self._nodes.allowed(pods)
+        with_claims = [pod for pod in pods if pod.rules.claims]
+        if not with_claims:
+            return names
+        nodes = self._nodes.by_name()
+        return frozenset(
+            name
+            for name in (self._nodes.gpus() if names is None else names)
+            if name in nodes and not any(self._claims.why_not(pod, nodes[name]) for pod in with_claims)
+        )
 
     def _bar(self, gang: PodGang) -> str:
         """Why a gang that waits is left alone."""
         rule = next((pod.unmodelled for pod in gang.waiting if pod.unmodelled), "")
-        return f"it has {rule}, which Dally does not model; see docs/kubernetes.md" if rule else ""
+        return unmodelled(rule or self._claims.unmodelled(gang.waiting)) or self._claims.waits(gang.waiting)
+
+
+def unmodelled(rule: str) -> str:
+    """Why a gang with that rule is left alone; empty if there is none."""
+    return f"it has {rule}, which Dally does not model; see docs/kubernetes.md" if rule else ""

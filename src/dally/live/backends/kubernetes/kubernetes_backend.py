@@ -32,6 +32,7 @@ from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
+from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.node_room import NodeRoom
 from dally.live.backends.kubernetes.node_usage import with_usage
@@ -46,6 +47,7 @@ from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from dally.live.backends.kubernetes.telling import Teller
+from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
 
 if TYPE_CHECKING:
@@ -73,12 +75,15 @@ class KubernetesBackend(JobByJob):
         self.nodes = NodeLedger(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)
+        claims = VolumeClaims(self.api, self._pool)
         self._binder = Binder(
-            self.api, self._pool, self.ledger, self.nodes, self._evictor, self._seal, OrderJournal(self.leader),
-            options.scheduler_name,
+            self.api, self._pool, self.ledger, self.nodes, claims, self._evictor, self._seal,
+            OrderJournal(self.leader), options.scheduler_name,
         )  # fmt: skip
-        self._room = NodeRoom(self.ledger, self.nodes)
-        self._gangs = GangLedger(self.ledger, self.nodes, Owners(self.api, self._pool), self._ours)
+        neighbours = Neighbours(self.ledger, self.nodes)
+        self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
+        owners = Owners(self.api, self._pool)
+        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, self._ours)
         self._mender = Mender(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
             self._gangs.abandoned, options.force,
@@ -243,18 +248,30 @@ class KubernetesBackend(JobByJob):
         gang = self._gangs.find(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._gangs.abandoned:
             return None
-        record = self._gangs.job(gang)
-        if record.state != base.QUEUED:
-            raise BackendError(f"job {job_id} cannot be started: it is {record.state} {record.reason}".rstrip())
-        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}")
-        pods = gang.waiting[: max(1, gang.due)]
-        nodes = seats(pods, placement)
+        pods, nodes = self._seats(gang, placement)
         fence.left_s()
         remaining.enter_context(self._room.reserved(pods, nodes))
         self._hostfiles.write(gang, pods, nodes)
         self._gangs.abandoned.pop(gang.key, None)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement), fence)
+
+    def _seats(self, gang: PodGang, placement: Placement) -> tuple[list[PodRecord], list[str]]:
+        """Its pods and where each goes; a BackendError if it cannot be started so."""
+        record = self._gangs.job(gang)
+        if record.state != base.QUEUED:
+            raise BackendError(
+                f"job {record.job_id} cannot be started: it is {record.state} {record.reason}".rstrip()
+            )
+        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
+            raise BackendError(
+                f"job {record.job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}"
+            )
+        pods = gang.waiting[: max(1, gang.due)]
+        return pods, seats(pods, placement)
+
+    def check_start(self, job_id: str, placement: Placement) -> None:
+        """A BackendError unless the job could be started there now."""
+        self._room.check(*self._seats(self._gangs.find(job_id), placement))
 
     def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
         """One by one, each request in that term."""

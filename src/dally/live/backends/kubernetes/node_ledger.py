@@ -32,12 +32,16 @@ class NodeLedger:
         self.generation = 0
         self._options = options
         self._changed = changed
+        self.version = 0  # counts changes of nodes
         self._changes = 0
         self._lock = threading.RLock()
         self._nodes: dict[str, NodeRecord] = {}
         self._drawn: dict[str, NodeRecord] = {}  # as they were when the tree was drawn
         self._gpus: dict[str, int] = {}  # in the tree
         self._allowed: dict[tuple[str, ...], frozenset[str] | None] = {}  # by the rules of a gang's pods
+        self._copy: dict[str, NodeRecord] = {}  # of `_nodes`, as of version
+        self._copied = -1
+        self._domains: dict[str, dict[str | None, frozenset[str]]] = {}
         levels = [level for preset in PRESETS.values() for level in preset]
         placing = options.labels or tuple(name for level in levels for name in level.labels)
         self._telling = (*placing, *TYPE_LABELS)
@@ -71,6 +75,7 @@ class NodeLedger:
 
     def _note(self) -> None:
         self._changes += 1
+        self.version += 1
         self._allowed.clear()
         self._changed.set()
 
@@ -154,6 +159,28 @@ class NodeLedger:
         """The node, if it is there."""
         return self._nodes.get(name)
 
+    def by_name(self) -> dict[str, NodeRecord]:
+        """All nodes, with GPUs or without; not to be changed."""
+        with self._lock:
+            if self._copied != self.version:
+                self._copy, self._domains, self._copied = dict(self._nodes), {}, self.version
+            return self._copy
+
+    def domains(self, label: str) -> dict[str | None, frozenset[str]]:
+        """All nodes by their value of a label; None: those without it."""
+        with self._lock:
+            nodes = self.by_name()
+            if label not in self._domains:
+                names: dict[str | None, list[str]] = {}
+                for node in nodes.values():
+                    names.setdefault(node.labels.get(label), []).append(node.name)
+                self._domains[label] = {value: frozenset(inside) for value, inside in names.items()}
+            return self._domains[label]
+
+    def gpus(self) -> dict[str, int]:
+        """GPUs of the machines of the tree."""
+        return self._gpus
+
     def knows(self, name: str) -> bool:
         """Whether it is in the tree."""
         return name in self._gpus
@@ -161,7 +188,7 @@ class NodeLedger:
     def allowed(self, pods: Sequence[PodRecord]) -> frozenset[str] | None:
         """The machines of the tree that each of these pods may run on, by its rules; None: all of them."""
         with self._lock:
-            rules = {repr((pod.selector, pod.tolerations)): pod for pod in pods}
+            rules = {repr((pod.selector, pod.tolerations, pod.needs.kind)): pod for pod in pods}
             key = tuple(sorted(rules))
             if key not in self._allowed:
                 here = [self._nodes[name] for name in self._gpus if name in self._nodes]

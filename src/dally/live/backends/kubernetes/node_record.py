@@ -64,6 +64,8 @@ def _state(spec: Entry, status: Entry, taints: Collection[Taint], why: str) -> t
 
 def why_not(pod: PodRecord, node: NodeRecord) -> str:
     """Why the pod may not run there, whatever is free; empty if it may."""
+    if pod.needs.gpus and node.room.gpus and pod.needs.kind != node.room.kind:
+        return f"pod {pod.name} asks for {pod.needs.kind or GPU_RESOURCES[0]}, and {node.name} has another kind"
     if not fits(pod.selector, node):
         return f"the node selector or affinity of pod {pod.name} does not let it on {node.name}"
     taint = untolerated(node.taints, pod.tolerations)

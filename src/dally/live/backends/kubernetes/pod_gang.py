@@ -9,6 +9,7 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedJob, Placement
 from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.neighbours import ALL_NODES, GangRoom
 from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.node_usage import with_needs
 from dally.live.backends.kubernetes.owners import Controller
@@ -121,7 +122,7 @@ def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
 
 
 def job_of_gang(
-    gang: PodGang, abandoned: str | None, foreign: bool, bar: str, allowed: frozenset[str] | None = None
+    gang: PodGang, abandoned: str | None, foreign: bool, bar: str, room: GangRoom = ALL_NODES
 ) -> ObservedJob:
     """As the contract has it. `abandoned`: why it is being taken apart; `bar`: why it is left alone."""
     pods = gang.pods() or gang.ended
@@ -132,19 +133,21 @@ def job_of_gang(
     state, reason, placement = _state(gang, abandoned, foreign)
     if state == base.QUEUED and bar:
         state, reason = base.HELD, bar
+    elif state == base.QUEUED and room.blocked:
+        state, reason = base.BLOCKED, room.blocked
     gpus = _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
     controller = gang.controller
     since_s = [controller.created_s] if controller is not None and controller.created_s else []
     spec = replace(
         with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
-        group=_group(pods, facts, gpus),
+        group=_group(pods, facts, gpus), gpus_per_node=max(pod.needs.gpus for pod in pods) if room.apart else 0,
         name=gang.key.name, user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
         queue=_queue(said), priority=float(first.priority), limit_s=first.limit_s,
     )  # fmt: skip
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
         placement={} if state in base.ENDED else placement,
-        managed=not foreign, reason=reason or "; ".join(problems), allowed=allowed,
+        managed=not foreign, reason=reason or "; ".join(problems), allowed=room.allowed,
         preemptible=not (gang.bare and state == base.RUNNING),
     )  # fmt: skip
 

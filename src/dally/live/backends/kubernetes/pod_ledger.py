@@ -22,12 +22,15 @@ class PodLedger:
         """Pods that are not `ours` are a gang each; `trusts`: see pod_record."""
         self.lock = threading.RLock()
         self.dirty: set[GangKey] = set()  # gangs that changed since somebody cleared this
+        self.moves = 0  # counts changes of pods that are on a node
+        self.apart_moved: list[PodRecord] = []  # those of them with anti-affinity, since somebody cleared this
         self._changed = changed
         self._ours = ours
         self._trusts = trusts
         self._pods: dict[str, PodRecord] = {}
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
+        self._apart: dict[str, PodRecord] = {}  # on a node and with required anti-affinity
         self._usage: dict[str, Needs] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
         self._ending: dict[str, float] = {}
@@ -112,6 +115,7 @@ class PodLedger:
         if pod.node:
             self._nodes.setdefault(pod.node, {})[pod.uid] = pod
             self._usage.pop(pod.node, None)
+            self._note_move(pod)
         self._touch(pod)
 
     def _take_out(self, pod: PodRecord) -> None:
@@ -120,10 +124,21 @@ class PodLedger:
         if not gang:
             self._gangs.pop(pod.key, None)
         self._usage.pop(pod.node, None)
+        if pod.node:
+            self._note_move(pod, gone=True)
         node = self._nodes.get(pod.node, {})
         node.pop(pod.uid, None)
         if not node:
             self._nodes.pop(pod.node, None)
+
+    def _note_move(self, pod: PodRecord, gone: bool = False) -> None:
+        self.moves += 1
+        if pod.rules.apart:
+            self.apart_moved.append(pod)
+            if gone or pod.ended:
+                self._apart.pop(pod.uid, None)
+            else:
+                self._apart[pod.uid] = pod
 
     def _touch(self, pod: PodRecord) -> None:
         self.dirty.add(pod.key)
@@ -158,3 +173,13 @@ class PodLedger:
         """Pods that take something of a node: those that have ended do not."""
         with self.lock:
             return [pod for pod in self._nodes.get(name, {}).values() if not pod.ended]
+
+    def placed(self) -> list[PodRecord]:
+        """Pods that are on a node and have not ended."""
+        with self.lock:
+            return [pod for pods in self._nodes.values() for pod in pods.values() if not pod.ended]
+
+    def with_apart(self) -> list[PodRecord]:
+        """Those of them that keep others out of their domain."""
+        with self.lock:
+            return list(self._apart.values())

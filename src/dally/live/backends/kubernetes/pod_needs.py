@@ -26,6 +26,7 @@ class Needs(NamedTuple):
     cpus: float = 0.0
     memory: float = 0.0  # bytes
     others: tuple[tuple[str, float], ...] = ()
+    kind: str = ""  # of its GPUs, if not the first of GPU_RESOURCES
 
 
 def needs_of(spec: Entry) -> Needs:
@@ -85,7 +86,12 @@ def _needs(amounts: Amounts) -> Needs:
     gpus = sum(amounts.get(name, 0.0) for name in GPU_RESOURCES)
     known = {"cpu", "memory", *GPU_RESOURCES}
     others = {name: amount for name, amount in amounts.items() if name not in known and amount > 0.0}
+    kind = "+".join(name for name in GPU_RESOURCES if amounts.get(name, 0.0) > 0.0)
     in_mb = {name: amount / MB if name.startswith(IN_BYTES) else amount for name, amount in others.items()}
     return Needs(
-        int(min(gpus, MOST_GPUS)), amounts.get("cpu", 0.0), amounts.get("memory", 0.0), tuple(sorted(in_mb.items()))
+        int(min(gpus, MOST_GPUS)),
+        amounts.get("cpu", 0.0),
+        amounts.get("memory", 0.0),
+        tuple(sorted(in_mb.items())),
+        "" if kind == GPU_RESOURCES[0] else kind,
     )

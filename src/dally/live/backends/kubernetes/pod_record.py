@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_needs import Needs, needs_of
+from dally.live.backends.kubernetes.pod_rules import NO_RULES, PodRules, rules_of, unmodelled_in
 from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.kubernetes.taints import Toleration, tolerations_of
 
@@ -72,6 +73,8 @@ class PodRecord:
     bound_s: float = 0.0  # when the server says that it was bound, to the second
     tolerations: tuple[Toleration, ...] = ()
     unmodelled: str = ""  # a rule of its placement that nobody here checks
+    rules: PodRules = NO_RULES
+    labels: dict[str, str] = field(default_factory=dict)  # all of them, as other pods' rules see them
     pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
 
     @property
@@ -120,7 +123,9 @@ def pod_record(entry: Entry, trusts: Trust) -> PodRecord:
         noted,
         _bound_s(status),
         tolerations_of(spec),
-        _unmodelled(spec),
+        unmodelled_in(spec),
+        rules_of(about, spec),
+        about.get("labels") or {},
         bool(pin),
     )
 
@@ -198,18 +203,6 @@ def _selector(spec: Entry) -> Entry:
     if required.get("nodeSelectorTerms"):
         result["terms"] = required["nodeSelectorTerms"]
     return result
-
-
-def _unmodelled(spec: Entry) -> str:
-    """A rule that says where the pod may be by where other pods are."""
-    for name in ("podAffinity", "podAntiAffinity"):
-        rules = (spec.get("affinity") or {}).get(name) or {}
-        if rules.get("requiredDuringSchedulingIgnoredDuringExecution"):
-            return f"required {name}"
-    spread = spec.get("topologySpreadConstraints") or ()
-    if any(rule.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for rule in spread):
-        return "topologySpreadConstraints with DoNotSchedule"
-    return ""
 
 
 def _maps(spec: Entry) -> tuple[str, ...]:
