@@ -29,7 +29,7 @@ ZONES: Final = (
 Key = tuple[str, str]  # namespace and name
 
 
-class Claim(NamedTuple):
+class VolumeClaim(NamedTuple):
     """What is known of a claim."""
 
     terms: tuple[Entry, ...] = ()  # of node affinity, of which one must fit; none: any node
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
         return ""
 
 
-UNREAD: Final = Claim(waits="was not read yet")
+UNREAD: Final = VolumeClaim(waits="was not read yet")
 
 
 class VolumeClaims:
@@ -58,7 +58,7 @@ class VolumeClaims:
     def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
         self._api = api
         self._pool = pool
-        self._known: dict[Key, Claim] = {}
+        self._known: dict[Key, VolumeClaim] = {}
         self._again_s: dict[Key, float] = {}
 
     def read(self, pods: Iterable[PodRecord]) -> None:
@@ -112,49 +112,49 @@ class VolumeClaims:
                 body = {"metadata": {"annotations": {SELECTED: node}}}
                 self._api.insist("PATCH", _path(key), body, WITHIN_S, MERGE, fence.left_s)
 
-    def _of(self, pods: Iterable[PodRecord]) -> Iterator[tuple[Key, Claim]]:
+    def _of(self, pods: Iterable[PodRecord]) -> Iterator[tuple[Key, VolumeClaim]]:
         for pod in pods:
             for key in _keys(pod):
                 yield key, self._known.get(key, UNREAD)
 
     # What the server says.
 
-    def _read(self, key: Key) -> Claim:
+    def _read(self, key: Key) -> VolumeClaim:
         try:
             return self._claim(self._api.get(_path(key)))
         except RefusedError as refused:
-            return Claim(waits="is not there" if refused.code == 404 else f"cannot be read: {refused.code}")
+            return VolumeClaim(waits="is not there" if refused.code == 404 else f"cannot be read: {refused.code}")
         except BackendError:
             return self._known.get(key, UNREAD)
 
-    def _claim(self, entry: Entry) -> Claim:
+    def _claim(self, entry: Entry) -> VolumeClaim:
         about, spec = entry["metadata"], entry.get("spec") or {}
         notes = about.get("annotations") or {}
         if "deletionTimestamp" in about:
-            return Claim(waits="is being deleted")
+            return VolumeClaim(waits="is being deleted")
         if spec.get("volumeName"):
             if BOUND not in notes:
-                return Claim(waits="is being bound")
+                return VolumeClaim(waits="is being bound")
             return _volume(self._api.get(f"/api/v1/persistentvolumes/{quote(spec['volumeName'])}"))
         name = str(notes.get(OLD_CLASS) or spec.get("storageClassName") or "")
         if not name:
-            return Claim(waits="is not bound")
+            return VolumeClaim(waits="is not bound")
         made_by = self._api.get(f"/apis/storage.k8s.io/v1/storageclasses/{quote(name)}")
         if made_by.get("volumeBindingMode") != "WaitForFirstConsumer":
-            return Claim(waits="is not bound")
+            return VolumeClaim(waits="is not bound")
         if made_by.get("provisioner", "") in NO_PROVISIONER:
-            return Claim(unmodelled=f"a claim of class {name}, which takes a volume that is there already")
+            return VolumeClaim(unmodelled=f"a claim of class {name}, which takes a volume that is there already")
         if notes.get(SELECTED):
             chosen = [{"key": "metadata.name", "operator": "In", "values": [notes[SELECTED]]}]
-            return Claim(({"matchFields": chosen},))
-        return Claim(tuple(map(_topology_term, made_by.get("allowedTopologies") or ())), selects=True)
+            return VolumeClaim(({"matchFields": chosen},))
+        return VolumeClaim(tuple(map(_topology_term, made_by.get("allowedTopologies") or ())), selects=True)
 
 
-def _volume(entry: Entry) -> Claim:
+def _volume(entry: Entry) -> VolumeClaim:
     required = ((entry.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
     labels = entry["metadata"].get("labels") or {}
     zones = tuple((name, frozenset(labels[name].split("__"))) for name in ZONES if name in labels)
-    return Claim(tuple(required.get("nodeSelectorTerms") or ()), zones, bound=True)
+    return VolumeClaim(tuple(required.get("nodeSelectorTerms") or ()), zones, bound=True)
 
 
 def _topology_term(entry: Entry) -> Entry:
