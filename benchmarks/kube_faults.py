@@ -13,7 +13,6 @@ The exit status is 1 if one of the four statements does not hold.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -31,6 +30,7 @@ from tests.live.kube_cluster import BUNDLE, JOBS, NODES, PODS, KubeCluster, cond
 from tests.live.kube_proxy import FaultyProxy
 from tests.live.kube_recorder import GANG, SIZE, Recorder
 
+from benchmarks.command_line import options
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import Entry
 
@@ -259,11 +259,7 @@ def report(result: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--nodes", type=int, default=16)
-    given = parser.parse_args()
+    given = options(__doc__, seed=1, minutes=30.0, nodes=16)
     if not BUNDLE.exists():
         raise SystemExit(f"{BUNDLE} is not here: no Kubernetes to run on")
     with (

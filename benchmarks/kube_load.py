@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
 
+from benchmarks.command_line import options
 from dally.live.backends.base import BackendError, StartOrder
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
@@ -40,12 +41,7 @@ THREADS = 8
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--gangs", type=int, default=3500)
-    parser.add_argument("--pods", type=int, default=8000)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    given = parser.parse_args()
+    given = options(__doc__, nodes=1000, gangs=3500, pods=8000, seconds=60.0)
     with (
         tempfile.TemporaryDirectory(prefix="dally-kube-load-") as folder,
         kube_cluster(Path(folder), given.nodes, controllers=False) as kube,

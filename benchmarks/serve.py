@@ -19,6 +19,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,20 @@ def percentiles(values: list[float]) -> str:
     )
 
 
+@contextmanager
+def filled(
+    jobs: int, policy: str, seed: int, seconds: float
+) -> Iterator[tuple[Service, Cluster, random.Random, list[float]]]:
+    """A service on a cluster with that many jobs, the draws that follow, and what its cycles will have taken."""
+    with tempfile.TemporaryDirectory() as folder:
+        service, backend = open_service(Path(folder), policy)
+        chance = random.Random(seed)
+        fill(backend, jobs, chance, seconds)
+        took: list[float] = []
+        service.daemon.watchers.append(lambda _, cpu_s: took.append(cpu_s))
+        yield service, backend, chance, took
+
+
 # Clients.
 
 
@@ -109,12 +125,7 @@ async def ask(url: str, rate: float, seconds: float) -> dict[str, list[float]]:
 
 
 def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        service, backend = open_service(Path(folder), policy)
-        chance = random.Random(2)
-        fill(backend, jobs, chance, 7200.0)
-        cycles: list[float] = []
-        service.daemon.watchers.append(lambda _turn, cpu_s: cycles.append(cpu_s))
+    with filled(jobs, policy, 2, 7200.0) as (service, backend, chance, cycles):
         server = ApiServer(service)
         server.start()
         service.daemon.run_cycle()
@@ -141,12 +152,7 @@ def api(jobs: int, rate: float, seconds: float, policy: str) -> None:
 
 def memory(jobs: int, cycles: int, policy: str) -> None:
     """Jobs come and go at the pace at which they end, so that the queue stays as long as it is."""
-    with tempfile.TemporaryDirectory() as folder:
-        service, backend = open_service(Path(folder), policy)
-        chance = random.Random(3)
-        fill(backend, jobs, chance, 1200.0)
-        took: list[float] = []
-        service.daemon.watchers.append(lambda _turn, cpu_s: took.append(cpu_s))
+    with filled(jobs, policy, 3, 1200.0) as (service, backend, chance, took):
         for number in range(cycles + 1):
             backend.now_s += 1.0
             service.daemon.run_cycle()

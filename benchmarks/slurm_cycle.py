@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
+from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 
 from benchmarks.command_line import options, silence_log
 from dally import is_compiled
@@ -209,8 +209,7 @@ def measure(slurm: SlurmCluster, folder: Path, cycles: int, jobs: int, policy: s
 
 def main() -> None:
     given = options(__doc__, cycles=300, jobs=2000, racks=16, policy="dally", starts=0)
-    if missing():
-        raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
+    need_slurm()
     silence_log()
     print(f"dally is {'' if is_compiled() else 'not '}compiled, policy {given.policy}")
     if given.starts:

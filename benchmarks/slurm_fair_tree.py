@@ -10,7 +10,6 @@ and mariadb-server, neither of them running as a service, and to be root.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from typing import Final, NamedTuple
 from tests.live.slurm_accounting import AccountedSlurm
 from tests.live.slurm_cluster import SlurmCluster, missing
 
+from benchmarks.command_line import options
 from benchmarks.fair_tree import FairShare, decayed, decayed_use, fair_tree
 from dally.errors import InputError
 from dally.quotas.slurm import read_slurm_shares
@@ -209,14 +209,11 @@ def fading() -> None:
 
 def main() -> None:
     """Compare, and print a line each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--waves", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    given = options(__doc__, waves=4, seed=1)
     lacking = missing() + [name for name in PROGRAMS if shutil.which(name) is None]
     if lacking:
         raise InputError(f"not installed: {', '.join(lacking)}")
-    waves(options.waves, options.seed)
+    waves(given.waves, given.seed)
     fading()
 
 

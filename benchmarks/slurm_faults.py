@@ -11,7 +11,6 @@ daemon that leads sleeps for longer than its lease, and users hold, release and 
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -25,8 +24,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
+from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 
+from benchmarks.command_line import options
 from benchmarks.slurm_short import GPUS, MACHINES, ShortJobs, submit
 from dally.live.reconcile.transitions import TABLES
 
@@ -193,13 +193,8 @@ def run(slurm: SlurmCluster, folder: Path, jobs: int, seconds: float, seed: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=300)
-    parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    if missing():
-        raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
+    given = options(__doc__, jobs=300, seconds=240.0, seed=1)
+    need_slurm()
     with (
         slurm_cluster(2, MACHINES, GPUS, "MinJobAge=20\n") as slurm,
         tempfile.TemporaryDirectory() as text,

@@ -9,25 +9,22 @@ time, or it ends: in its last moment it ignores SIGTERM. A job that begins after
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import os
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
+from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 
+from benchmarks.command_line import options, silence_log
 from dally.live.assembly import Service
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.config import Config, Setup
-from dally.live.logs import prepare
 
 MACHINES, GPUS = 4, 8  # of a rack, of a machine
 PER_ARRAY: Final = 500
@@ -121,16 +118,9 @@ def _ended(mark: Path) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--share", type=float, default=0.15)
-    parser.add_argument("--racks", type=int, default=4)
-    parser.add_argument("--seconds", type=int, default=3)
-    given = parser.parse_args()
-    if missing():
-        raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
-    with redirect_stderr(open(os.devnull, "w")):  # the daemon's log, until the end
-        prepare(as_json=True)
+    given = options(__doc__, jobs=2000, share=0.15, racks=4, seconds=3)
+    need_slurm()
+    silence_log()
     with (
         slurm_cluster(given.racks, MACHINES, GPUS, "MinJobAge=5\n") as slurm,
         tempfile.TemporaryDirectory() as folder,

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from dally.cli.main import exit_code
+from dally.cli.main import app, exit_code
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -29,6 +30,14 @@ def dally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return subprocess.CompletedProcess(arguments, code, told.out, told.err)
 
     return run
+
+
+def printed(*arguments: str) -> str:
+    """What the command prints on a wide terminal; what it raises is raised."""
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
 
 
 @pytest.fixture

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dally.cli.main import app
 from dally.errors import InputError
 from dally.perf.profiles import find_profile, shipped
+from tests.cli.conftest import printed
 
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["models", *arguments], env={"COLUMNS": "200"})
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout
+run = partial(printed, "models")
 
 
 def test_the_table_lists_every_model() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from dally.cli.main import app
 from dally.errors import InputError
 from dally.perf.profiles import find_profile, load_profiles
 from dally.profiling.measuring import short_name
+from tests.cli.conftest import printed
 
 MODULE = """
 import torch
@@ -24,11 +26,7 @@ def wrong(batch):
 """
 
 
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["profile", *arguments], env={"COLUMNS": "200"})
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout
+run = partial(printed, "profile")
 
 
 def test_built_in_models_are_listed() -> None:

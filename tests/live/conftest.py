@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,19 @@ def slurm_of_all() -> Iterator[SlurmCluster]:
         yield cluster
 
 
+@contextmanager
+def empty(cluster: SlurmCluster) -> Iterator[None]:
+    """Nothing is on it before and after."""
+    cluster.settle()
+    yield
+    cluster.cancel_all()
+
+
 @pytest.fixture
 def slurm(slurm_of_all: SlurmCluster) -> Iterator[SlurmCluster]:
     """The same, with nothing on it before and after."""
-    slurm_of_all.settle()
-    yield slurm_of_all
-    slurm_of_all.cancel_all()
+    with empty(slurm_of_all):
+        yield slurm_of_all
 
 
 @pytest.fixture(scope="package")
@@ -50,9 +58,8 @@ def site_of_all() -> Iterator[SlurmSite]:
 @pytest.fixture
 def site(site_of_all: SlurmSite) -> Iterator[SlurmSite]:
     """The same, with nothing on it before and after."""
-    site_of_all.settle()
-    yield site_of_all
-    site_of_all.cancel_all()
+    with empty(site_of_all):
+        yield site_of_all
     for term in re.findall(r"dally_lease_\d+", site_of_all.run("scontrol", "-o", "show", "reservation")):
         site_of_all.run("scontrol", "delete", f"ReservationName={term}")
 

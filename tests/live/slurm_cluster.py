@@ -26,6 +26,12 @@ def missing() -> list[str]:
     return [name for name in tools if shutil.which(name, path=PLACES) is None]
 
 
+def need_slurm() -> None:
+    """End the benchmark where it is not."""
+    if missing():
+        raise SystemExit(f"Slurm is not installed ({', '.join(missing())}): see scripts/system-packages test")
+
+
 def program(name: str) -> Path:
     """The program itself, not a link to it."""
     found = shutil.which(f"{name}{SUFFIX}", path=PLACES) or shutil.which(name, path=PLACES)

@@ -30,27 +30,10 @@ class SlurmDaySite(SlurmSite):
         ("ReservationName=team", "StartTime=now", "Duration=1440", "Nodes=n11", "Accounts=small"),
     )
 
-    def gres_lines(self) -> str:
-        """gres.conf."""
-        devices = self.devices()
-        types = (("n[01-12]", "a100"), ("n[13-16]", "v100"))
-        return "".join(f"NodeName={nodes} Name=gpu Type={kind} File={devices}\n" for nodes, kind in types)
-
-    def node_lines(self) -> str:
-        """Nodes, partitions and licences in slurm.conf."""
-        first = int(self.ports()[1:].split("-")[0])
-        rows = ((1, 8, "a100", "ib,fast"), (9, 12, "a100", "ib"), (13, 16, "v100", "eth"))
-        nodes = "".join(
-            f"NodeName=n[{low:02d}-{high:02d}] NodeAddr=127.0.0.1 Port=[{first + low - 1}-{first + high - 1}] "
-            f"CPUs=32 RealMemory=64000 TmpDisk=1000 Gres=gpu:{kind}:{self.gpus} Feature={features} State=UNKNOWN\n"
-            for low, high, kind, features in rows
-        )
-        return nodes + (
-            "PartitionName=gpu Nodes=n[01-12] Default=YES MaxTime=INFINITE State=UP\n"
-            "PartitionName=short Nodes=n[01-16] MaxTime=30 State=UP\n"
-            "PartitionName=old Nodes=n[13-16] MaxTime=INFINITE State=UP\n"
-            "Licenses=matlab:4\n"
-        )
+    types = (("n[01-12]", "a100"), ("n[13-16]", "v100"))
+    features = ((1, 8, "a100", "ib,fast"), (9, 12, "a100", "ib"), (13, 16, "v100", "eth"))
+    cpus = 32
+    licences = 4
 
     def _conf(self) -> str:
         lines = super()._conf().splitlines(keepends=True)

@@ -30,26 +30,33 @@ class SlurmSite(AccountedSlurm):
         ("ReservationName=team", "StartTime=now", "Duration=1440", "Nodes=n05", "Accounts=small"),
     )
 
+    types: tuple[tuple[str, str], ...] = (("n[01-06]", "a100"), ("n[07-08]", "v100"))
+    features: tuple[tuple[int, int, str, str], ...] = (  # of the first node, the last, their type
+        (1, 4, "a100", "ib,fast"), (5, 6, "a100", "ib"), (7, 8, "v100", "eth"),
+    )  # fmt: skip
+    cpus = 16
+    licences = 2
+
     def gres_lines(self) -> str:
         """gres.conf."""
         devices = self.devices()
-        types = (("n[01-06]", "a100"), ("n[07-08]", "v100"))
-        return "".join(f"NodeName={nodes} Name=gpu Type={kind} File={devices}\n" for nodes, kind in types)
+        return "".join(f"NodeName={nodes} Name=gpu Type={kind} File={devices}\n" for nodes, kind in self.types)
 
     def node_lines(self) -> str:
         """Nodes, partitions and licences in slurm.conf."""
         first = int(self.ports()[1:].split("-")[0])
-        rows = ((1, 4, "a100", "ib,fast"), (5, 6, "a100", "ib"), (7, 8, "v100", "eth"))
         nodes = "".join(
             f"NodeName=n[{low:02d}-{high:02d}] NodeAddr=127.0.0.1 Port=[{first + low - 1}-{first + high - 1}] "
-            f"CPUs=16 RealMemory=64000 TmpDisk=1000 Gres=gpu:{kind}:{self.gpus} Feature={features} State=UNKNOWN\n"
-            for low, high, kind, features in rows
+            f"CPUs={self.cpus} RealMemory=64000 TmpDisk=1000 Gres=gpu:{kind}:{self.gpus} Feature={features} "
+            "State=UNKNOWN\n"
+            for low, high, kind, features in self.features
         )
+        (gpu, _), (old, _) = self.types
         return nodes + (
-            "PartitionName=gpu Nodes=n[01-06] Default=YES MaxTime=INFINITE State=UP\n"
-            "PartitionName=short Nodes=n[01-08] MaxTime=30 State=UP\n"
-            "PartitionName=old Nodes=n[07-08] MaxTime=INFINITE State=UP\n"
-            "Licenses=matlab:2\n"
+            f"PartitionName=gpu Nodes={gpu} Default=YES MaxTime=INFINITE State=UP\n"
+            f"PartitionName=short Nodes=n[01-{self.features[-1][1]:02d}] MaxTime=30 State=UP\n"
+            f"PartitionName=old Nodes={old} MaxTime=INFINITE State=UP\n"
+            f"Licenses=matlab:{self.licences}\n"
         )
 
     def accounting_lines(self) -> str:

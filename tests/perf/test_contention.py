@@ -22,17 +22,12 @@ from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown
 from dally.perf.iteration import Demand, demand_of
 from tests.examples import many
+from tests.perf.racks import network_of, two_racks
 from tests.perf.reference_sharing import max_min_rates, shared_iteration_s
 
 
-def two_racks() -> Cluster:
-    return Cluster.grid(racks=2, machines=4, gpus=8, intra_gbps=300, nic_gbps=25, uplink_gbps=25, ideal=True)
-
-
 def network() -> Network:
-    found = two_racks().network
-    assert found is not None
-    return found
+    return network_of(two_racks(4))
 
 
 def demand(placement: dict[int, int], compute_s: float = 0.01, nbytes: float = 1e8, overlap: float = 0.0) -> Demand:
@@ -111,7 +106,7 @@ def test_hidden_communication_costs_nothing_until_it_sticks_out() -> None:
 def test_iteration_times_of_the_issue() -> None:
     profile = Profile(compute_s=0.0073, nbytes=52_428_800, overlap=0.0)
     alone, beside = (
-        iteration_times(two_racks(), [(profile, {0: 8, 4: 8}), *extra])[0]
+        iteration_times(two_racks(4), [(profile, {0: 8, 4: 8}), *extra])[0]
         for extra in ([], [(profile, {1: 8, 5: 8})])
     )
     inside = 14e-6 + 1.75 * 52_428_800 / 300e9  # 7 steps of two hops each way

@@ -13,16 +13,15 @@ from dally.errors import InputError
 from dally.perf.ask import placed
 from dally.perf.gang import closest_placement
 from dally.perf.iteration import Demand, demand_of
+from tests.perf.racks import network_of, two_racks
 
 
 def cluster() -> Cluster:
-    return Cluster.grid(racks=2, machines=2, gpus=8, intra_gbps=300, nic_gbps=25, uplink_gbps=25, ideal=True)
+    return two_racks(2)
 
 
 def network() -> Network:
-    found = cluster().network
-    assert found is not None
-    return found
+    return network_of(cluster())
 
 
 def on(profile: Profile) -> Demand:

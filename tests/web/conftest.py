@@ -123,6 +123,14 @@ def answering(desk: Desk) -> Iterator[str]:
     server.stop()
 
 
+@contextmanager
+def opened(desk: Desk) -> Iterator[tuple[Desk, str]]:
+    """The desk, and where its pages are; closed after that."""
+    with answering(desk) as url:
+        yield desk, url
+    desk.service.close()
+
+
 @pytest.fixture
 def visitor(browser: Browser, open_desk: tuple[Desk, str]) -> Iterator[Visitor]:
     """Of the pages of a module's own `open_desk`."""

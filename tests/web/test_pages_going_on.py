@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dally.web.auth import token_cache
 from dally.web.auth.tokens import remove_token
 from dally.web.dashboard.event_streams import event
-from tests.web.conftest import Desk, answering
+from tests.web.conftest import Desk, opened
 from tests.web.visiting import Visitor
-
-if TYPE_CHECKING:
-    pass
 
 REFRESH = "document.body.dispatchEvent(new CustomEvent('dally:queue'))"
 ANEW = """() => new Promise((came) => {
@@ -30,9 +27,8 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
     for gpus, user in ((32, "ann"), (16, "bob"), (4, "ann")):
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
     desk.cycle()
-    with answering(desk) as url:
-        yield desk, url
-    desk.service.close()
+    with opened(desk) as both:
+        yield both
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dally.live.forecast.whatif.runner import Runner
-from tests.web.conftest import Desk, answering
+from tests.web.conftest import Desk, opened
 from tests.web.test_whatif import Endless
 from tests.web.visiting import Visitor
 
@@ -28,9 +28,8 @@ def open_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, 
         desk.submit(gpus, 86400.0, user=user, name=f"of-{user}", model="vgg16")
     for _ in range(MINUTES):
         desk.cycle(60.0)
-    with answering(desk) as url:
-        yield desk, url
-    desk.service.close()
+    with opened(desk) as both:
+        yield both
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import time
 import pytest
 
 from dally.cluster.topology import grid
-from dally.engine.cycle import cycle
-from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.job_spec import JobSpec
 from dally.live.config import Setup
@@ -18,7 +16,8 @@ from dally.live.forecast.future import Fates, Started, dump_present, load_presen
 from dally.live.forecast.job_forecast import Answer, Forecast, Question, answer, forecast_of, pays_from_s
 from dally.live.forecast.lifetimes import PastJob
 from dally.live.forecast.worker import WorkerForecaster
-from dally.model import INFINITY, NEVER, SUBMIT, WAITING, Event, Job
+from dally.model import INFINITY, NEVER, WAITING
+from tests.live.forecast.jobs_at_once import submit_all
 
 SURE = Effort(fewest=1, most=10, cpu_s=INFINITY)
 
@@ -28,19 +27,7 @@ class World:
 
     def __init__(self, policy: str, *asked: tuple[int, float], network: str = "") -> None:
         self.state: State = Setup(policy, network=network).world(grid(1, 2, 8)).state()
-        self.jobs = [
-            Job(
-                number,
-                str(number),
-                0.0,
-                gpus,
-                stated_s,
-                "resnet50",
-                JobSpec(gpus, model="resnet50", user=f"u{number}"),
-            )
-            for number, (gpus, stated_s) in enumerate(asked)
-        ]
-        cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
+        self.jobs = submit_all(self.state, asked, "resnet50", users=1000)
 
     def content(self, secret: bool = False) -> bytes:
         return dump_present(self.state, self.jobs, 0.0, len(self.jobs), secret)

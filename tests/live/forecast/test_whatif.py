@@ -26,6 +26,7 @@ from dally.model import FAIL, FINISH, HOLD, INFINITY, NEVER, SUBMIT, Costs, Even
 from dally.perf.base import SpeedModel
 from dally.policies.registry import build
 from dally.sweep.whatif.change import Change, WhatIfAnswer, WhatIfSide, changed, check_sizes, today
+from tests.live.forecast.jobs_at_once import submit_all
 
 EFFORT = Effort(most=2, horizon_s=86400.0, cpu_s=INFINITY)
 LINE = [(16, 100.0), (16, 50.0), (8, 30.0), (16, 1000.0)]  # GPUs and seconds, on two machines of 8
@@ -46,19 +47,7 @@ class Now:
     def __init__(self, setup: Setup, asked: list[tuple[int, float]], racks: int = 1) -> None:
         self.side = today(setup, grid(racks, 2, 8))
         self.state = setup.world(self.side.topology).state()
-        self.jobs = [
-            Job(
-                number,
-                f"j{number}",
-                0.0,
-                gpus,
-                stated_s,
-                "vgg16",
-                JobSpec(gpus, model="vgg16", user=f"u{number % 4}"),
-            )
-            for number, (gpus, stated_s) in enumerate(asked)
-        ]
-        cycle(self.state, [Event(SUBMIT, job) for job in self.jobs], 0.0, Executor())
+        self.jobs = submit_all(self.state, asked, "vgg16", users=4, prefix="j")
 
     def content(self, now: float = 0.0, draining: tuple[int, ...] = ()) -> bytes:
         return dump_present(self.state, self.jobs, now, len(self.jobs), draining=draining)

@@ -155,7 +155,7 @@ EXAMPLES = [
 IDS = {name: {row.id for row in rows} for name, rows in transitions.TABLES.items()}
 
 
-class PastDurations:
+class Books:
     """A cluster of two machines with one job on it, as the example has it."""
 
     def __init__(self, example: Example) -> None:
@@ -211,22 +211,20 @@ def test_the_table_leaves_out_nothing_that_can_be() -> None:
 
 @pytest.mark.parametrize("example", in_table("Admission"))
 def test_admission(example: Example) -> None:
-    row = PastDurations(example).case().row(ADMISSION)
-    assert row is not None
-    assert row.id == example.row
-    check(example, PastDurations(example))
+    check(ADMISSION, example)
 
 
 @pytest.mark.parametrize("example", in_table("Jobs"))
 def test_jobs(example: Example) -> None:
-    row = PastDurations(example).case().row(JOBS)
+    check(JOBS, example)
+
+
+def check(rows: transitions.Index, example: Example) -> None:
+    """Reconciled, it is as the example says, and the engine takes the events."""
+    row = Books(example).case().row(rows)
     assert row is not None
     assert row.id == example.row
-    check(example, PastDurations(example))
-
-
-def check(example: Example, books: PastDurations) -> None:
-    """Reconciled, it is as the example says, and the engine takes the events."""
+    books = Books(example)
     seen = books.reconcile()
     assert tuple(KIND_NAMES[event.kind] for event in seen.events) == example.events
     assert books.roster.desired("1") == example.after
@@ -238,7 +236,7 @@ def check(example: Example, books: PastDurations) -> None:
 
 @pytest.mark.parametrize("example", in_table("Holds"))
 def test_holds(example: Example) -> None:
-    books = PastDurations(example)
+    books = Books(example)
     row = books.case(example.held).row(HOLDS)
     assert row is not None
     assert row.id == example.row
@@ -250,7 +248,7 @@ def test_holds(example: Example) -> None:
 
 @pytest.mark.parametrize("example", in_table("Requests"))
 def test_requests(example: Example) -> None:
-    books = PastDurations(example)
+    books = Books(example)
     row = books.case().row(REQUESTS)
     assert row is not None
     assert row.id == example.row
@@ -264,7 +262,7 @@ def test_requests(example: Example) -> None:
 
 
 def test_no_start_before_the_gpus_are_free() -> None:
-    books = PastDurations(Example("send-start", "running", base.QUEUED, order(RUN, HERE)))
+    books = Books(Example("send-start", "running", base.QUEUED, order(RUN, HERE)))
     other = replace(job_seen(base.STOPPING, HERE), job_id="2")
     books.roster.snapshot = replace(books.snapshot, jobs=(books.observed, other))
     assert requests_due(books.roster, NOW, 1.0) == []
@@ -273,12 +271,12 @@ def test_no_start_before_the_gpus_are_free() -> None:
 def test_a_blocked_job_is_tried_again_ever_more_seldom_or_when_another_of_its_account_ends() -> None:
     waits = []
     for blocks in range(8):
-        books = PastDurations(Example("", "running", base.BLOCKED, order(RUN, HERE, blocks=blocks)))
+        books = Books(Example("", "running", base.BLOCKED, order(RUN, HERE, blocks=blocks)))
         books.reconcile()
         waits.append(books.roster.orders["1"].retry_s - NOW)
     assert waits == [min(LONGEST_RETRY_S, RETRY_S * 2.0**blocks) for blocks in range(8)]
     assert waits[-1] == LONGEST_RETRY_S
-    books = PastDurations(Example("", "held", base.QUEUED, order(BLOCKED, retry_s=NOW + 99.0)))
+    books = Books(Example("", "held", base.QUEUED, order(BLOCKED, retry_s=NOW + 99.0)))
     other = replace(job_seen(base.QUEUED, {}), job_id="2")
     books.state.adopt(books.roster.admit(other), 0.0)
     books.reconcile()
