@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, StartOrder
-from dally.live.backends.slurm import SlurmBackend, lease, preempter
+from dally.live.backends.slurm import SlurmBackend, lease, preempter, watchdog
 from dally.live.backends.slurm.job_mark import read_mark
 from dally.live.backends.slurm.job_record import number
 from dally.live.backends.slurm.lease import Lease
@@ -20,6 +21,8 @@ from dally.live.backends.slurm.left_alone import left_alone, left_note
 from dally.live.backends.slurm.original import SETTINGS
 from dally.live.backends.slurm.preempter import states_of
 from dally.live.backends.slurm.tools import Tools
+from dally.live.lock import ClusterLock
+from dally.live.private_folder import LOCK
 from tests.cli.conftest import Run
 from tests.live.slurm_site import SlurmSite
 from tests.live.test_slurm_setup import User
@@ -158,6 +161,8 @@ def test_rolled_back_jobs_are_as_they_came(dally_site: SlurmSite, dally: Run) ->
     jobs = Submitted(site)
     total = jobs.add("total", "--gpus=8", "-n8")
     jobs.add("plain", "--gres=gpu:1", "-C", "ib")
+    either = jobs.add("either", "--gres=gpu:1", "-p", "gpu,old")
+    span = jobs.add("range", "-N2-4", "--gpus-per-node=1")
     pinned = jobs.add("pinned", "--gres=gpu:1", "-w", "n03")
     jobs.add("dependent", "--gres=gpu:1", f"--dependency=afterany:{pinned}")
     array = jobs.add("array", "--gres=gpu:1", "--array=0-5%2")
@@ -170,12 +175,15 @@ def test_rolled_back_jobs_are_as_they_came(dally_site: SlurmSite, dally: Run) ->
     backend.snapshot()
     run_and_stop(backend, total, {"n01": 4, "n02": 4})  # reshaped, pinned and requeued
     run_and_stop(backend, f"{array}_0", {"n04": 1})
+    run_and_stop(backend, either, {"n07": 1})
+    run_and_stop(backend, span, {"n01": 1, "n03": 1})
+    assert row_of(site, either)["partition"] == "old"
     assert row_of(site, total)["required_nodes"] == "n01,n02"
     assert jobs.differences("total")
     plan = json.loads(dally("slurm", "rollback", *conf, "--dry-run", "--json").stdout)
     assert any("ReqNodeList=" in line for line in plan["done"])
     told = dally("slurm", "rollback", *conf, "--check")
-    assert (told.returncode, told.stdout.count("waits for Dally")) == (1, 10)
+    assert (told.returncode, told.stdout.count("waits for Dally")) == (1, 12)
     for name in ("gpu", "short", "old"):
         site.run(
             "scontrol", "update", f"PartitionName={name}", "State=DOWN"
@@ -185,7 +193,8 @@ def test_rolled_back_jobs_are_as_they_came(dally_site: SlurmSite, dally: Run) ->
             told = json.loads(dally("slurm", "rollback", *conf, "--json").stdout)
             assert told["remaining"] == []
         for name, job_id in jobs.ids.items():
-            assert jobs.differences(name) == {}, name
+            expected = {"cpus": (1, 2)} if name == "range" else {}  # Slurm counts one for each node once it is set
+            assert jobs.differences(name) == expected, name
             assert row_of(site, job_id)["admin_comment"] == ""
     finally:
         for name in ("gpu", "short", "old"):
@@ -210,22 +219,47 @@ def check_they_run(site: SlurmSite, user: User, jobs: Submitted, held: str) -> N
     until(lambda: "RUNNING" in row_of(site, jobs.ids["dependent"])["job_state"])
 
 
-def test_a_daemon_that_is_away_for_long_is_rolled_back(dally_site: SlurmSite, dally: Run, tmp_path: Path) -> None:
+def test_a_daemon_that_is_away_for_long_is_rolled_back(
+    dally_site: SlurmSite, dally: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEW_EVERY_S", 0.5)
+    conf = ("--conf", str(dally_site.conf), "--folder", str(tmp_path))
     job_id = User(dally_site).submit("--gres=gpu:1")
     state = tmp_path / "watchdog.json"
-    watch = ("slurm", "watchdog", "--conf", str(dally_site.conf), "--state", str(state), "--after", "10m", "--json")
+    watch = ("slurm", "watchdog", *conf, "--state", str(state), "--after", "10m", "--json")
+    script = dally_site.conf.with_name("job_submit.lua")
+
+    def none_since(seconds: float) -> None:
+        state.write_text(json.dumps({"term": 0, "renewed_s": 0.0, "since_s": time.time() - seconds}))
+
+    os.utime(script, (time.time() - 9_000.0,) * 2)
     tools = Tools(str(dally_site.conf))
     lead = Lease(tools, "n01", lambda: True, tmp_path / "term")
     told = json.loads(dally(*watch).stdout)
     assert (told["rolled_back"], told["term"]) == (False, lead.term)
-    refused = dally("slurm", "rollback", "--conf", str(dally_site.conf))
+    refused = dally("slurm", "rollback", *conf)
     assert refused.returncode == 2
     assert "a daemon schedules this cluster" in refused.stderr
+    with monkeypatch.context() as jump:
+        ahead = watchdog.Absence(3600.0, lead.term, renewed_s=1.0)  # as seen when our clock jumps ahead
+        jump.setattr(watchdog, "absence", lambda *_: ahead)
+        told = json.loads(dally(*watch).stdout)
+    assert (told["rolled_back"], told["done"]) == (False, ["but it is there: nothing is rolled back"])
     lead.release()
     assert json.loads(dally(*watch).stdout)["rolled_back"] is False  # the first time that there is none
-    state.write_text(json.dumps({"no_lease_since_s": time.time() - 601.0}))
-    told = json.loads(dally(*watch).stdout)
-    assert told["rolled_back"] is True
+    none_since(601.0)
+    alone = ClusterLock(tmp_path / LOCK, "keeps its state in this folder")  # a daemon with --i-am-alone
+    assert json.loads(dally(*watch).stdout)["rolled_back"] is False
+    assert f"a daemon runs in {tmp_path}" in dally("slurm", "rollback", *conf).stderr
+    alone.release()
+    os.utime(script)  # it was set up just now, and the daemon is to be started next
+    assert json.loads(dally(*watch).stdout)["rolled_back"] is False
+    os.utime(script, (time.time() - 9_000.0,) * 2)
+    dead = Lease(tools, "n01", lambda: False, tmp_path / "term")
+    time.sleep(1.5)
+    told = json.loads(dally(*watch[:-3], "--after", "1s", "--json").stdout)
+    assert (told["rolled_back"], told["term"]) == (True, dead.term)
+    dead.release()
     assert not dally_site.conf.with_name("job_submit.lua").exists()
     until(lambda: "RUNNING" in row_of(dally_site, job_id)["job_state"])
 

@@ -35,6 +35,18 @@ class ClusterLock:
         self._file.close()
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a daemon holds it now."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _opened(path: Path) -> int:
     """The file, for us alone: a lock that another user can open is one that another user can hold."""
     with suppress(FileExistsError):

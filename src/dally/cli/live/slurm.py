@@ -18,9 +18,13 @@ from dally.errors import InputError
 if TYPE_CHECKING:
     from dally.live.backends.slurm.slurm_backend import SlurmBackend
     from dally.live.backends.slurm.submit_plugin import FileChange
+    from dally.live.backends.slurm.watchdog import Absence
 
 CONF = typer.Option(None, metavar="FILE", help="slurm.conf.  [default: $SLURM_CONF, or what scontrol says]")
 PARTITIONS = typer.Option([], "--partition", metavar="NAME", help="Whose jobs Dally starts.  [all]")
+FOLDER = typer.Option(
+    Path("/var/lib/dally"), metavar="DIR", help="The daemon's folder, which one without a lease has locked."
+)
 AS_JSON = typer.Option(False, "--json", help="Print it as JSON.")
 app = group(__doc__)
 
@@ -97,6 +101,7 @@ def rollback(
     jobs_only: bool = typer.Option(False, "--jobs-only", help="Leave job_submit.lua and slurm.conf as they are."),
     force: bool = typer.Option(False, "--force", help="Even though a daemon still schedules this cluster."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and do nothing."),
+    folder: Path = FOLDER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Leave the cluster to Slurm's own scheduler, with every job as its user submitted it."""
@@ -104,7 +109,7 @@ def rollback(
     if check_only:
         raise typer.Exit(_print_remaining(backend, as_json))
     if not (dry_run or force):
-        _check_no_daemon(backend)
+        _check_no_daemon(backend, folder)
     lines = _rolled_back(backend, conf, jobs_only, dry_run)
     remaining = [] if dry_run else _answer("rollback", backend.rollback().remaining)
     waiting = [one for one in remaining if one.waits]
@@ -139,10 +144,12 @@ def _print_remaining(backend: SlurmBackend, as_json: bool) -> int:
     return 1 if any(one.waits for one in remaining) else 0
 
 
-def _check_no_daemon(backend: SlurmBackend) -> None:
+def _check_no_daemon(backend: SlurmBackend, folder: Path) -> None:
     from dally.live.backends.slurm.lease import EXPIRES_S
 
     held = _answer("rollback", backend.leases)
+    if _is_running(folder):
+        raise InputError(f"dally slurm rollback: a daemon runs in {folder}: stop it first, or give --force")
     age_s = time.time() - held[-1].renewed_s if held else EXPIRES_S
     if age_s < EXPIRES_S:
         raise InputError(
@@ -162,20 +169,52 @@ def watchdog(
     state: Path = typer.Option(
         Path("/var/lib/dally/watchdog.json"), metavar="FILE", help="Where it remembers since when there is none."
     ),
+    folder: Path = FOLDER,
     conf: Path = CONF,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Roll back if the daemon is away for too long: for a timer of systemd's or a line of cron's, every minute."""
+    """Roll back if the daemon is away for too long: for a timer of systemd's or a line of cron's, every minute.
+
+    Before that it looks twice, so that a clock that jumps is no absence.
+    """
     from dally.live.backends.slurm.watchdog import absence
     from dally.traces.times import span_s
 
     limit_s = span_s("--after", after)
     backend = _backend(conf, [])
-    away = absence(_answer("watchdog", backend.leases), state)
+    set_up_s = _set_up_s(conf or _conf_path(backend, "watchdog"))
+    away = absence(_answer("watchdog", backend.leases), state, set_up_s)
     lines, over = [away.text()], away.seconds > limit_s
+    if over and _is_back(backend, away, folder):
+        lines, over = [*lines, "but it is there: nothing is rolled back"], False
     if over:
         lines += _rolled_back(backend, conf, jobs_only=False, dry_run=False)
     _print(lines, as_json, {"away_s": away.seconds, "term": away.term, "rolled_back": over, "done": lines[1:]})
+
+
+def _set_up_s(conf: Path) -> float:
+    from dally.live.backends.slurm.submit_plugin import SCRIPT
+
+    script = conf.with_name(SCRIPT.name)
+    return script.stat().st_mtime if script.exists() else 0.0
+
+
+def _is_back(backend: SlurmBackend, away: Absence, folder: Path) -> bool:
+    """Whether a daemon renews its lease after all, or schedules without one (--i-am-alone)."""
+    from dally.live.backends.slurm.lease import RENEW_EVERY_S
+
+    if not away.term:
+        return _is_running(folder)
+    time.sleep(2.0 * RENEW_EVERY_S)
+    held = _answer("watchdog", backend.leases)
+    return bool(held) and (held[-1].term, held[-1].renewed_s) != (away.term, away.renewed_s)
+
+
+def _is_running(folder: Path) -> bool:
+    from dally.live.lock import is_locked
+    from dally.live.private_folder import LOCK
+
+    return is_locked(folder / LOCK)
 
 
 @in_group(app, "status", "dally slurm status", "dally slurm status --json")

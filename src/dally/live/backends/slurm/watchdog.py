@@ -18,28 +18,34 @@ class Absence:
 
     seconds: float
     term: int  # of the latest lease; 0: there is none
+    renewed_s: float = 0.0  # of that lease
 
     def text(self) -> str:
         """For people."""
         if not self.term:
-            return f"no daemon has a lease; so it was {self.seconds:.0f} s ago"
-        return f"the daemon of term {self.term} renewed its lease {self.seconds:.0f} s ago"
+            return f"no daemon has a lease, for {self.seconds:.0f} s"
+        return f"the daemon of term {self.term} has not renewed its lease for {self.seconds:.0f} s"
 
 
-def absence(held: list[HeldLease], state: Path, now_s: float | None = None) -> Absence:
-    """By the lease's own date; where there is none, since `state` first said so, which is kept up to date."""
+def absence(held: list[HeldLease], state: Path, set_up_s: float = 0.0, now_s: float | None = None) -> Absence:
+    """By the lease's own date, or since `state` first saw the lease as it is, or none; kept up to date.
+
+    `set_up_s`: when the plugin was set up. Before that no daemon was to lead.
+    """
     now = time.time() if now_s is None else now_s
+    latest = held[-1] if held else HeldLease(0, 0.0)
+    seen = {"term": latest.term, "renewed_s": latest.renewed_s}
+    before = _read(state)
+    since_s = min(now, before["since_s"]) if before is not None and seen.items() <= before.items() else now
+    write_whole(state, json.dumps(seen | {"since_s": since_s}).encode())
     if held:
-        state.unlink(missing_ok=True)
-        return Absence(max(0.0, now - held[-1].renewed_s), held[-1].term)
-    since_s = min(now, _since_s(state) or now)
-    write_whole(state, json.dumps({"no_lease_since_s": since_s}).encode())
-    return Absence(now - since_s, 0)
+        since_s = min(since_s, latest.renewed_s)
+    return Absence(max(0.0, now - max(since_s, set_up_s)), latest.term, latest.renewed_s)
 
 
-def _since_s(state: Path) -> float | None:
+def _read(state: Path) -> dict[str, Any] | None:
     try:
         value: Any = json.loads(state.read_text(encoding="utf-8"))
-        return float(value["no_lease_since_s"])
+        return {name: float(value[name]) for name in ("term", "renewed_s", "since_s")}
     except (OSError, ValueError, KeyError, TypeError):
         return None
