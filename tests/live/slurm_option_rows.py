@@ -12,6 +12,8 @@ from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
 from dally.live.backends.base import ObservedJob
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm.job_record import records_of
+from dally.live.backends.slurm.job_request import unmodelled_shape
 from dally.live.backends.slurm.left_alone import left_note
 from dally.live.backends.slurm.tools import Tools
 from dally.live.config import Setup
@@ -59,6 +61,16 @@ ROWS = (
     OptionRow("--gres=gpu:1 -p old", STARTS, "n[07-08]", (1,)),
     OptionRow("--gres=gpu:v100:1 -p short", STARTS, "n[07-08]", (1,)),
     OptionRow("--gres=gpu:4 -N2 -p old,gpu", STARTS, "n[01-04,06-08]", (4, 4)),
+    OptionRow("--gres=gpu:1 -p gpu,old -C eth", STARTS, "n[07-08]", (1,)),
+    OptionRow("--gres=gpu:v100:1 -p gpu,old", STARTS, "n[07-08]", (1,)),
+    OptionRow("--gres=gpu:v100:2 -N2 -p gpu,old", STARTS, "n[07-08]", (2, 2)),
+    OptionRow("--gres=gpu:1 -p gpu,old -w n08", STARTS, "n08", (1,)),
+    OptionRow("--gres=gpu:1 -p short,gpu -t 60", STARTS, FAST, (1,)),
+    OptionRow("-N2-8 --gpus-per-node=2", STARTS, A100, (2, 2)),
+    OptionRow("-N1-2 -n20 --gpus=4", STARTS, A100, (2, 2)),
+    OptionRow("--gres=gpu:1 -n40", STARTS, A100, (1, 1, 1)),
+    OptionRow("--gres=gpu:1 -n40 --overcommit", STARTS, A100, (1,)),
+    OptionRow("--gpus=4 --gpus-per-node=2 -N1-4", STARTS, A100, (2, 2)),
     OptionRow("--gres=gpu:1 -t 240", STARTS, FAST, (1,)),  # n06 is to be maintained before that is over
     OptionRow("--gres=gpu:1 --reservation=team --account=small", STARTS, "n05", (1,)),
     OptionRow("--gres=gpu:1 -L matlab:2", STARTS, A100, (1,)),
@@ -73,6 +85,12 @@ ROWS = (
     OptionRow("--gres=gpu:1 --begin=now+1hour", BLOCKED, "BeginTime"),
     OptionRow("--gres=gpu:1 --hold", BLOCKED, "BeginTime"),  # as job_submit.lua writes a user's hold
     OptionRow("--gres=gpu:1 --dependency=singleton -J x", BLOCKED, "Dependency", (), ("--gres=gpu:1 -J x",)),
+    OptionRow("--gres=gpu:1 -p short -t 60", BLOCKED, "PartitionTimeLimit"),
+    OptionRow("--gres=gpu:1 --cores-per-socket=2", BLOCKED, "BadConstraints"),  # nodes have one core a socket
+    OptionRow("-N2 --gpus=5", LEFT, "uneven"),
+    OptionRow("-N1-3 --gpus=7", LEFT, "uneven"),
+    OptionRow("-N3 -n4 --gpus-per-task=1", LEFT, "uneven"),
+    OptionRow("--gres=gpu:1 -N3 -w n01,n02", LEFT, "nodelist"),
     OptionRow("--gres=gpu:0", LEFT, "no-gpus"),
     OptionRow("--gres=gpu:1 --exclusive=user", LEFT, "shared"),
     OptionRow("--gres=gpu:1 --oversubscribe", LEFT, "shared"),
@@ -141,7 +159,7 @@ class OptionBench:
             comment = self._tools.run("squeue", "-h", "-t", "all", "-j", job_id, "-O", "admin_comment:80").split(
                 "\n"
             )[0]
-            name = left_note(comment.strip())
+            name = left_note(comment.strip()) or self._found_by_daemon(job_id)
             job = self._settled(job_id, (base.RUNNING, base.FINISHED), 3.0)
             ours = job is not None and job.managed
             return OptionOutcome(row, f"left alone: {name}", name == row.on and not ours)
@@ -156,6 +174,12 @@ class OptionBench:
         fine = set(job.placement) <= set(expand_list(row.on)) and (not row.shape or row.shape == shape)
         where = ", ".join(f"{name}:{gpus}" for name, gpus in sorted(job.placement.items()))
         return OptionOutcome(row, f"starts on {where}", fine)
+
+    def _found_by_daemon(self, job_id: str) -> str:
+        """What job_submit.lua does not see, and the daemon gives back."""
+        rows = self._tools.rows("jobs", "squeue", "--json")
+        record = next(one for one in records_of(rows) if one.job_id == job_id)
+        return unmodelled_shape(record, self._site.gpus)
 
     def _message(self, job_id: str, job: ObservedJob | None) -> str:
         """Why it does not start, from wherever that is known."""

@@ -311,6 +311,8 @@ def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) ->
     [
         ({}, {"a": 8}, ""),
         ({"node_count": 2, "max_nodes": 2, "tres_per_node": "gres:gpu:4", "tasks": 8}, {"a": 4, "b": 4}, ""),
+        ({"node_count": 4, "max_nodes": 4, "tres_per_node": "gres:gpu:4", "tres_req_str": "cpu=1,node=2"},
+         {"a": 4, "b": 4}, "NumNodes=2-2"),  # of -N2-4 Slurm shows 4
         (TOTAL, {"a": 8}, ""),
         (TOTAL, {"a": 4, "b": 4}, "NumNodes=2-2 TresPerNode=gres:gpu:a100:4"),
         (TOTAL, {"a": 5, "b": 3}, "NumNodes=2-2"),

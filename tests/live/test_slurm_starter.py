@@ -151,12 +151,14 @@ def test_a_comment_of_an_array_does_not_reach_the_task_that_starts(backend: Slur
 
 def test_a_hanging_scontrol_does_not_make_the_rest_stale(backend: SlurmBackend, tools: SlowTools) -> None:
     """Jobs and nodes come from squeue and sinfo; reservations and licences are those of before."""
-    backend._limits_due_s = 0.0
+    backend._limits.due_s = 0.0
     tools.failing["-o"] = NoAnswerError("scontrol did not answer within 10 s")
     tools.jobs[1] |= {"job_state": "RUNNING", "nodes": "a", "gres_detail": ["gpu:4(IDX:0-3)"]}
     observed = backend.snapshot()
     assert observed.jobs[0].state == base.RUNNING
-    assert observed.problems == ("reservations and licences: scontrol did not answer within 10 s",)
+    assert observed.problems == (
+        "reservations, licences and limits of partitions: scontrol did not answer within 10 s",
+    )
     assert backend.snapshot().problems == ()
 
 

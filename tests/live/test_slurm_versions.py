@@ -6,15 +6,19 @@ Since 23.02 numbers are objects, since 23.11 states and flags are lists, and `si
 from __future__ import annotations
 
 import json
+import math
+import time
 from typing import Any
 
 import pytest
 
 from dally.live.backends import base
+from dally.live.backends.base import ObservedMachine, ObservedReservation
 from dally.live.backends.slurm.job_record import records_of, whole_records
 from dally.live.backends.slurm.jobs_json import JobReader, throttled
 from dally.live.backends.slurm.left_alone import left_alone
 from dally.live.backends.slurm.nodes_json import less_ours, machines_of
+from dally.live.backends.slurm.partition_choice import seconds_of
 from dally.live.backends.slurm.shown_limits import licences_left, reservations_of
 from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED
@@ -135,19 +139,65 @@ def test_an_arrays_limit_blocks_its_other_tasks() -> None:
     assert [record.job_id for record in whole_records([array, runs])] == ["20_[1-4]", "20_0"]
 
 
-def test_several_partitions_are_one_at_a_time() -> None:
+PARTITIONS = """\
+PartitionName=a AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0 Nodes=a,b State=UP
+PartitionName=c AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED MaxTime=1-00:00:00 MinNodes=0 Nodes=c,d State=UP
+PartitionName=all AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED MaxTime=00:30:00 MinNodes=0 Nodes=ALL State=UP
+PartitionName=theirs AllowAccounts=x,y MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0 Nodes=c,d State=UP
+PartitionName=down AllowAccounts=ALL DenyQos=low MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=c,d State=DOWN
+PartitionName=one AllowAccounts=ALL DenyQos=low MaxNodes=1 MaxTime=UNLIMITED MinNodes=0 Nodes=c,d State=UP
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "machines"),
+    [
+        ({"partition": "a"}, "ab"),
+        ({"partition": "a,c"}, "cd"),  # the first that has room
+        ({"partition": "a,c", "features": "ib"}, "ab"),  # the first that could have
+        ({"partition": "c,a", "tres_per_node": "gres:gpu:h100:4"}, "ab"),
+        ({"partition": "c,a", "excluded_nodes": "c"}, "ab"),
+        ({"partition": "c,a", "required_nodes": "a,b"}, "ab"),
+        ({"partition": "c,a", "minimum_cpus_per_node": 20}, "ab"),
+        ({"partition": "c,a", "resv_name": "r"}, "cd"),
+        ({"partition": "e,c"}, "cd"),  # e is reserved
+        ({"partition": "e,c", "resv_name": "r"}, "ef"),
+        ({"partition": "a,all"}, "abcdef"),
+        ({"partition": "a,all", "time_limit": 60}, "ab"),
+        ({"partition": "all", "time_limit": 60}, "abcdef"),  # Slurm says why not
+        ({"partition": "a,theirs"}, "ab"),
+        ({"partition": "a,theirs", "account": "y"}, "cd"),
+        ({"partition": "a,down"}, "ab"),
+        ({"partition": "a,one"}, "ab"),
+        ({"partition": "a,c", "node_count": 1}, "abcd"),  # any one machine is in one of them
+        ({"partition": "unknown"}, "abcdef"),
+    ],
+)
+def test_several_partitions_are_one_at_a_time(changes: dict[str, Any], machines: str) -> None:
     reader = JobReader(frozenset(), 4)
-    reader.machines_by_partition = {"a": frozenset("ab"), "c": frozenset("cd"), "all": frozenset("abcd")}
-    reader.free_gpus = {"a": 4, "b": 1, "c": 4, "d": 4}
+    now_s = time.time()
+    nodes = [
+        ObservedMachine(
+            name, 4, gpu_type="h100" if name in "ab" else "a100", cpus=32.0 if name in "ab" else 16.0,
+            features=frozenset(("ib",) if name in "ab" else ()),
+        )
+        for name in "abcdef"
+    ]  # fmt: skip
+    reserved = [ObservedReservation("r", frozenset("ef"), now_s - 60.0, now_s + 60.0)]
+    reader.partitions.update(PARTITIONS, nodes, reserved)
+    every = {"a": "ab", "c": "cd", "e": "ef", "all": "abcdef", "theirs": "cd", "down": "cd", "one": "cd"}
+    reader.partitions.members = {name: frozenset(members) for name, members in every.items()}
+    reader.partitions.free_gpus = {"a": 4, "b": 1, "c": 4, "d": 4, "e": 4, "f": 4}
+    asks = row(**{"tres_per_node": "gres:gpu:4", "node_count": 2, **changes})
+    allowed = reader.job(next(records_of([asks])), NOTHING_STATED, NOW_S).allowed
+    assert "".join(sorted(allowed or "abcdef")) == machines
 
-    def allowed(partition: str) -> frozenset[str] | None:
-        asks = row(partition=partition, tres_per_node="gres:gpu:4", node_count=2)
-        return reader.job(next(records_of([asks])), NOTHING_STATED, NOW_S).allowed
 
-    assert allowed("a") == frozenset("ab")
-    assert allowed("a,c") == frozenset("cd")  # the first that has room
-    assert allowed("a,all") is None
-    assert allowed("unknown") is None
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("00:30:00", 1800.0), ("1-12:00:01", 129601.0), ("UNLIMITED", math.inf), ("", math.inf)]
+)
+def test_limits_of_time(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
 
 
 NODE: dict[str, Any] = {

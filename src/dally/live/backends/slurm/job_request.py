@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from dally.cluster.feasibility.shape import shape_of
+from dally.cluster.formats.hostlist import expand_list
 from dally.job_spec import JobSpec
 from dally.live.backends.slurm.job_mark import number_in
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
@@ -41,6 +43,7 @@ def gpu_request(record: JobRecord, machine_gpus: int, original: Mapping[str, str
     if record.whole_machines:
         return GpuRequest(nodes * machine_gpus, machine_gpus, machine_gpus, nodes, nodes)
     if per_node:
+        nodes = in_all // per_node if in_all and in_all % per_node == 0 else nodes
         return GpuRequest(in_all or per_node * nodes, per_node, per_node, nodes, nodes)
     gpus, group = (in_all, 1) if in_all else (per_task * tasks, max(1, per_task))
     on_each = _per_node(gpus, nodes, most, per_task * (number_in(came, "taskspernode") or 0))
@@ -55,6 +58,19 @@ def _per_node(gpus: int, nodes: int, most: int, by_tasks: int) -> int:
     if by_tasks and gpus % by_tasks == 0:
         return by_tasks
     return gpus // nodes if nodes == most and gpus % nodes == 0 else 0
+
+
+def unmodelled_shape(record: JobRecord, machine_gpus: int) -> str:
+    """The name of the row of LEFT_ALONE that the job's GPUs and nodes fit; empty: none."""
+    original = original_of(record)
+    gpus, group, per_node, least, most = gpu_request(record, machine_gpus, original)
+    if original["nodelist"] and len(expand_list(original["nodelist"])) < least:
+        return "nodelist"
+    shape = shape_of(gpus, group, per_node, least, most, machine_gpus)
+    if shape is None:
+        return "uneven"
+    could_be_uneven = group <= machine_gpus and not per_node and gpus <= most * machine_gpus
+    return "uneven" if could_be_uneven and shape.group > machine_gpus else ""
 
 
 def gpus_in(text: str) -> int:
@@ -81,7 +97,7 @@ def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int) -> JobSpec:
         gpus_per_node=request.per_node, nodes_min=request.nodes_min, nodes_max=request.nodes_max,
         gpu_type=gpu_kind(row),
         name=text_of(row, "name"), user=text_of(row, "user_name"), account=text_of(row, "account"),
-        partition=text_of(row, "partition"), qos=text_of(row, "qos"), limit_s=minutes * 60.0 if minutes else None,
+        partition=original["partition"], qos=text_of(row, "qos"), limit_s=minutes * 60.0 if minutes else None,
         features=text_of(row, "features"), include=original["nodelist"], exclude=text_of(row, "excluded_nodes"),
         reservation=text_of(row, "resv_name"), licences=licences_in(text_of(row, "licenses")),
         exclusive=record.whole_machines,

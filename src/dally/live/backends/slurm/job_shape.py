@@ -13,7 +13,7 @@ from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 from dally.live.backends.slurm.job_request import NEEDED_MEMORY, gpu_kind, gpus_in, needed_memory_mb
-from dally.live.backends.slurm.original import COMPLETE, original_of
+from dally.live.backends.slurm.original import COMPLETE, MOST_NODES, original_of
 
 
 class Shape(NamedTuple):
@@ -48,7 +48,10 @@ def note_of(record: JobRecord, gpus: int) -> str:
     mark.setdefault("submit", str(number(record.row.get("submit_time"))))
     mark.setdefault("gpus", str(gpus))
     mark.setdefault(NEEDED_MEMORY, str(needed_memory_mb(record)))
-    mark |= {name: value for name, value in original_of(record).items() if value} | {COMPLETE: "1"}
+    original = original_of(record)
+    if "," not in original["partition"]:  # it stays as it is, or as somebody changes it
+        del original["partition"]
+    mark |= {name: value for name, value in original.items() if value} | {COMPLETE: "1"}
     return with_mark(text_of(record.row, "admin_comment"), mark)
 
 
@@ -64,7 +67,7 @@ def _same_shape(record: JobRecord, original: Mapping[str, str], placement: Place
     count, even = len(placement), len(set(placement.values())) == 1
     changed = record.mark is not None and COMPLETE in record.mark  # an earlier start may have left something else
     parts = []
-    if changed or count != number_in(original, "nodes"):
+    if changed or count != number_in(original, "nodes") or (number_in(original, MOST_NODES) or count) != count:
         parts.append(f"NumNodes={count}-{count}")
     if changed:
         parts += [f"NumTasks={max(number_in(original, 'tasks') or 1, count)}"]

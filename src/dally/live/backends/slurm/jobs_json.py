@@ -21,8 +21,10 @@ from dally.live.backends.slurm.job_record import (
     placement_in,
     text_of,
 )
-from dally.live.backends.slurm.job_request import spec_of
+from dally.live.backends.slurm.job_request import spec_of, unmodelled_shape
 from dally.live.backends.slurm.left_alone import OTHER_PARTITION, left_alone, left_note, why_left_alone
+from dally.live.backends.slurm.original import original_of
+from dally.live.backends.slurm.partition_choice import PartitionChoice
 
 # Reasons of a released job that Slurm's own rules keep from starting: how they begin. A job that only waits for its
 # GPUs has another: None, Priority, Resources, or BeginTime after it was requeued.
@@ -50,8 +52,7 @@ class JobReader:
         self._partitions = partitions
         self._simulate_hold = simulate_hold
         self.machine_gpus = machine_gpus
-        self.machines_by_partition: Mapping[str, frozenset[str]] = {}  # as far as known
-        self.free_gpus: Mapping[str, int] = {}  # by machine, as of the latest snapshot
+        self.partitions = PartitionChoice()
         self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
     def job(self, record: JobRecord, facts: JobSpec, now_s: float) -> ObservedJob:
@@ -71,7 +72,9 @@ class JobReader:
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
             spec = replace(spec, gpus=held, gpus_per_node=0, nodes_min=0, nodes_max=0, group=1)
         submit_s = float(number_in(record.mark, "submit") or number(record.row.get("submit_time")))
-        return ObservedJob(record.job_id, state, spec, submit_s, placement, managed, reason, self._allowed(spec))
+        return ObservedJob(
+            record.job_id, state, spec, submit_s, placement, managed, reason, self.partitions.allowed(spec)
+        )
 
     def left_to_slurm(self, record: JobRecord) -> str:
         """Why Dally does not schedule the job, in words; empty: it does, or the job is from before the set-up."""
@@ -80,28 +83,9 @@ class JobReader:
 
     def unmodelled(self, record: JobRecord) -> str:
         """The name of what Dally does not model of the job; empty: nothing."""
-        named = text_of(record.row, "partition").split(",")
-        if self._partitions and not self._partitions.issuperset(named):
+        if self._partitions and not self._partitions.issuperset(original_of(record)["partition"].split(",")):
             return OTHER_PARTITION
-        return left_alone(record.row)
-
-    def _allowed(self, spec: JobSpec) -> frozenset[str] | None:
-        """The machines of its partition, of the first of several that has room now; None: all."""
-        known = self.machines_by_partition
-        partitions = [known[name] for name in spec.partition.split(",") if name in known]
-        if not partitions:
-            return None
-        largest = max(partitions, key=len)
-        if any(not machines <= largest for machines in partitions):  # Slurm runs a job in one of them
-            largest = next((machines for machines in partitions if self._has_room(machines, spec)), partitions[0])
-        every: frozenset[str] = frozenset().union(*known.values())
-        return None if largest == every else largest
-
-    def _has_room(self, machines: frozenset[str], spec: JobSpec) -> bool:
-        free = [self.free_gpus.get(name, 0) for name in machines]
-        if spec.gpus_per_node:
-            return sum(gpus >= spec.gpus_per_node for gpus in free) * spec.gpus_per_node >= spec.gpus
-        return sum(free) >= spec.gpus
+        return left_alone(record.row) or unmodelled_shape(record, self.machine_gpus)
 
     def _rests(self, record: JobRecord) -> bool:
         """It was requeued a moment ago, by our own clock that never jumps."""

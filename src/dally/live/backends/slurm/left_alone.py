@@ -22,6 +22,7 @@ STATED: Final = "stated"  # a number that is stated, 0 too
 ONE_OF: Final = "one of"  # one of `values`
 CONTAINS: Final = "contains"  # one of `values` is somewhere in the text
 GRES: Final = "gres"  # by the resources that the job asks for: see `unmodelled_gres`
+SHAPE: Final = "shape"  # by its GPUs and nodes: see `unmodelled_shape` of job_request.py, the daemon's alone
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ LEFT_ALONE: Final = (
     Exclusion("clusters", "--clusters", "clusters", SET, "federation_origin", "may run on another cluster"),
     Exclusion("cron", "scrontab", "cron_job", SET, "", "comes from scrontab"),
     Exclusion("core-spec", "--core-spec", "", SET, "core_spec", "reserves cores for the system"),
+    Exclusion("uneven", "-N2 --gpus=5", "", SHAPE, "", "asks for GPUs that its nodes cannot share evenly"),
+    Exclusion("nodelist", "-N4 -w n01,n02", "", SHAPE, "", "names fewer nodes than it asks for"),
 )  # fmt: skip
 BY_NAME: Final = {row.name: row for row in LEFT_ALONE}
 OTHER_PARTITION: Final = "partition"

@@ -8,6 +8,15 @@ from dataclasses import replace
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob, Placement
+from dally.live.backends.slurm.job_record import JobRecord, text_of
+
+RAN_NOWHERE = "BadConstraints"  # Slurm's word, which it shows for a moment
+
+
+def held_again(record: JobRecord | None) -> bool:
+    """Whether Slurm itself holds the job, which was released a moment ago: it found that no node could run it."""
+    shown = text_of(record.row, "state_reason") if record is not None else ""
+    return record is not None and record.pending and not record.released and shown in ("None", RAN_NOWHERE)
 
 
 def with_orders(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from dally.live.backends.slurm.job_mark import number_in
-from dally.live.backends.slurm.job_record import JobRecord, number
+from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 
 
 class JobSetting(NamedTuple):
@@ -29,7 +30,9 @@ SETTINGS: Final = (
     JobSetting("perjob", "TresPerJob", "tres_per_job", False),
     JobSetting("pertask", "TresPerTask", "tres_per_task", False),
     JobSetting("nodelist", "ReqNodeList", "required_nodes", False),
+    JobSetting("partition", "Partition", "partition", False),
 )
+_NODES: Final = re.compile(r"(?:^|,)node=([0-9]+)")
 MOST_NODES: Final = "maxnodes"  # 0: none was stated
 ANY_NUMBER: Final = 65533  # of nodes: a maximum cannot be taken back, and Slurm cuts this to what the job can use
 COMPLETE: Final = "kept"  # in a mark that has all of these
@@ -39,7 +42,8 @@ def original_of(record: JobRecord) -> dict[str, str]:
     """As it came: from its mark once we have changed it, or as Slurm shows it."""
     if record.mark is not None and COMPLETE in record.mark:
         names = [setting.name for setting in SETTINGS] + [MOST_NODES]
-        return {name: record.mark.get(name, "") for name in names}
+        noted = {name: record.mark.get(name, "") for name in names}
+        return noted | {"partition": noted["partition"] or text_of(record.row, "partition")}
     shown = {setting.name: _shown(record.row, setting) for setting in SETTINGS}
     return shown | {MOST_NODES: str(number(record.row.get("max_nodes")))}
 
@@ -61,6 +65,15 @@ def _restoring(record: JobRecord, original: dict[str, str]) -> Iterator[str]:
             yield f"{setting.update}={before}"
 
 
+def _least_nodes(row: dict[str, Any]) -> int:
+    """Of `-N2-4`, 2, for which Slurm 22.05 may show 4; and not by the tasks of a job that overcommits its CPUs."""
+    count, least = number(row.get("node_count")), _NODES.search(text_of(row, "tres_req_str"))
+    is_more = count == number(row.get("max_nodes")) or number(row.get("cpus")) < number(row.get("tasks"))
+    return min(count, int(least.group(1))) if is_more and least is not None else count
+
+
 def _shown(row: dict[str, Any], setting: JobSetting) -> str:
+    if setting.name == "nodes":
+        return str(_least_nodes(row))
     value = row.get(setting.shown)
     return str(number(value)) if setting.is_number else str(value or "")

@@ -1,4 +1,4 @@
-"""Reservations and licences as `scontrol -o show` prints them, which every version of Slurm does alike."""
+"""Reservations, licences and partitions, which every version of Slurm prints alike by `scontrol -o show`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,49 @@ from typing import Final
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends.base import ObservedJob, ObservedReservation
+from dally.live.backends.slurm.tools import NoAnswerError, Tools
 
 LEASE: Final = "dally_lease_"  # how our own reservations begin: see lease.py
+SHOW: Final = ("scontrol", "-o", "show")
+EVERY_S: Final = 10.0  # they are looked at,
+AGAIN_S: Final = 30.0  # and after a look in vain
 _FIELD = re.compile(r"(?<!\S)(\w+)=(\S*)")
+
+
+class ShownLimits:
+    """Looks at them now and then; the last known ones count while scontrol hangs."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[str, str, str] | None = None  # reservations, licences, partitions
+        self.due_s = 0.0
+
+    def look(self, tools: Tools, problems: list[str]) -> None:
+        """If it is time."""
+        if time.monotonic() < self.due_s:
+            return
+        try:
+            self._shown = (
+                tools.run(*SHOW, "reservation", utc=True), tools.run(*SHOW, "licenses"),
+                tools.run(*SHOW, "partition"),
+            )  # fmt: skip
+            self.due_s = time.monotonic() + EVERY_S
+        except NoAnswerError as error:
+            if self._shown is None:
+                raise
+            self.due_s = time.monotonic() + AGAIN_S
+            problems.append(f"reservations, licences and limits of partitions: {error}")
+
+    def reservations(self, machines: frozenset[str]) -> tuple[ObservedReservation, ...]:
+        """Of these machines, without our own."""
+        return reservations_of(self._shown[0], machines) if self._shown is not None else ()
+
+    def licences(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
+        """What our jobs may have of each."""
+        return licences_left(self._shown[1], jobs) if self._shown is not None else {}
+
+    def partitions(self) -> str:
+        """All that is shown of them."""
+        return self._shown[2] if self._shown is not None else ""
 
 
 def lines_of(text: str) -> list[dict[str, str]]:

@@ -20,7 +20,6 @@ from dally.live.backends.base import (
     Observed,
     ObservedJob,
     ObservedMachine,
-    ObservedReservation,
     Placement,
     Publication,
     StartOrder,
@@ -40,15 +39,15 @@ from dally.live.backends.slurm.job_shape import note_of, shape_of, update_argume
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
 from dally.live.backends.slurm.nodes_json import cluster_shape, less_ours, machines_by_partition, machines_of
-from dally.live.backends.slurm.order_checks import check_permitted, with_orders
+from dally.live.backends.slurm.order_checks import RAN_NOWHERE, check_permitted, held_again, with_orders
 from dally.live.backends.slurm.preempter import Preempter, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
-from dally.live.backends.slurm.shown_limits import licences_left, reservations_of
+from dally.live.backends.slurm.shown_limits import ShownLimits
 from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
 from dally.live.backends.slurm.starter import Starter, StartRequest
 from dally.live.backends.slurm.submit_arguments import sbatch_arguments, script_of
 from dally.live.backends.slurm.survey import Survey, survey
-from dally.live.backends.slurm.tools import NoAnswerError, Tools
+from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
 POLL_S = 1.0
@@ -57,8 +56,6 @@ PAUSE_S = 0.2
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
 SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
-LIMITS_EVERY_S = 10.0  # reservations and licences are looked at,
-LIMITS_AGAIN_S = 30.0  # and after a look in vain
 QUIET_S = 300.0  # without a snapshot: the daemon no longer schedules, and its lease may expire
 ONE_ORDER_WITHIN_S = 60.0
 
@@ -86,8 +83,7 @@ class SlurmBackend(JobByJob):
         self._shape: frozenset[tuple[object, ...]] = frozenset()  # of the cluster, as of the latest snapshot
         self._switches = ""  # as Slurm shows them
         self._switches_due_s = 0.0  # when they are looked at again, by the monotonic clock
-        self._limits: tuple[str, str] | None = None  # reservations and licences, as Slurm shows them
-        self._limits_due_s = 0.0
+        self._limits = ShownLimits()
         self._counts_memory: bool | None = None  # whether Slurm counts memory; None: not known yet
         self._records: dict[str, JobRecord] = {}
         self._ordered: set[str] = set()  # jobs that were ordered to start since then
@@ -119,7 +115,7 @@ class SlurmBackend(JobByJob):
         self._switches_due_s = 0.0
         machines = self._cluster()
         try:
-            return topology_of(self._switches, machines, self._reader.machines_by_partition)
+            return topology_of(self._switches, machines, self._reader.partitions.members)
         except InputError as error:
             raise BackendError(str(error)) from None
 
@@ -131,12 +127,16 @@ class SlurmBackend(JobByJob):
     def _snapshot(self) -> Observed:
         self._ordered = set()
         starting = self._starter.in_flight()
+        released = self._starter.released()
         refused, unanswered = self._starter.outcomes()
         stopping = self._preempter.in_flight()
         rows = self._tools.rows("jobs", "squeue", "--json")
         machines = self._cluster()
         self._reader.machine_gpus = max(machine.gpus for machine in machines)
         problems: list[str] = []
+        self._limits.look(self._tools, problems)
+        reservations = self._limits.reservations(frozenset(machine.name for machine in machines))
+        self._reader.partitions.update(self._limits.partitions(), machines, reservations)
         records: list[JobRecord] = []
         for row in rows:
             with unusual(row, problems):
@@ -144,6 +144,7 @@ class SlurmBackend(JobByJob):
         self._read_facts(records)
         now_s = slurm_now_s(rows, time.time())
         self._records = {record.job_id: record for record in records}
+        refused |= {job_id: RAN_NOWHERE for job_id in released if held_again(self._records.get(job_id))}
         jobs: list[ObservedJob] = []
         for record in records:
             with unusual(record.row, problems):
@@ -154,11 +155,11 @@ class SlurmBackend(JobByJob):
         problems += [problem for _, result in self._facts.values() for problem in result]
         problems += [f"start of job {job_id}: {why}" for job_id, why in refused.items()] + unanswered
         problems += self._preempter.take_failures()
-        reservations, licences = self._shown_limits(machines, jobs, problems)
         self._latest = Observed(
-            tuple(jobs), tuple(less_ours(machines, jobs)), tuple(problems), self.term, reservations, licences
-        )
-        self._reader.free_gpus = self._free_gpus()
+            tuple(jobs), tuple(less_ours(machines, jobs)), tuple(problems), self.term, reservations,
+            self._limits.licences(jobs),
+        )  # fmt: skip
+        self._reader.partitions.free_gpus = self._free_gpus()
         self._looked_s = time.monotonic()
         return self._latest
 
@@ -205,7 +206,8 @@ class SlurmBackend(JobByJob):
         shape = shape_of(record, entry.spec.gpus)
         parts = update_arguments(record, shape, placement, entry.spec.any_shape)
         note = note_of(record, entry.spec.gpus)
-        return StartRequest(job_id, (*parts, f"AdminComment={note}"), dict(placement))
+        partition = self._reader.partitions.setting(entry.spec, placement)
+        return StartRequest(job_id, (*partition, *parts, f"AdminComment={note}"), dict(placement))
 
     def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
         """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
@@ -309,10 +311,8 @@ class SlurmBackend(JobByJob):
     def complete(self) -> list[str]:
         """Give jobs back to Slurm that came held and that Dally does not model; requeue those left paused."""
         left = self._take_up()
-        strays = {
-            job_id for job_id, record in self._records.items()
-            if record.pending and record.mark is not None and self._reader.unmodelled(record)
-        }  # fmt: skip
+        others = (self._records[job.job_id] for job in self._latest.jobs if not job.managed)
+        strays = [record.job_id for record in others if record.pending and record.mark is not None]
         if not strays:
             return left
         self._check_lease()
@@ -382,7 +382,7 @@ class SlurmBackend(JobByJob):
             self._counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
         machines = machines_of(rows, self._partitions, self._counts_memory)
         names = frozenset(machine.name for machine in machines)
-        self._reader.machines_by_partition = machines_by_partition(rows, names)
+        self._reader.partitions.members = machines_by_partition(rows, names)
         return machines
 
     def _cluster(self) -> list[ObservedMachine]:
@@ -390,32 +390,11 @@ class SlurmBackend(JobByJob):
         machines = self._machines()
         if not machines:
             raise BackendError(NO_GPUS)
-        shape = cluster_shape(machines, self._reader.machines_by_partition)
+        shape = cluster_shape(machines, self._reader.partitions.members)
         switches = self._shown_switches()
         self._generation += bool(self._shape) and (shape != self._shape or switches != self._switches)
         self._shape, self._switches = shape, switches
         return machines
-
-    def _shown_limits(
-        self, machines: Sequence[ObservedMachine], jobs: Sequence[ObservedJob], problems: list[str]
-    ) -> tuple[tuple[ObservedReservation, ...], dict[str, float]]:
-        """Reservations of these machines, and licences that our jobs may have; the last known if scontrol hangs."""
-        if time.monotonic() >= self._limits_due_s:
-            try:
-                show = ("scontrol", "-o", "show")
-                self._limits = (
-                    self._tools.run(*show, "reservation", utc=True), self._tools.run(*show, "licenses")
-                )  # fmt: skip
-                self._limits_due_s = time.monotonic() + LIMITS_EVERY_S
-            except NoAnswerError as error:
-                if self._limits is None:
-                    raise
-                self._limits_due_s = time.monotonic() + LIMITS_AGAIN_S
-                problems.append(f"reservations and licences: {error}")
-        assert self._limits is not None
-        reserved, licensed = self._limits
-        names = frozenset(machine.name for machine in machines)
-        return reservations_of(reserved, names), licences_left(licensed, jobs)
 
     def _shown_switches(self) -> str:
         if time.monotonic() < self._switches_due_s:

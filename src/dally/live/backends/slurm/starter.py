@@ -57,6 +57,7 @@ class Starter(OrderWorker[StartBatch]):
         self._due: deque[StartRequest] = deque()
         self._in_flight: dict[str, StartRequest] = {}
         self._releasing: frozenset[str] = frozenset()  # jobs whose release is under way
+        self._released: dict[str, float] = {}  # when jobs were released, of late
         self._refused: dict[str, tuple[str, float]] = {}  # why, and when
         self._unanswered: list[str] = []  # starts of which Slurm did not say what came of them
         self._comments: dict[str, str] = {}  # to be written when there is nothing else to do
@@ -89,12 +90,20 @@ class Starter(OrderWorker[StartBatch]):
         """Do not release the job, unless that has happened: a release that is under way is waited for."""
         with self._changed:
             self._in_flight.pop(job_id, None)
+            self._released.pop(job_id, None)
             self._changed.wait_for(lambda: job_id not in self._releasing, RELEASED_WITHIN_S)
 
     def in_flight(self) -> dict[str, Placement]:
         """Jobs that are not released yet."""
         with self._changed:
             return {job_id: request.placement for job_id, request in self._in_flight.items()}
+
+    def released(self) -> list[str]:
+        """Jobs that were released in the last seconds."""
+        now_s = time.monotonic()
+        with self._changed:
+            self._released = {job: at_s for job, at_s in self._released.items() if now_s - at_s < SHOWN_S}
+            return list(self._released)
 
     def outcomes(self) -> tuple[dict[str, str], list[str]]:
         """Why Slurm refused starts a moment ago, by job; and starts that it did not answer since the last call."""
@@ -151,6 +160,9 @@ class Starter(OrderWorker[StartBatch]):
         for one in batch:
             if self._in_flight.get(one.job_id) is one:
                 del self._in_flight[one.job_id]
+                self._released.pop(one.job_id, None)
+                if answers[one.job_id] is None:
+                    self._released[one.job_id] = time.monotonic()
                 self._note(one.job_id, answers[one.job_id])
 
     def _note(self, job_id: str, answer: Answer) -> None:

@@ -1,0 +1,179 @@
+"""In which of several partitions a job is to run (`sbatch -p a,b`): Slurm runs it in one of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dally.cluster.feasibility.statement import feature_test
+from dally.cluster.formats.hostlist import expand_list
+from dally.errors import InputError
+from dally.job_spec import JobSpec
+from dally.live.backends import base
+from dally.live.backends.base import ObservedMachine, ObservedReservation
+from dally.live.backends.slurm.shown_limits import lines_of
+
+ANYBODY: Final = ("", "ALL")
+
+
+@dataclass(frozen=True)
+class PartitionRules:
+    """Which jobs a partition takes, as far as that decides between partitions. The rest is Slurm's to enforce."""
+
+    up: bool = True
+    limit_s: float = math.inf
+    nodes_min: int = 0
+    nodes_max: float = math.inf
+    accounts: frozenset[str] = frozenset()  # that may, here and below; empty: all
+    no_accounts: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    no_qos: frozenset[str] = frozenset()
+
+    def take(self, spec: JobSpec) -> bool:
+        """Whether such a job may run there."""
+        nodes = spec.nodes_min or (spec.gpus // spec.gpus_per_node if spec.gpus_per_node else 1)
+        fits = self.nodes_min <= nodes <= self.nodes_max and (spec.limit_s or 0.0) <= self.limit_s
+        named = (spec.account, self.accounts, self.no_accounts), (spec.qos, self.qos, self.no_qos)
+        return self.up and fits and all((not yes or one in yes) and one not in no for one, yes, no in named)
+
+
+def rules_of(text: str) -> dict[str, PartitionRules]:
+    """By partition, of `scontrol -o show partition`."""
+    return {row["PartitionName"]: _rules(row) for row in lines_of(text) if row.get("PartitionName")}
+
+
+def _rules(row: Mapping[str, str]) -> PartitionRules:
+    fields = ("AllowAccounts", "DenyAccounts", "AllowQos", "DenyQos")
+    accounts, no_accounts, qos, no_qos = (_names(row.get(name, "")) for name in fields)
+    most = row.get("MaxNodes", "")
+    return PartitionRules(
+        row.get("State", "UP") == "UP", seconds_of(row.get("MaxTime", "")), int(_digits(row.get("MinNodes", ""))),
+        float(most) if most.isdigit() else math.inf, accounts, no_accounts, qos, no_qos,
+    )  # fmt: skip
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset() if text in ANYBODY else frozenset(text.split(","))
+
+
+def _digits(text: str) -> str:
+    return text if text.isdigit() else "0"
+
+
+def seconds_of(text: str) -> float:
+    """Of a limit as Slurm prints it, `1-12:00:00`; infinity for UNLIMITED and whatever else is no time."""
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in (days or "0", *parts)) or len(parts) != 3:
+        return math.inf
+    hours, minutes, seconds = (int(part) for part in parts)
+    return float(int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
+
+
+class PartitionChoice:
+    """What is known of partitions and their machines, as of the latest snapshot."""
+
+    def __init__(self) -> None:
+        self.members: Mapping[str, frozenset[str]] = {}  # machines by partition, as far as known
+        self.rules: Mapping[str, PartitionRules] = {}
+        self.machines: Mapping[str, ObservedMachine] = {}  # with what all jobs have of their CPUs and memory
+        self.free_gpus: Mapping[str, int] = {}  # by machine
+        self.reservations: Sequence[ObservedReservation] = ()
+        self._shown = ""
+
+    def update(
+        self, shown: str, machines: Iterable[ObservedMachine], reservations: Sequence[ObservedReservation]
+    ) -> None:
+        """As Slurm shows them now; `shown`: by `scontrol -o show partition`."""
+        if shown != self._shown:
+            self._shown, self.rules = shown, rules_of(shown)
+        self.machines = {machine.name: machine for machine in machines}
+        self.reservations = reservations
+
+    def allowed(self, spec: JobSpec) -> frozenset[str] | None:
+        """The machines on which the job may run; None: all."""
+        sets = [self.members[name] for name in self._taking(spec)]
+        if not sets:
+            return None
+        result: frozenset[str] = frozenset().union(*sets)
+        if result not in sets and not _is_on_one_machine(spec):
+            result = self._one_of(sets, spec)
+        return None if result == frozenset().union(*self.members.values()) else result
+
+    def setting(self, spec: JobSpec, placement: Iterable[str]) -> tuple[str, ...]:
+        """For `scontrol update`: the one of several that is to have the job, as Slurm 22.05 tries the first alone.
+
+        None: it names only one.
+        """
+        machines = set(placement)
+        able = (name for name in self._taking(spec) if machines <= self.members[name])
+        name = next(able, "") if "," in spec.partition else ""
+        return (f"Partition={name}",) if name else ()
+
+    def _taking(self, spec: JobSpec) -> list[str]:
+        """The partitions that it names and that take it, as far as known; all that it names if none does."""
+        named = [name for name in spec.partition.split(",") if name in self.members]
+        return [name for name in named if self.rules.get(name, PartitionRules()).take(spec)] or named
+
+    def _one_of(self, sets: Sequence[frozenset[str]], spec: JobSpec) -> frozenset[str]:
+        """The first that has room now, or the first that could have, or the first."""
+        able = [one for one in sets if _hold(spec, self._gpus(one, spec, now=False))]
+        with_room = (one for one in able if _hold(spec, self._gpus(one, spec, now=True)))
+        return next(with_room, (able or sets)[0])
+
+    def _gpus(self, names: Iterable[str], spec: JobSpec, now: bool) -> dict[str, int]:
+        """GPUs that the job could have on each of these machines; not `now`: if they were empty."""
+        excluded = set(expand_list(spec.exclude)) if spec.exclude else set()
+        try:
+            test = feature_test(spec.features) if spec.features else None
+        except InputError:  # Slurm's to refuse
+            test = None
+        reserved = self._reserved(spec) if now else set()
+        result = {}
+        for name in names:
+            machine = self.machines.get(name)
+            if machine is None or name in excluded or name in reserved:
+                continue
+            if (test is None or test(machine.features)) and spec.gpu_type in ("", machine.gpu_type):
+                result[name] = self._on(machine, spec, now)
+        return result
+
+    def _on(self, machine: ObservedMachine, spec: JobSpec, now: bool) -> int:
+        """By its GPUs, CPUs and memory."""
+        gpus = machine.gpus
+        cpus, memory_mb = machine.cpus, machine.memory_mb
+        if now:
+            gpus = self.free_gpus.get(machine.name, 0) if machine.state == base.UP else 0
+            cpus = None if cpus is None else cpus - machine.cpus_taken
+            memory_mb = None if memory_mb is None else memory_mb - machine.memory_mb_taken
+        for has, once, each in (
+            (cpus, spec.cpus_per_node, spec.cpus_per_gpu),
+            (memory_mb, spec.memory_mb_per_node, spec.memory_mb_per_gpu),
+        ):
+            if has is not None:
+                left = has - once
+                gpus = 0 if left < 0.0 else min(gpus, int(left / each + 1e-6)) if each else gpus
+        return gpus
+
+    def _reserved(self, spec: JobSpec) -> set[str]:
+        """Machines that a reservation keeps from the job if it starts now."""
+        now_s = time.time()
+        ends_s = now_s + (math.inf if spec.limit_s is None else spec.limit_s)
+        others = (one for one in self.reservations if one.name != spec.reservation)
+        return {name for one in others if one.start_s < ends_s and one.end_s > now_s for name in one.machines}
+
+
+def _is_on_one_machine(spec: JobSpec) -> bool:
+    return spec.gpus in (1, spec.gpus_per_node, spec.group) or spec.nodes_max == 1
+
+
+def _hold(spec: JobSpec, gpus: Mapping[str, int]) -> bool:
+    """Whether machines with so many GPUs hold the job."""
+    if spec.include and not set(expand_list(spec.include)) <= gpus.keys():
+        return False
+    if spec.gpus_per_node:
+        return sum(count >= spec.gpus_per_node for count in gpus.values()) * spec.gpus_per_node >= spec.gpus
+    return sum(count - count % spec.group for count in gpus.values()) >= spec.gpus
