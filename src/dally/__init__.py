@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from dally.policies.queue import Queue
     from dally.policies.reasons import Reason
     from dally.policies.view import View
+    from dally.progress.training import report
 
 __version__ = "0.1.0"
 __all__ = [
     "Action", "Allocation", "BestFit", "Cluster", "ComposedPolicy", "InputError", "Job", "Migrate", "NoPreemption",
     "Order", "Param", "Placement", "Policy", "PolicyEvent", "Preempt", "Preemption", "Profile", "Queue", "Reason",
     "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time", "compare", "events", "go_on",
-    "is_compiled", "iteration_times", "make_allocation", "read_run", "simulate", "whatif",
+    "is_compiled", "iteration_times", "make_allocation", "read_run", "report", "simulate", "whatif",
 ]  # fmt: skip
 
 # Imported when first asked for: `dally --help` needs none of them.
@@ -52,6 +53,7 @@ _HOMES = {
     "dally.policies.queue": ("Queue",),
     "dally.policies.reasons": ("Reason",),
     "dally.policies.view": ("View",),
+    "dally.report": ("report",),  # the package, which can be called
 }  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             module = import_module(home)
-            return module if name == "events" else getattr(module, name)
+            return module if name in ("events", "report") else getattr(module, name)
     raise AttributeError(f"module 'dally' has no attribute {name!r}")
 
 

@@ -47,6 +47,7 @@ PREEMPT_FAILED: Final = 16  # these two: the job keeps its GPUs
 MIGRATE_FAILED: Final = 17
 ADOPT: Final = 18  # a job found waiting or running by an engine that did not start it
 NETWORK: Final = 19  # links got another share of their bandwidth
+REPORT: Final = 20  # the job's progress says how long it takes; not in the log
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",
@@ -192,9 +193,9 @@ class Job:
         "allocation", "allowed", "checkpoint_every_s", "comm_rate", "comm_s", "compute_s", "delay_until_s",
         "duration_s", "finish_s", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s",
         "migrations", "model", "non_migratable", "non_preemptible", "number", "overhead_s", "placed_s",
-        "predicted_s", "preemptions", "prioritized", "rate", "renewals", "restart_due_s", "saved_comm_s",
-        "saved_compute_s", "saved_work_s", "signature", "since_s", "slot", "slot_class", "spec", "start_s",
-        "status", "submit_s", "tenant", "tier", "unsaved", "work_s",
+        "predicted_s", "preemptions", "prioritized", "rate", "renewals", "reported_s", "restart_due_s",
+        "saved_comm_s", "saved_compute_s", "saved_work_s", "signature", "since_s", "slot", "slot_class", "spec",
+        "start_s", "status", "submit_s", "tenant", "tier", "unsaved", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -230,7 +231,7 @@ class Job:
         self.non_migratable: bool = False  # while it runs it is not moved, though it may be preempted
         self.unsaved: bool = False  # a stop undoes its whole run (engine/consent)
         self.predicted_s: float = NEVER  # duration_s as the policy foresaw it at submission
-
+        self.reported_s: float = NEVER  # duration_s as the job's own progress has it; NEVER: it says nothing
         self.status: i64 = PENDING
         self.allocation: Allocation | None = None
         self.tier: i64 = -1  # of its latest allocation

@@ -36,6 +36,7 @@ from dally.model import (
     RELEASE,
     RENEW,
     REPAIR,
+    REPORT,
     RUNNING,
     START,
     START_FAILED,
@@ -68,10 +69,7 @@ RETRY_S: Final = 30.0  # after this, if nothing happens before, a job whose star
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class State:
-    """Jobs, queue, capacity, and for each running job the moment its lease ends.
-
-    It knows no clock and no durations: that a job finished is an event like any other.
-    """
+    """Jobs, queue, capacity and leases. No clock and no durations: that a job ends is an event like any other."""
 
     __slots__ = (
         "_event", "_order", "_placement", "_predictor", "_suspend_s", "changed", "checkpoint_every_s",
@@ -168,6 +166,8 @@ class State:
         elif kind == EVICT:
             if job.status == RUNNING:
                 self._evict(job, now, event.reason)
+        elif kind == REPORT:
+            self._tell(events.REPORTED, job, now)
         elif kind == ADOPT:
             assert event.allocation is not None
             self._observed_at(job, event.allocation, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from dally.progress.bars import bar
@@ -11,6 +12,12 @@ from dally.progress.line_text import overwritten, without_prefix
 from dally.progress.named_values import named_values
 from dally.progress.objects import dictionary
 
+# Without one of these no line says anything: most lines are done with in a few microseconds.
+_HINT: Final = re.compile(
+    r"step|iter|epoch|batch|train|loss|update|learn|avg|rate|cost|throughput|ep\.|\d/ *[\dUN]|it/s|s/it|\d+it |"
+    r"sec|%\)",
+    re.IGNORECASE,
+)
 _FAMILIES: Final = (bar, dictionary, by_framework, named_values)
 
 
@@ -24,6 +31,8 @@ def parse_line(raw: str) -> LineProgress | None:
 
 
 def _parse(text: str) -> LineProgress | None:
+    if _HINT.search(text) is None:
+        return None
     for family in _FAMILIES:
         progress = family(text)
         if progress is not None:

@@ -28,6 +28,7 @@ from dally.policies.base import Policy
 from dally.policies.registry import periods_s
 from dally.policies.slurm.slurm_backfill import SlurmBackfill
 from dally.runs.going_on import go_on
+from dally.runs.progress_option import read_reports
 from dally.runs.scenario import Scenario
 from dally.runs.team_setup import possible
 from dally.runs.world import Profiles, World, profiles_of
@@ -71,7 +72,16 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     trace.notes.update(world.on_types(trace.jobs))
     trace.notes.update(without_limits(world.sample, trace.jobs))
     policy = world.policy(trace.jobs)
-    simulation = Simulation(trace.jobs, world.cluster(), policy, world.speed, costs, failures, shares=shares)
+    simulation = Simulation(
+        trace.jobs,
+        world.cluster(),
+        policy,
+        world.speed,
+        costs,
+        failures,
+        shares=shares,
+        reports=read_reports(scenario.progress, scenario.seed),
+    )
     simulation.state.consent = world.consent()
     if scenario.past:
         policy.predictor.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))

@@ -91,10 +91,10 @@ class Dally(Policy):
         self._equip(view)
 
     def save(self) -> dict[str, Any]:
-        return self.ranks.table.saved()
+        return self.ranks.saved()
 
     def load(self, saved: dict[str, Any]) -> None:
-        self.ranks.table.restore(saved)
+        self.ranks.restore(saved)
 
     # What happens to jobs and machines.
 
@@ -127,7 +127,9 @@ class Dally(Policy):
             self._forget(job)
             return
         self._changes += 1
-        if kind == events.QUEUED:
+        if kind == events.REPORTED:
+            self.ranks.reported(job, now)
+        elif kind == events.QUEUED:
             self.ranks.queued(job, now)
             self._waits(job)
         elif kind == events.STARTED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -12,6 +12,7 @@ from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.pickles import picklable
 from dally.policies.ordering.base import Order
 from dally.policies.prediction.hazard import HazardTable
+from dally.policies.prediction.statements import StatementTable
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
 MOST_AT_ONCE: Final = 4096  # ranks worked out anew in one pass; the next ones go on
@@ -22,9 +23,12 @@ BY: Final = {"gittins": GITTINS, "las": ATTAINED}
 
 
 class Ranked:
-    """A job in the system: its class, its age bin and its rank."""
+    """A job in the system: its class, its age bin and its rank; and the same for its age ÷ stated duration."""
 
-    __slots__ = ("age_bin", "best", "gone", "job", "leaf", "rank")
+    __slots__ = (
+        "age_bin", "best", "gone", "job", "leaf", "rank", "relative_bin", "stated_at", "stated_bin", "stated_leaf",
+        "stated_s",
+    )  # fmt: skip
 
     def __init__(self, job: Job, leaf: i64, best: float) -> None:
         self.job: Job = job
@@ -33,6 +37,11 @@ class Ranked:
         self.gone: bool = False  # it is in the system no more
         self.age_bin: i64 = 0
         self.rank: float = 0.0
+        self.stated_s: float = 0.0  # how long it takes, as it says itself; 0: it says nothing
+        self.stated_leaf: i64 = -1
+        self.stated_at: i64 = 0  # its age bin when it said so,
+        self.stated_bin: i64 = 0  # and that of its age ÷ stated_s
+        self.relative_bin: i64 = 0  # where that is by now
 
 
 picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0, 1.0)
@@ -49,6 +58,7 @@ class GittinsOrder(Order):
 
     def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
         self.table: HazardTable = table
+        self.statements: StatementTable = StatementTable()
         self.by: i64 = by
         self.refresh_s: float = refresh_s
         self._ranked: dict[int, Ranked] = {}
@@ -56,8 +66,20 @@ class GittinsOrder(Order):
         self._refreshed_s: float = -INFINITY
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
         self.most_at_once: i64 = MOST_AT_ONCE
+        self._restated: list[Ranked] = []  # who said since then how long they take
         self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
         self._refreshed: i64 = 0  # of which so many are done
+
+    def saved(self) -> dict[str, Any]:
+        """What was learnt, of statements only if any job made one."""
+        saved = self.table.saved()
+        return saved | {"statements": self.statements.saved()} if self.statements.any() else saved
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on with what `saved` gave."""
+        self.table.restore(saved)
+        if "statements" in saved:
+            self.statements.restore(saved["statements"])
 
     def key(self, job: Job, now: float) -> float:
         return self.ranked(job).rank
@@ -69,18 +91,33 @@ class GittinsOrder(Order):
             ranked = Ranked(job, self.table.class_of(job), self.view.best(job))
             ranked.age_bin = self.table.bin_of(job.work_s)
             self._ranked[int(job.index)] = ranked
+            if job.reported_s > 0.0:
+                self._state(ranked, job.work_s)
             self._rank(ranked)
         return ranked
 
     def per_finish_s(self, job: Job) -> float:
         """Expected seconds of service per finish of such a job, however many GPUs it takes."""
-        ranked = self.ranked(job)
-        return self.table.rank_s(ranked.leaf, ranked.age_bin)
+        return self._per_finish_s(self.ranked(job))
 
     def left_s(self, job: Job) -> float:
         """Seconds of work that it is expected to have left."""
         ranked = self.ranked(job)
-        return self.table.left_s(ranked.leaf, ranked.age_bin)
+        left_s = self.table.left_s(ranked.leaf, ranked.age_bin)
+        if ranked.stated_s <= 0.0:
+            return left_s
+        stated_s = ranked.stated_s * self.statements.left_s(ranked.stated_leaf, ranked.relative_bin)
+        share = self.statements.worth(ranked.stated_leaf)
+        return share * stated_s + (1.0 - share) * left_s
+
+    def _per_finish_s(self, ranked: Ranked) -> float:
+        """Expected seconds of service per finish: as learnt by age, and by what the job says itself."""
+        service_s = self.table.rank_s(ranked.leaf, ranked.age_bin)
+        if ranked.stated_s <= 0.0:
+            return service_s
+        stated_s = ranked.stated_s * self.statements.rank_s(ranked.stated_leaf, ranked.relative_bin)
+        share = self.statements.worth(ranked.stated_leaf)
+        return 1.0 / (share / stated_s + (1.0 - share) / service_s)
 
     def alike(self, times: float) -> bool:
         """Whether ranks of jobs of one size tell nothing yet: none has lived so many times as long as another."""
@@ -96,7 +133,8 @@ class GittinsOrder(Order):
 
     def moved(self, now: float) -> list[Ranked]:
         """Those whose ranks have changed by themselves since this was last asked."""
-        moved: list[Ranked] = []
+        moved = [ranked for ranked in self._restated if not ranked.gone]
+        self._restated = []
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
             ranked = self._ranked[int(self._crossings.pop())]
             if self._cross(ranked, now):
@@ -140,7 +178,7 @@ class GittinsOrder(Order):
         if self.by == ATTAINED:
             ranked.rank = float(job.gpus) * self.table.edges_s[ranked.age_bin]
         else:
-            ranked.rank = float(job.gpus) * self.table.rank_s(ranked.leaf, ranked.age_bin) * ranked.best
+            ranked.rank = float(job.gpus) * self._per_finish_s(ranked) * ranked.best
 
     def _cross(self, ranked: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -150,9 +188,38 @@ class GittinsOrder(Order):
             self.table.outlived(ranked.leaf, ranked.age_bin)
             ranked.age_bin += 1
             crossed = True
+        if ranked.stated_s > 0.0:
+            crossed = self._outlive_statement(ranked, age_s / ranked.stated_s) or crossed
         if crossed:
             self._rank(ranked)
         return crossed
+
+    def _outlive_statement(self, ranked: Ranked, age: float) -> bool:
+        """Into the bin of its age ÷ stated duration; whether that is another one."""
+        crossed = False
+        while age >= self.statements.end_s(ranked.relative_bin):
+            self.statements.outlived(ranked.stated_leaf, ranked.relative_bin)
+            ranked.relative_bin += 1
+            crossed = True
+        return crossed
+
+    def _state(self, ranked: Ranked, age_s: float) -> None:
+        """The job says how long it takes; what it said before no longer counts."""
+        ranked.stated_s = ranked.job.reported_s
+        ranked.stated_leaf = self.statements.class_of(ranked.job)
+        ranked.stated_at = ranked.age_bin
+        ranked.stated_bin = self.statements.bin_of(age_s / ranked.stated_s)
+        ranked.relative_bin = ranked.stated_bin
+
+    def reported(self, job: Job, now: float) -> None:
+        """The job has said how long it takes."""
+        ranked = self.ranked(job)
+        self._cross(ranked, now)
+        if job.reported_s > 0.0 and job.reported_s != ranked.stated_s:
+            self._state(ranked, job.done_s(now))
+        self._rank(ranked)
+        self._restated.append(ranked)
+        self._expect(ranked, now)
 
     def _expect(self, ranked: Ranked, now: float) -> None:
         job = ranked.job
@@ -160,6 +227,8 @@ class GittinsOrder(Order):
         if job.status != RUNNING or end_s == INFINITY or job.rate <= 0.0:
             self._crossings.discard(job.index)
             return
+        if ranked.stated_s > 0.0:
+            end_s = min(end_s, self.statements.end_s(ranked.relative_bin) * ranked.stated_s)
         works_s = job.since_s if job.since_s > now else now  # it may still be restarting
         self._crossings.put(job.index, works_s + (end_s - job.done_s(now)) / job.rate, 0.0)
 
@@ -184,8 +253,20 @@ class GittinsOrder(Order):
     def finished(self, job: Job, now: float) -> None:
         ranked = self._ranked.pop(int(job.index))
         ranked.gone = True
+        if ranked.stated_s > 0.0:
+            self._judge(ranked)
         last = self.table.bin_of(job.work_s)
         while ranked.age_bin < last:
             self.table.outlived(ranked.leaf, ranked.age_bin)
             ranked.age_bin += 1
         self.table.ended(ranked.leaf, ranked.age_bin)
+
+    def _judge(self, ranked: Ranked) -> None:
+        """A job that said how long it takes has ended: how well that held."""
+        work_s = ranked.job.work_s
+        last = self.statements.bin_of(work_s / ranked.stated_s)
+        density = self.statements.density(ranked.stated_leaf, ranked.stated_bin, last) / ranked.stated_s
+        other = self.table.density(ranked.leaf, ranked.stated_at, self.table.bin_of(work_s))
+        self.statements.judge(ranked.stated_leaf, density, other)
+        self._outlive_statement(ranked, self.statements.edges_s[last])
+        self.statements.ended(ranked.stated_leaf, ranked.relative_bin)

@@ -160,6 +160,14 @@ class HazardTable(Part):
 
     # What follows from it.
 
+    def density(self, number: i64, from_bin: i64, age_bin: i64) -> float:
+        """How likely a job of that class that got to one age bin was to end in another, per length of that."""
+        hazards = self._known(number).hazards
+        survival = 1.0
+        for place in range(from_bin, age_bin):
+            survival *= 1.0 - hazards[place]
+        return survival * hazards[age_bin] / self._length_s(age_bin)
+
     def left_s(self, number: i64, age_bin: i64) -> float:
         """Seconds of work that a job of that class and age has left on average."""
         return self._known(number).lefts_s[age_bin]

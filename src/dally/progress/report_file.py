@@ -1,0 +1,64 @@
+"""The small file in which a training job says how far it is: written by the job, read by the daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+VARIABLE: Final = "DALLY_PROGRESS"  # names the file
+MOST_BYTES: Final = 4096
+MOST_STEPS: Final = 10**15
+
+
+class Report(NamedTuple):
+    """So many steps of so many are done; in seconds since 1970, when it said so."""
+
+    step: int
+    total: int | None
+    at_s: float
+
+
+def write_report(path: str, report: Report) -> None:
+    """Replace the file by one that says this: readers see the old one or the new one. OSError if that fails."""
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        with open(fresh, "w", encoding="utf-8") as file:
+            json.dump(report._asdict(), file)
+        os.replace(fresh, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def read_report(path: str, owner: int | None = None) -> Report | None:
+    """What the file says; None if it is not there, is not its owner's regular file, or says nothing sensible."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES or owner not in (None, status.st_uid):
+            return None
+        text = os.read(number, MOST_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(number)
+    return _parsed(text)
+
+
+def _parsed(text: bytes) -> Report | None:
+    try:
+        values = json.loads(text)
+        step, total, at_s = values["step"], values["total"], values["at_s"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    whole = type(step) is int and 0 <= step <= MOST_STEPS
+    bounded = total is None or (type(total) is int and 0 < total <= MOST_STEPS)
+    timed = type(at_s) in (int, float) and 0.0 <= at_s < 1e12
+    return Report(step, total, float(at_s)) if whole and bounded and timed else None

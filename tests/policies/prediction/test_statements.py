@@ -1,0 +1,111 @@
+"""What jobs state of their durations: relative hazards, and how much they are worth."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from dally.job_spec import JobSpec
+from dally.model import Job
+from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.prediction.hazard import HazardTable
+from dally.policies.prediction.statements import PRIOR_HOLD, StatementTable, relative_edges
+
+
+def job(index: int = 0, user: str = "ann", duration_s: float = 36000.0) -> Job:
+    return Job(index, f"j{index}", 0.0, 1, duration_s, spec=JobSpec(1, user=user))
+
+
+def taught(
+    states: Callable[[float, int], float], users: tuple[str, ...] = ("ann",), jobs: int = 200
+) -> GittinsOrder:
+    """An order that saw so many jobs end, which stated a duration by `states(duration_s, place)` after 300 s."""
+    draw = random.Random(7)
+    order = GittinsOrder(HazardTable())
+    for place in range(jobs):
+        one = job(place, users[place % len(users)], draw.uniform(3600.0, 360000.0))
+        order.queued(one, 0.0)
+        one.work_s = 300.0
+        one.reported_s = states(one.duration_s, place)
+        order.reported(one, 300.0)
+        one.work_s = one.duration_s
+        order.finished(one, one.duration_s)
+    return order
+
+
+def stated(order: GittinsOrder, stated_s: float, user: str = "ann") -> Job:
+    """A job that has worked 300 s and says how long it takes."""
+    one = job(10_000 + len(order._ranked), user)
+    one.work_s = 300.0
+    one.reported_s = stated_s
+    order.reported(one, 300.0)
+    return one
+
+
+def test_edges_rise_and_are_narrow_where_statements_hold() -> None:
+    edges = list(relative_edges())
+    assert edges == sorted(set(edges))
+    assert edges[0] == 0.0
+    assert edges[-1] > 30.0
+    near = [edge for edge in edges if 0.5 < edge < 1.4]
+    assert all(later - edge < 0.051 for edge, later in pairwise(near))
+
+
+def test_before_anything_is_known_most_statements_hold() -> None:
+    table = StatementTable()
+    leaf = table.class_of(job())
+    assert table.worth(leaf) == PRIOR_HOLD
+    assert 0.7 < table.rank_s(leaf, 0) < 1.4
+
+
+def test_statements_that_hold_say_what_is_left() -> None:
+    order = taught(lambda duration_s, place: duration_s)
+    assert order.statements.worth(order.statements.class_of(job())) > 0.9
+    for hours in (2, 10, 50):
+        one = stated(order, 3600.0 * hours)
+        assert order.left_s(one) == pytest.approx(3600.0 * hours - 300.0, rel=0.3)
+    short, long = (order.per_finish_s(stated(order, 3600.0 * hours)) for hours in (2, 50))
+    assert long > 10 * short
+
+
+def test_wishful_totals_gain_nothing() -> None:
+    """Bob states a fifth of what his jobs take: with him 1 h means 5 h, and with Ann 1 h is 1 h."""
+    order = taught(lambda duration_s, place: duration_s / (5.0 if place % 2 else 1.0), ("ann", "bob"), 400)
+    honest = order.per_finish_s(stated(order, 36000.0))
+    wishful = order.per_finish_s(stated(order, 7200.0, "bob"))
+    assert wishful == pytest.approx(honest, rel=0.35)
+
+
+def test_statements_without_any_meaning_lose_their_weight() -> None:
+    draw = random.Random(3)
+    order = taught(lambda duration_s, place: draw.uniform(3600.0, 360000.0))
+    assert order.statements.worth(order.statements.class_of(job())) < 0.5
+
+
+def test_job_that_outlives_its_statement_is_ranked_by_what_such_jobs_did() -> None:
+    order = taught(lambda duration_s, place: duration_s)
+    one = stated(order, 3600.0)
+    before = order.key(one, 300.0)
+    one.work_s = 36000.0
+    order.reported(one, 36000.0)
+    assert order.key(one, 36000.0) > before
+
+
+def test_without_statements_nothing_of_them_is_saved() -> None:
+    order = GittinsOrder(HazardTable())
+    order.queued(job(), 0.0)
+    assert "statements" not in order.saved()
+
+
+def test_saved_and_pickled_it_ranks_the_same() -> None:
+    order = taught(lambda duration_s, place: duration_s * 1.2)
+    other = GittinsOrder(HazardTable())
+    other.restore(json.loads(json.dumps(order.saved())))
+    copied = pickle.loads(pickle.dumps(order))
+    ranks = [one.key(stated(one, 7200.0), 300.0) for one in (order, other, copied)]
+    assert ranks[0] == ranks[1] == ranks[2]
