@@ -17,8 +17,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from dally.errors import InputError, at
-from dally.perf.llm.facts import gpu_types
-from dally.perf.llm.runs import Run, UnpricedError, read_run
+from dally.perf.llm.accelerators import gpu_types
+from dally.perf.llm.runs import PublishedRun, UnpricedError, read_run
 
 COLUMNS = (
     "source", "year", "gpu", "gpus", "model", "params_b", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab",
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     line: int
     stated: dict[str, str]
     measured_s: float | None
-    run: Run | None
+    run: PublishedRun | None
     reason: str
 
     @property

@@ -13,7 +13,7 @@ import pytest
 from benchmarks import llm_runs
 
 from dally.errors import InputError
-from dally.perf.llm.facts import gpu_types
+from dally.perf.llm.accelerators import gpu_types
 
 ROOT = Path(__file__).parents[2]
 GIVEN = ROOT.parent / "shared" / "reference" / "llm_training_runs.csv"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dally.perf.llm.facts import find_gpu, gpu_types, known_models
+from dally.perf.llm.accelerators import find_gpu, gpu_types, known_models
+from dally.perf.llm.group_rates import Fabric, in_order
 from dally.perf.llm.layout import Layout
-from dally.perf.llm.rates import Fabric, in_order
-from dally.perf.llm.step import Kernels, Model, Step, kernels_of, measured_efficiency
+from dally.perf.llm.step import Kernels, LayoutModel, StepParts, kernels_of, measured_efficiency
 from dally.perf.llm.transformer import Transformer, gated_by_size
 
 LLAMA_70B = Transformer(80, 8192, 64, 8, 28672, 128256)
@@ -15,8 +15,8 @@ H100 = gpu_types()["H100"].at("bf16", 0.6)
 LAYOUT = Layout(gpus=64, seq=8192, global_batch=128, tp=8, pp=4, vpp=5)
 
 
-def step(layout: Layout, precision: str = "bf16", shape: Transformer = LLAMA_70B) -> Step:
-    return Model(shape, H100, precision).step(layout)
+def step(layout: Layout, precision: str = "bf16", shape: Transformer = LLAMA_70B) -> StepParts:
+    return LayoutModel(shape, H100, precision).step(layout)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_experts_far_apart_cost_more() -> None:
 
 
 def test_a_measured_step_fixes_the_efficiency() -> None:
-    model = Model(LLAMA_70B, H100, "fp8")
+    model = LayoutModel(LLAMA_70B, H100, "fp8")
     found = measured_efficiency(LLAMA_70B, H100, "fp8", LAYOUT, model.step(LAYOUT).total_s)
     assert found == pytest.approx(0.6, rel=1e-4)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dally.perf.catalogue import plain
-from dally.perf.llm.facts import GpuType, find_gpu, known_models
+from dally.perf.llm.accelerators import GpuType, find_gpu, known_models
 from dally.perf.llm.layout import SHARDED_WEIGHTS, Layout
-from dally.perf.llm.step import Kernels, Model, Step, kernels_of, measured_efficiency
+from dally.perf.llm.step import Kernels, LayoutModel, StepParts, kernels_of, measured_efficiency
 from dally.perf.llm.transformer import Transformer, gated_by_size
 
 NEEDED = ("gpus", "seq", "global_batch", "tp", "pp")
@@ -23,7 +23,7 @@ class UnpricedError(Exception):
     """Why a row is not modelled."""
 
 
-class Run(NamedTuple):
+class PublishedRun(NamedTuple):
     """What a row states, as far as the model of a step goes."""
 
     shape: Transformer
@@ -32,10 +32,10 @@ class Run(NamedTuple):
     precision: str
     software: int  # year and month, 2604 for April 2026
 
-    def step(self, efficiency: float = 0.0) -> Step:
+    def step(self, efficiency: float = 0.0) -> StepParts:
         """Seconds by part; at the GPU type's own efficiency unless said."""
         accelerator = self.gpu.at(self.precision, efficiency)
-        return Model(self.shape, accelerator, self.precision, self.kernels()).step(self.layout)
+        return LayoutModel(self.shape, accelerator, self.precision, self.kernels()).step(self.layout)
 
     def kernels(self) -> Kernels:
         """Those of the row's software."""
@@ -48,7 +48,7 @@ class Run(NamedTuple):
         return measured_efficiency(self.shape, gpu, self.precision, self.layout, step_s, kernels)
 
 
-def read_run(row: Mapping[str, str]) -> Run:
+def read_run(row: Mapping[str, str]) -> PublishedRun:
     """The run of a row, or UnpricedError."""
     missing = [key for key in NEEDED if not row[key]]
     if missing:
@@ -64,7 +64,7 @@ def read_run(row: Mapping[str, str]) -> Run:
     problem = layout.problem(shape.layers)
     if problem:
         raise UnpricedError(problem)
-    return Run(shape, layout, gpu, precision, _software(row))
+    return PublishedRun(shape, layout, gpu, precision, _software(row))
 
 
 def _count(row: Mapping[str, str], key: str, default: int) -> int:
@@ -144,7 +144,7 @@ def _precision(row: Mapping[str, str], gpu: GpuType) -> str:
 
 
 def _software(row: Mapping[str, str]) -> int:
-    found = CONTAINER.search(row["note"])
-    if found:
-        return int(found[1]) * 100 + int(found[2])
+    match = CONTAINER.search(row["note"])
+    if match:
+        return int(match[1]) * 100 + int(match[2])
     return (_count(row, "year", USUAL_YEAR) - 2000) * 100 + 6  # the middle of the year

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import sqrt
 from typing import NamedTuple
 
+from dally.perf.llm.group_rates import Fabric, GroupRates, in_order
 from dally.perf.llm.layout import SHARDED_WEIGHTS, Layout
-from dally.perf.llm.rates import Fabric, GroupRates, in_order
-from dally.perf.llm.transformer import Experts, Transformer
+from dally.perf.llm.transformer import ExpertMix, Transformer
 
 TERA, GIGA = 1e12, 1e9
 HIDDEN_SHARE = (
@@ -71,7 +71,7 @@ def kernels_of(software: int, fsdp: bool, gpu: Accelerator) -> Kernels:
     )
 
 
-class Step(NamedTuple):
+class StepParts(NamedTuple):
     """Seconds of one step by part, exposed ones only."""
 
     products_s: float
@@ -107,7 +107,7 @@ class _Layer(NamedTuple):
         return _Layer(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-class Model:
+class LayoutModel:
     """Prices layouts of a transformer on one type of GPU and precision."""
 
     def __init__(
@@ -131,13 +131,13 @@ class Model:
         """Of ranks in their usual order on a cluster of such GPUs."""
         return in_order(layout, self.fabric(), self.gpu.nic_gb_s * GIGA * self.kernels.single_ring)
 
-    def step(self, layout: Layout, rates: GroupRates | None = None) -> Step:
+    def step(self, layout: Layout, rates: GroupRates | None = None) -> StepParts:
         """Seconds of a step by part; on a cluster of such GPUs, unless the groups' rates are given."""
         rates = rates or self.rates(layout)
         forward, backward = self._stage(layout, rates)
         micro = layout.micro_batches
         both = forward.plus(backward)
-        return Step(
+        return StepParts(
             **{name: micro * part for name, part in both._asdict().items()},
             pipeline_s=micro * self._sends_s(layout, rates),
             bubble_s=(layout.pp - 1) / layout.vpp * sum(both),
@@ -171,7 +171,7 @@ class Model:
             return 1.0 / layout.pp, 1.0
         return -(-layers // chunks) * layout.vpp / layers, 0.0
 
-    def _forward(self, layout: Layout, rates: GroupRates, ffn: int, experts: Experts | None) -> _Layer:
+    def _forward(self, layout: Layout, rates: GroupRates, ffn: int, experts: ExpertMix | None) -> _Layer:
         """One layer; `ffn` 0: it has experts alone."""
         shape, kernels = self.shape, self.kernels
         tokens, tp, width = layout.tokens, layout.tp, shape.hidden
@@ -332,7 +332,7 @@ def measured_efficiency(
     low, high = 0.02, 2.0
     for _ in range(30):
         middle = sqrt(low * high)
-        model = Model(shape, gpu._replace(efficiency=middle), precision, kernels)
+        model = LayoutModel(shape, gpu._replace(efficiency=middle), precision, kernels)
         if model.step(layout).total_s > step_s:
             low = middle
         else:

@@ -15,7 +15,7 @@ class Latent(NamedTuple):
     value: int
 
 
-class Experts(NamedTuple):
+class ExpertMix(NamedTuple):
     """A mixture of experts: `per_token` of `number` work on a token, beside the shared ones."""
 
     number: int
@@ -38,7 +38,7 @@ class Transformer(NamedTuple):
     vocab: int
     head_dim: int = 0  # 0: hidden ÷ heads
     gated: bool = True  # three matrices in a dense block, not two
-    experts: Experts | None = None
+    experts: ExpertMix | None = None
     latent: Latent | None = None
     window: int = 0
     tied: bool = False  # one table for the embedding and the head

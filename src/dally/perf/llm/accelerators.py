@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dally.perf.catalogue import plain
 from dally.perf.llm.step import Accelerator
-from dally.perf.llm.transformer import Experts, Latent, Transformer
+from dally.perf.llm.transformer import ExpertMix, Latent, Transformer
 
 SHIPPED = Path(__file__).parent.with_name("llm.toml")
 
@@ -46,7 +46,7 @@ def known_models() -> dict[str, Transformer]:
     for row in _tables()["models"]:
         fields = {key: row[key] for key in Transformer._fields if key in row}
         if "experts" in row:
-            fields["experts"] = Experts(**row["experts"])
+            fields["experts"] = ExpertMix(**row["experts"])
         if "latent" in row:
             fields["latent"] = Latent(**row["latent"])
         result[plain(row["name"])] = Transformer(**fields)
