@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dally.perf.llm.accelerators import find_gpu, gpu_types, known_models
@@ -126,7 +128,7 @@ def test_a_measured_step_fixes_the_efficiency() -> None:
         ({"vpp": 50}, "200 chunks"),
     ],
 )
-def test_degrees_that_cannot_be(change: dict[str, int], reason: str) -> None:
+def test_degrees_that_cannot_be(change: dict[str, Any], reason: str) -> None:
     problem = LAYOUT._replace(**change).problem(80)
     assert reason in problem or (reason == "200 chunks" and "vpp 50" in problem)
     assert LAYOUT.problem(80) == ""
